@@ -1,0 +1,52 @@
+# Everything here sets up its own environment in .venv; nothing needs to be installed by hand.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+# Handed to pip, for instance: make demo PIP_FLAGS="--extra-index-url <the CPU index of PyTorch>"
+PIP_FLAGS ?=
+# Handed to the command, for instance: make demo ARGS="--compare --json out.json"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types contracts format bench clean
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo  ## run the main job: ten training jobs on the virtual nodes of this machine
+	$(BIN)/specon demo $(ARGS)
+
+test: $(VENV)/.dev  ## run the tests
+	$(BIN)/python -m pytest $(ARGS)
+
+check: lint types contracts  ## lint, formatting, types and import contracts
+
+lint: $(VENV)/.dev  ## ruff, all rules, and its formatter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(VENV)/.dev  ## the layers, with import-linter
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## write what the linter and the formatter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev  ## the benchmarks, as ratios against baselines of the same run
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+$(VENV)/.demo: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your distribution's python3-venv package" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[demo]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[dev]"
+	@touch $@
+
+clean:  ## remove the environment and everything that tools leave behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

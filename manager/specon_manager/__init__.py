@@ -1,0 +1,1 @@
+"""The manager of specon: receives reports, decides, moves converged jobs, proves that they resumed."""
