@@ -1,0 +1,173 @@
+"""Version 1 of the messages between sidecars and their manager; the sidecar owns them.
+
+Decoding validates: every number is finite, every text bounded, and an error names the field. Unknown fields
+are ignored, so that either side may be upgraded first. Times are ages (seconds before sending), never
+points in time: the clocks of two machines need not agree.
+"""
+
+from typing import Annotated, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from specon_sidecar.classify import Category
+from specon_sidecar.curve import Estimate
+
+SCHEMA: Final = 1
+MAX_MESSAGE_BYTES: Final = 65536
+
+_LABEL = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
+ReplicaName = Annotated[
+    str, Meta(max_length=600, pattern=rf"^{_LABEL}/{_LABEL}/(worker|ps)/(0|[1-9][0-9]{{0,5}})$")
+]
+"""Identity of a replica, `namespace/job/role/index`, stable over moves."""
+Identifier = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:/-]+$")]
+Text = Annotated[str, Meta(max_length=512)]
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Age = Annotated[float, Meta(ge=0, le=1e10)]
+Amount = Annotated[float, Meta(ge=0, le=1e18)]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class Observation(_Message, frozen=True):
+    """One sample as it travels: `value` is None where the log had NaN or an infinity."""
+
+    name: Text
+    value: float | None
+    age: Age
+    step: Count | None = None
+
+
+class Checkpoint(_Message, frozen=True):
+    """A saved state of a replica that is complete; verified once its digest was taken."""
+
+    step: Count
+    path: Path
+    digest: Digest | None = None
+    """SHA-256 of the content; None while nobody had to rely on it."""
+
+    @property
+    def verified(self) -> bool:
+        """Whether the content was read whole and its digest taken."""
+        return self.digest is not None
+
+
+class Report(_Message, frozen=True):
+    """What a sidecar says of its replica: at once on a change of category, else as a heartbeat."""
+
+    schema: Literal[1]
+    replica: ReplicaName
+    incarnation: Identifier
+    session: Identifier
+    """Names the sidecar process: its sequence numbers start anew."""
+    sequence: Count
+    """Rises with each report of a session, so that a doubled or late one is harmless."""
+    category: Category
+    category_age: Age = 0.0
+    """Since when the category holds, seconds."""
+    reason: Text = ""
+    first: Observation | None = None
+    """First sample of this incarnation: the proof of a resume."""
+    last: Observation | None = None
+    gain: Amount | None = None
+    total_steps: Count | None = None
+    expected_gain: Estimate | None = None
+    remaining_seconds: Estimate | None = None
+    lines: Count = 0
+    samples: Count = 0
+    unparsed: Count = 0
+    checkpoint: Checkpoint | None = None
+    cpu_seconds: Amount | None = None
+    memory_bytes: Count | None = None
+    format: Text | None = None
+    ended: bool = False
+    """The last report of this incarnation: its trainer is gone."""
+
+
+class CheckpointInstruction(_Message, frozen=True, tag="checkpoint"):
+    """Have the trainer write a checkpoint, verify it and acknowledge within so many seconds."""
+
+    id: Identifier
+    seconds_left: Age
+
+
+class StopInstruction(_Message, frozen=True, tag="stop"):
+    """Say farewell and end; the trainer is not touched."""
+
+    id: Identifier
+
+
+class IntervalInstruction(_Message, frozen=True, tag="interval"):
+    """Send heartbeats every so many seconds from now on."""
+
+    id: Identifier
+    seconds: Annotated[float, Meta(ge=0.1, le=3600)]
+
+
+Instruction = CheckpointInstruction | StopInstruction | IntervalInstruction
+
+
+class Instructions(_Message, frozen=True):
+    """What the manager wants; repeated until each is acknowledged, and harmless when seen twice."""
+
+    schema: Literal[1]
+    instructions: Annotated[tuple[Instruction, ...], Meta(max_length=16)] = ()
+
+
+class Acknowledgement(_Message, frozen=True):
+    """The answer to an instruction: done (with the checkpoint that was asked for) or why not."""
+
+    schema: Literal[1]
+    replica: ReplicaName
+    incarnation: Identifier
+    id: Identifier
+    done: bool
+    checkpoint: Checkpoint | None = None
+    reason: Text = ""
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encode(message: Struct) -> bytes:
+    """Return the message as JSON."""
+    return _ENCODER.encode(message)
+
+
+class WireError(ValueError):
+    """A message that is not of this protocol; the text names the field."""
+
+
+def decode_report(body: bytes) -> Report:
+    """Return the report in `body`; raises WireError naming the field that is wrong."""
+    return _decode(_REPORT, body)
+
+
+def decode_acknowledgement(body: bytes) -> Acknowledgement:
+    """Return the acknowledgement in `body`; raises WireError naming the field that is wrong."""
+    return _decode(_ACKNOWLEDGEMENT, body)
+
+
+def decode_instructions(body: bytes) -> Instructions:
+    """Return the instructions in `body`; raises WireError naming the field that is wrong."""
+    return _decode(_INSTRUCTIONS, body)
+
+
+_REPORT: Final = msgspec.json.Decoder(Report)
+_ACKNOWLEDGEMENT: Final = msgspec.json.Decoder(Acknowledgement)
+_INSTRUCTIONS: Final = msgspec.json.Decoder(Instructions)
+_M = TypeVar("_M")
+
+
+def _decode(decoder: "msgspec.json.Decoder[_M]", body: bytes) -> _M:
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise WireError(f"message of {len(body)} bytes is longer than {MAX_MESSAGE_BYTES}")
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(str(error)) from error
