@@ -1,0 +1,1 @@
+"""The one function of the product, `step(state, event, now) -> (state, actions)`, and its parts."""

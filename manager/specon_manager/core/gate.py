@@ -1,0 +1,68 @@
+"""The do-no-harm gate: a move must gain more than it costs.
+
+A node shares its cores evenly, so a replica's share is min(1, cores / replicas). A move changes the shares of
+the mover, of those it leaves and of those it joins; each change counts by how much the job still grows
+(SpeCon's weights), over the time that the mover still runs.
+"""
+
+from typing import Final
+
+from specon_manager.core.state import Gate, Measured
+from specon_manager.model.actions import Migrate, Objection, Refusal
+from specon_manager.model.cluster import Node, Replica, Snapshot
+from specon_sidecar.classify import Category
+
+_WEIGHTS: Final = {Category.CONVERGED: 1.0, Category.WATCHING: 1.5}
+_GROWING: Final = 2.0
+
+
+def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measured) -> Objection | None:
+    """Return why the move does harm, or None when it may be ordered."""
+    replica = snapshot.replicas[proposal.replica]
+    if replica.node is None or replica.node not in snapshot.nodes:
+        return Objection(Refusal.NODE_NOT_READY, f"its node {replica.node} is not known")
+    if replica.node == proposal.target:
+        return Objection(Refusal.SAME_NODE, f"it is on {proposal.target} already")
+    if not gate.enabled:
+        return None
+    source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
+    leaves = [other for other in snapshot.on_node[source.name] if other.name != replica.name]
+    joins = snapshot.on_node[target.name]
+    if _load(len(joins) + 1, target) > _load(len(leaves) + 1, source):
+        text = f"{target.name} would hold {len(joins) + 1} replicas, {source.name} holds {len(leaves) + 1}"
+        return Objection(Refusal.WORSE_LOADED, text)
+    rate = _weight(replica) * (_share(len(joins) + 1, target) - _share(len(leaves) + 1, source))
+    rate += sum(map(_weight, leaves)) * (_share(len(leaves), source) - _share(len(leaves) + 1, source))
+    rate += sum(map(_weight, joins)) * (_share(len(joins) + 1, target) - _share(len(joins), target))
+    remaining = replica.progress.remaining_seconds
+    horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
+    gain = rate * horizon
+    cost = _weight(replica) * _share(len(leaves) + 1, source) * _cost(replica, gate, measured)
+    if gain <= gate.margin * cost:
+        text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
+        return Objection(Refusal.NO_GAIN, text)
+    return None
+
+
+def _cost(replica: Replica, gate: Gate, measured: Measured) -> float:
+    """Return the seconds of training that a move costs, as measured so far."""
+    if not measured.moves:
+        return gate.expected_downtime
+    progress = replica.progress
+    seconds_per_step = 0.0
+    if progress.remaining_seconds is not None and progress.total_steps and progress.step is not None:
+        left = progress.total_steps - progress.step
+        seconds_per_step = progress.remaining_seconds.value / left if left > 0 else 0.0
+    return measured.downtime + measured.steps_lost * seconds_per_step
+
+
+def _load(replicas: int, node: Node) -> float:
+    return replicas / max(node.capacity.cpu, 1e-9)
+
+
+def _share(replicas: int, node: Node) -> float:
+    return min(1.0, node.capacity.cpu / replicas) if replicas else 1.0
+
+
+def _weight(replica: Replica) -> float:
+    return _WEIGHTS.get(replica.progress.category, _GROWING)

@@ -1,0 +1,124 @@
+"""The one place that knows order, budgets and the do-no-harm gate: proposals in, accepted ones out.
+
+Least disruptive first (design, section 7). Every refusal carries its reason.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.core import gate
+from specon_manager.core.state import Budgets, State
+from specon_manager.model.actions import Admit, Migrate, Objection, Proposal, Refusal, Stay
+from specon_manager.model.cluster import Phase, Replica, Snapshot
+from specon_manager.model.moves import Move, MoveState
+
+_ORDER: Final[Mapping[type, int]] = {Stay: 0, Admit: 1, Migrate: 2}
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A proposal and what speaks against it; without an objection it is accepted."""
+
+    proposal: Proposal
+    objection: Objection | None = None
+
+
+def plan(state: State, proposals: Iterable[Proposal], now: float) -> tuple[Verdict, ...]:
+    """Judge every proposal on a copy of the cluster in which those accepted before it are carried out."""
+    snapshot = state.snapshot(now)
+    verdicts = []
+    for proposal in sorted(proposals, key=lambda proposal: _ORDER[type(proposal)]):
+        objection = _objection(proposal, snapshot, state)
+        verdicts.append(Verdict(proposal=proposal, objection=objection))
+        if objection is None:
+            snapshot = _carried_out(proposal, snapshot)
+    return tuple(verdicts)
+
+
+def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
+    replica = snapshot.replicas.get(proposal.replica)
+    if replica is None:
+        return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
+    if isinstance(proposal, Stay):
+        return None
+    if isinstance(proposal, Migrate) and len(snapshot.moves) >= state.settings.budgets.moves_at_once:
+        # First, for it is the cheapest: a large cluster has thousands of converged replicas that ask.
+        text = f"{len(snapshot.moves)} moves are in flight, which is the cluster's budget"
+        return Objection(Refusal.CLUSTER_BUDGET, text)
+    node = proposal.node if isinstance(proposal, Admit) else proposal.target
+    if node not in snapshot.nodes or not snapshot.nodes[node].ready:
+        return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+    if not replica.requests.fits(snapshot.room(node)):
+        return Objection(Refusal.NO_ROOM, f"no room on {node}")
+    if isinstance(proposal, Admit):
+        if replica.phase is Phase.PENDING:
+            return None
+        return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
+    return (
+        _forbidden(replica, snapshot)
+        or _over_budget(proposal, replica, snapshot, state.settings.budgets)
+        or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
+    )
+
+
+def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
+    """Return what rules a move of this replica out, whatever it would gain."""
+    spec = snapshot.jobs[replica.job].spec
+    if not spec.migratable:
+        return Objection(Refusal.FORBIDDEN, "its owner forbids moves")
+    if spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
+    if replica.phase is not Phase.RUNNING:
+        return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, not running")
+    if replica.name in snapshot.moves:
+        return Objection(Refusal.IN_FLIGHT, f"move {snapshot.moves[replica.name].id} is in flight")
+    if replica.progress.step is None:
+        return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
+    return None
+
+
+def _over_budget(
+    proposal: Migrate, replica: Replica, snapshot: Snapshot, budgets: Budgets
+) -> Objection | None:
+    """Return which budget is used up."""
+    if replica.moves >= budgets.moves_per_replica:
+        return Objection(Refusal.REPLICA_BUDGET, f"it was moved {replica.moves} times, which is its budget")
+    if snapshot.now < replica.cooldown_until:
+        text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
+        return Objection(Refusal.COOLDOWN, text)
+    busy = Counter(node for move in snapshot.moves.values() for node in {move.source, move.target})
+    for node in (replica.node, proposal.target):
+        if node is not None and busy[node] >= budgets.moves_at_once_per_node:
+            text = f"{busy[node]} moves of {node} are in flight, which is its budget"
+            return Objection(Refusal.NODE_BUDGET, text)
+    return None
+
+
+def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot as it will be, for the judgement of the next proposal."""
+    replica = snapshot.replicas[proposal.replica]
+    if isinstance(proposal, Admit):
+        return snapshot.with_start(replica, proposal.node)
+    if isinstance(proposal, Migrate):
+        return snapshot.with_move(begun(proposal, replica, policy="", number=0, now=snapshot.now, hold=0.0))
+    return snapshot
+
+
+def begun(proposal: Migrate, replica: Replica, *, policy: str, number: int, now: float, hold: float) -> Move:
+    """Return the record of an accepted proposal; `hold` is how long holding its room may take, seconds."""
+    assert replica.node is not None
+    return Move(
+        id=f"move-{number}",
+        replica=replica.name,
+        source=replica.node,
+        target=proposal.target,
+        policy=policy,
+        purpose=proposal.purpose,
+        reason=proposal.reason,
+        state=MoveState.PROPOSED,
+        proposed_at=now,
+        deadline=now + hold,
+        incarnation=replica.incarnation,
+    )

@@ -1,0 +1,90 @@
+"""What a report changes in what is known of a replica. Lost, doubled and late reports are harmless."""
+
+from typing import Final
+
+import msgspec
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Progress, Replica
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Checkpoint, Report
+
+_SESSIONS: Final = 4  # former sidecar processes that are remembered, so that their late reports are known
+
+
+def learn(state: State, report: Report, now: float) -> State | None:
+    """Return the state with the report taken in, or None where it says nothing new.
+
+    Nothing is learnt from a report of another incarnation than the present one, of a former sidecar
+    process, or one that is not newer than the last.
+    """
+    replica = state.replicas.get(report.replica)
+    if replica is None or replica.incarnation != report.incarnation:
+        return None
+    progress = replica.progress
+    if report.session in progress.retired_sessions:
+        return None
+    retired = progress.retired_sessions
+    if report.session != progress.session:
+        retired = (*retired, progress.session)[-_SESSIONS:] if progress.session else retired
+    elif report.sequence <= progress.sequence:
+        return None
+    learnt = msgspec.structs.replace(_progress(progress, report, now), retired_sessions=retired)
+    state = state.with_replica(msgspec.structs.replace(replica, progress=learnt))
+    return _first_step(state, replica, report, now)
+
+
+def _progress(progress: Progress, report: Report, now: float) -> Progress:
+    last = report.last
+    # A sidecar that knows nothing yet does not take back what its predecessor knew.
+    silent = report.category is Category.UNKNOWN and progress.category is not Category.UNKNOWN
+    return msgspec.structs.replace(
+        progress,
+        session=report.session,
+        sequence=report.sequence,
+        reported_at=now,
+        category=progress.category if silent else report.category,
+        category_since=progress.category_since if silent else _since(progress, report, now),
+        reason=progress.reason if silent else report.reason,
+        metric=progress.metric if last is None else last.name,
+        value=progress.value if last is None else last.value,
+        step=progress.step if last is None or last.step is None else last.step,
+        step_at=progress.step_at if last is None else now - last.age,
+        total_steps=report.total_steps if report.total_steps is not None else progress.total_steps,
+        gain=report.gain if report.gain is not None else progress.gain,
+        expected_gain=report.expected_gain,
+        remaining_seconds=report.remaining_seconds,
+        checkpoint=_newer(progress.checkpoint, report.checkpoint),
+    )
+
+
+def _since(progress: Progress, report: Report, now: float) -> float:
+    """Return when the category was entered; ages that jitter by a heartbeat do not move it."""
+    if report.category is progress.category:
+        return progress.category_since
+    return now - report.category_age
+
+
+def _newer(known: Checkpoint | None, reported: Checkpoint | None) -> Checkpoint | None:
+    """Return the later checkpoint; of two of the same step the verified one."""
+    if known is None or reported is None:
+        return known if reported is None else reported
+    return reported if (reported.step, reported.verified) >= (known.step, known.verified) else known
+
+
+def _first_step(state: State, replica: Replica, report: Report, now: float) -> State:
+    """Note the first step of a new incarnation on its move: the end of the downtime."""
+    move = state.moves.get(replica.name)
+    if (
+        move is None
+        or report.first is None
+        or move.first_step_after is not None
+        or move.restarted_at is None
+        or move.incarnation != report.incarnation
+    ):
+        return state
+    at = now - report.first.age
+    downtime = None if move.last_step_at is None else max(0.0, at - move.last_step_at)
+    return state.with_move(
+        msgspec.structs.replace(move, first_step_after=report.first.step, downtime=downtime)
+    )

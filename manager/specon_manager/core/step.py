@@ -1,0 +1,214 @@
+"""`step(state, event, now) -> (state, actions)`: the one function of the product.
+
+Pure: no I/O, clock or randomness. The controller, the simulator and `replay` are drivers around it. Actions
+may be carried out more than once; events may come late, twice or not at all.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from specon_manager.core import lifecycle, transaction
+from specon_manager.core.expectations import overdue_moves, overdue_starts
+from specon_manager.core.plan import Verdict, begun, plan
+from specon_manager.core.reports import learn
+from specon_manager.core.restarts import crashed
+from specon_manager.core.state import State
+from specon_manager.model import events as ev
+from specon_manager.model.actions import Action, Admit, Decision, Migrate, Proposal, StartReplica, Stay
+from specon_manager.model.cluster import Node, Phase
+from specon_manager.model.moves import MoveOutcome
+from specon_manager.policies.table import policy_named, settings_of
+
+Step = tuple[State, list[Action]]
+
+_DECISIONS: Final = 300
+
+
+def step(state: State, event: ev.Event, now: float) -> Step:
+    """Return the state after the event and what is ordered because of it.
+
+    `now` is seconds on a clock that never goes back; it is not before that of the last call.
+    """
+    return _HANDLERS[type(event)](state, event, now)
+
+
+def calls_for_tick(event: ev.Event) -> bool:
+    """Whether the driver should let a Tick follow soon, so that the policy is asked at once.
+
+    Reports are not among these: thousands come, and a change of category can wait for the next Tick.
+    """
+    return isinstance(
+        event, ev.ManagerStarted | ev.JobSubmitted | ev.ReplicaStarted | ev.ReplicaGone | ev.StartRefused
+    )
+
+
+def _tick(state: State, event: ev.Tick, now: float) -> Step:
+    """Look at what is overdue, then ask the policy and order what the plan accepts of its proposals."""
+    del event
+    actions: list[Action] = []
+    for move in overdue_moves(state, now):
+        state, ordered = transaction.happened(state, move, MoveOutcome.OVERDUE, now)
+        actions += ordered
+    for replica in overdue_starts(state, now):
+        state = crashed(state, replica, "it did not start in time", now)
+    policy = policy_named(state.settings.policy)
+    settings = settings_of(policy, state.settings.parameters)
+    verdicts = plan(state, policy.propose(state.snapshot(now), settings), now)
+    state = _remember(state, verdicts, now)
+    for verdict in verdicts:
+        if verdict.objection is None:
+            state, ordered = _order(state, verdict.proposal, now)
+            actions += ordered
+    return state, actions
+
+
+def _order(state: State, proposal: Proposal, now: float) -> Step:
+    replica = state.replicas[proposal.replica]
+    if isinstance(proposal, Stay):
+        looked_at = (*replica.moved_for, proposal.purpose)
+        return state.with_replica(msgspec.structs.replace(replica, moved_for=looked_at)), []
+    if isinstance(proposal, Admit):
+        started = msgspec.structs.replace(
+            replica,
+            phase=Phase.STARTING,
+            node=proposal.node,
+            starts=replica.starts + 1,
+            deadline=now + state.settings.deadlines.start,
+        )
+        order = StartReplica(
+            replica=replica.name,
+            start=started.starts,
+            node=proposal.node,
+            template=state.jobs[replica.job].spec.template,
+            reason=proposal.reason,
+        )
+        return state.with_replica(started), [order]
+    number = state.move_count + 1
+    move = begun(
+        proposal,
+        replica,
+        policy=state.settings.policy,
+        number=number,
+        now=now,
+        hold=state.settings.deadlines.hold,
+    )
+    state = msgspec.structs.replace(state.with_move(move), move_count=number)
+    return state, transaction.current_orders(state, move)
+
+
+def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
+    """Keep each decision unless it says the same as the last one on that replica."""
+    fresh: dict[str, Decision] = {}
+    for verdict in verdicts:
+        proposal, objection = verdict.proposal, verdict.objection
+        target = proposal.target if isinstance(proposal, Migrate) else getattr(proposal, "node", "")
+        decision = Decision(
+            at=now,
+            replica=proposal.replica,
+            policy=state.settings.policy,
+            proposal=f"{type(proposal).__name__} {target}".strip(),
+            reason=proposal.reason if objection is None else objection.text,
+            refusal=None if objection is None else objection.refusal,
+        )
+        last = state.verdicts.get(decision.replica)
+        repeated = last is not None and (last.proposal, last.refusal) == (decision.proposal, decision.refusal)
+        if not repeated or decision.refusal is None:
+            fresh[decision.replica] = decision
+    if not fresh:
+        return state
+    return msgspec.structs.replace(
+        state,
+        verdicts={**state.verdicts, **fresh},
+        decisions=(*state.decisions, *fresh.values())[-_DECISIONS:],
+    )
+
+
+def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step:
+    """Order again whatever was in flight; a deadline that passed while nobody watched is set anew."""
+    del event
+    actions: list[Action] = []
+    for move in list(state.moves.values()):
+        renewed = transaction.renew(state, move, now)
+        state = state.with_move(renewed)
+        actions += transaction.current_orders(state, renewed)
+    for replica in list(state.replicas.values()):
+        if replica.phase is Phase.STARTING and replica.name not in state.moves and replica.node is not None:
+            waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
+            state = state.with_replica(waited)
+            actions.append(
+                StartReplica(
+                    replica=replica.name,
+                    start=replica.starts,
+                    node=replica.node,
+                    template=state.jobs[replica.job].spec.template,
+                    reason="ordered before the manager was started again",
+                )
+            )
+    return state, actions
+
+
+def _node_observed(state: State, event: ev.NodeObserved, now: float) -> Step:
+    del now
+    node = Node(name=event.node, capacity=event.capacity, usage=event.usage, ready=event.ready)
+    if state.nodes.get(event.node) == node:
+        return state, []
+    return msgspec.structs.replace(state, nodes={**state.nodes, node.name: node}), []
+
+
+def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step:
+    learnt = learn(state, event.report, now)
+    if learnt is None:
+        return state, []
+    move = learnt.moves.get(event.report.replica)
+    if move is None or not transaction.resumed(learnt, move):
+        return learnt, []
+    return transaction.happened(learnt, move, MoveOutcome.PROGRESSED, now)
+
+
+def _instruction_delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
+    move = state.moves.get(event.replica)
+    if move is None or move.id != event.id or move.incarnation != event.incarnation:
+        return state, []
+    return transaction.happened(state, move, MoveOutcome.CHECKPOINT_ASKED, now)
+
+
+def _acknowledged(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
+    answer = event.acknowledgement
+    move = state.moves.get(answer.replica)
+    if move is None or move.id != answer.id or move.incarnation != answer.incarnation:
+        return state, []
+    return transaction.answered(state, move, answer, now)
+
+
+def _room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
+    move = next((move for move in state.moves.values() if move.id == event.move), None)
+    if move is None:
+        return state, []
+    return transaction.happened(state, move, MoveOutcome.ROOM_HELD, now)
+
+
+def _room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
+    move = next((move for move in state.moves.values() if move.id == event.move), None)
+    if move is None:
+        return state, []
+    return transaction.happened(state, move, MoveOutcome.ROOM_REFUSED, now, note=event.reason)
+
+
+_HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
+    ev.ManagerStarted: _manager_started,
+    ev.Tick: _tick,
+    ev.NodeObserved: _node_observed,
+    ev.JobSubmitted: lifecycle.job_submitted,
+    ev.ReplicaStarted: lifecycle.replica_started,
+    ev.StartRefused: lifecycle.start_refused,
+    ev.ReplicaGone: lifecycle.replica_gone,
+    ev.ReportReceived: _report_received,
+    ev.InstructionDelivered: _instruction_delivered,
+    ev.InstructionAcknowledged: _acknowledged,
+    ev.RoomHeld: _room_held,
+    ev.RoomRefused: _room_refused,
+}
+
+__all__ = ["Step", "step"]

@@ -1,0 +1,166 @@
+"""Moves within the state: what happens to one, what it orders then, and how it ends."""
+
+from typing import Final
+
+import msgspec
+
+from specon_manager.core.migration import advance, closing_orders, may_evict, orders
+from specon_manager.core.restarts import crashed
+from specon_manager.core.state import Measured, State
+from specon_manager.model.actions import Action
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.moves import FINAL_STATES, Move, MoveOutcome, MoveState
+from specon_sidecar.wire import Acknowledgement, Checkpoint
+
+_HISTORY: Final = 500
+
+
+def current_orders(state: State, move: Move) -> list[Action]:
+    """Return what the present state of the move orders; the same again after a restart of the manager."""
+    replica = state.replicas[move.replica]
+    return orders(move, replica, state.jobs[replica.job])
+
+
+def happened(
+    state: State, move: Move, outcome: MoveOutcome, now: float, *, note: str = ""
+) -> tuple[State, list[Action]]:
+    """Return the state after `outcome` befell the move, and what is ordered then."""
+    replica = state.replicas[move.replica]
+    grace = state.jobs[replica.job].spec.grace_seconds
+    advanced = advance(move, outcome, now, state.settings.deadlines, grace=grace, note=note)
+    if advanced is None:
+        return state, []
+    if advanced.state is MoveState.EVICTING and move.state is MoveState.RESTORING:
+        advanced = msgspec.structs.replace(advanced, incarnation=None)  # whichever it may have started
+    actions = closing_orders(move, advanced)
+    if advanced.state in FINAL_STATES:
+        return _end(state, advanced, now), actions
+    if advanced.state is MoveState.RESTORING:
+        state, advanced = _prepare_restore(state, replica, move, advanced)
+    state = state.with_move(advanced)
+    # A wait that only got a new name orders nothing that was not ordered already.
+    if (move.state, advanced.state) == (MoveState.RESERVED, MoveState.CHECKPOINTING):
+        return state, actions
+    return state, actions + current_orders(state, advanced)
+
+
+def answered(state: State, move: Move, answer: Acknowledgement, now: float) -> tuple[State, list[Action]]:
+    """Take the sidecar's answer to the request for a checkpoint."""
+    if not answer.done:
+        return happened(state, move, MoveOutcome.CHECKPOINT_REFUSED, now, note=answer.reason or "refused")
+    spec = state.jobs[state.replicas[move.replica].job].spec
+    if answer.checkpoint is None and spec.checkpointing == "on-termination":
+        return happened(state, move, MoveOutcome.CHECKPOINT_VERIFIED, now)  # verified before the restore
+    if not may_evict(move, answer.checkpoint):
+        why = "the sidecar named no verified checkpoint"
+        return happened(state, move, MoveOutcome.CHECKPOINT_REFUSED, now, note=why)
+    state = state.with_move(msgspec.structs.replace(move, checkpoint=answer.checkpoint))
+    return happened(state, state.moves[move.replica], MoveOutcome.CHECKPOINT_VERIFIED, now)
+
+
+def resumed(state: State, move: Move) -> bool:
+    """Whether the new incarnation has shown a step after the checkpoint's."""
+    if move.state is not MoveState.VERIFYING or move.checkpoint is None:
+        return False
+    progress = state.replicas[move.replica].progress
+    if move.first_step_after is None or progress.step is None:
+        return False
+    return progress.step > move.checkpoint.step
+
+
+def renew(state: State, move: Move, now: float) -> Move:
+    """Return the move with its deadline set anew, for a manager that was away while it passed."""
+    deadlines = state.settings.deadlines
+    grace = state.jobs[state.replicas[move.replica].job].spec.grace_seconds
+    patience = {
+        MoveState.PROPOSED: deadlines.hold,
+        MoveState.RESERVED: deadlines.checkpoint,
+        MoveState.CHECKPOINTING: deadlines.checkpoint,
+        MoveState.EVICTING: grace + deadlines.eviction_margin,
+        MoveState.RESTORING: deadlines.start,
+        MoveState.VERIFYING: deadlines.verify,
+    }
+    return msgspec.structs.replace(move, deadline=max(move.deadline, now + patience[move.state]))
+
+
+def _prepare_restore(state: State, replica: Replica, before: Move, move: Move) -> tuple[State, Move]:
+    """Count a new start, and note on the first one where the old incarnation had come to."""
+    progress = replica.progress
+    if before.state is MoveState.EVICTING and before.attempt == 1:
+        final = (
+            progress.checkpoint if progress.checkpoint is not None and progress.checkpoint.verified else None
+        )
+        checkpoint = move.checkpoint or final
+        if checkpoint is None:
+            # Told to save when it ended, it did not. The source has whatever older state there is.
+            move = msgspec.structs.replace(move, attempt=2, note="no verified checkpoint after the end")
+        move = msgspec.structs.replace(
+            move,
+            checkpoint=checkpoint,
+            resumed_from=_latest(checkpoint, final),
+            last_step_before=progress.step,
+            last_step_at=progress.step_at,
+        )
+    move = msgspec.structs.replace(move, incarnation=None, first_step_after=None, downtime=None)
+    starting = msgspec.structs.replace(
+        replica, phase=Phase.STARTING, node=move.destination, incarnation=None, starts=replica.starts + 1
+    )
+    return state.with_replica(starting), move
+
+
+def _latest(*checkpoints: Checkpoint | None) -> int | None:
+    return max((checkpoint.step for checkpoint in checkpoints if checkpoint is not None), default=None)
+
+
+def _end(state: State, move: Move, now: float) -> State:
+    """Close the move: into the history, its cost into what moves cost, its replica on with its life."""
+    move = msgspec.structs.replace(move, steps_lost=_steps_lost(move))
+    remaining = {name: other for name, other in state.moves.items() if name != move.replica}
+    state = msgspec.structs.replace(
+        state,
+        moves=remaining,
+        history=(*state.history, move)[-_HISTORY:],
+        measured=_measured(state.measured, move),
+    )
+    replica = state.replicas[move.replica]
+    budgets = state.settings.budgets
+    if move.state is MoveState.SUCCEEDED:
+        replica = msgspec.structs.replace(
+            replica,
+            moves=replica.moves + 1,
+            attempts=0,
+            moved_for=(*replica.moved_for, move.purpose),
+            cooldown_until=now + budgets.cooldown,
+        )
+    else:
+        pause = budgets.retry_cooldown * 2 ** min(replica.attempts, 10)
+        replica = msgspec.structs.replace(
+            replica, attempts=replica.attempts + 1, cooldown_until=now + pause, note=f"{move.id}: {move.note}"
+        )
+    state = state.with_replica(replica)
+    if move.state is MoveState.FAILED and replica.phase is Phase.STARTING:
+        # Neither node could restore it. From here on it is an ordinary crash, so that the job is not lost.
+        return crashed(state, replica, f"{move.id}: {move.note}", now)
+    return state
+
+
+def _steps_lost(move: Move) -> int | None:
+    """Return how many steps had to be trained again, or None where nothing was trained since."""
+    if move.first_step_after is None or move.last_step_before is None:
+        return None
+    resumed_from = move.first_step_after - 1
+    if move.resumed_from is not None:
+        resumed_from = min(resumed_from, move.resumed_from)
+    return max(0, move.last_step_before - resumed_from)
+
+
+def _measured(measured: Measured, move: Move) -> Measured:
+    """Return the running means, the latest move weighing at least a fifth."""
+    if move.downtime is None or move.steps_lost is None:
+        return measured
+    share = max(1 / (measured.moves + 1), 0.2)
+    return Measured(
+        moves=measured.moves + 1,
+        downtime=measured.downtime + share * (move.downtime - measured.downtime),
+        steps_lost=measured.steps_lost + share * (move.steps_lost - measured.steps_lost),
+    )

@@ -1,0 +1,1 @@
+"""The words of the domain as frozen records: no I/O, no clock, no decisions."""

@@ -1,0 +1,135 @@
+"""What policies propose and what `step` orders. Each carries its reason; each order is idempotent."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from specon_manager.model.resources import Resources
+
+
+class Admit(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: start a pending replica on a node."""
+
+    replica: str
+    node: str
+    reason: str
+
+
+class Migrate(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: move a running replica to another node."""
+
+    replica: str
+    target: str
+    purpose: str
+    reason: str
+
+
+class Stay(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: leave a replica where it is, and remember that it was looked at for this purpose."""
+
+    replica: str
+    purpose: str
+    reason: str
+
+
+Proposal = Admit | Migrate | Stay
+
+
+class StartReplica(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: start incarnation number `start` of a replica on a node; never beside a live one."""
+
+    replica: str
+    start: int
+    node: str
+    template: Mapping[str, Any]
+    reason: str
+
+
+class EvictReplica(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: end an incarnation (None: whichever there is) and say so once nothing of it is left."""
+
+    replica: str
+    incarnation: str | None
+    grace_seconds: float
+    reason: str
+
+
+class HoldRoom(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: hold room on the target of a move, so that nothing else takes it."""
+
+    move: str
+    node: str
+    requests: Resources
+    reason: str
+
+
+class ReleaseRoom(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: give back what was held for a move."""
+
+    move: str
+    node: str
+    reason: str
+
+
+class RequestCheckpoint(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: have the trainer of an incarnation write a checkpoint; the id is the move's."""
+
+    id: str
+    replica: str
+    incarnation: str
+    deadline: float
+    reason: str
+
+
+class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: nobody waits for that checkpoint any more."""
+
+    id: str
+    replica: str
+    reason: str
+
+
+Action = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | RequestCheckpoint | WithdrawRequest
+
+
+class Refusal(StrEnum):
+    """Why a proposal was not ordered, as a bounded label."""
+
+    UNKNOWN_REPLICA = "unknown-replica"
+    NODE_NOT_READY = "node-not-ready"
+    NO_ROOM = "no-room"
+    NOT_PENDING = "not-pending"
+    NOT_RUNNING = "not-running"
+    IN_FLIGHT = "in-flight"
+    FORBIDDEN = "forbidden"
+    NO_CHECKPOINT = "no-checkpoint"
+    NO_STEPS = "no-steps"
+    COOLDOWN = "cooldown"
+    CLUSTER_BUDGET = "cluster-budget"
+    NODE_BUDGET = "node-budget"
+    REPLICA_BUDGET = "replica-budget"
+    SAME_NODE = "same-node"
+    WORSE_LOADED = "worse-loaded"
+    NO_GAIN = "no-gain"
+
+
+class Objection(Struct, frozen=True):
+    """A refusal and its words."""
+
+    refusal: Refusal
+    text: str
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What became of a proposal, for `explain`, the log and the metrics."""
+
+    at: float
+    replica: str
+    policy: str
+    proposal: str
+    reason: str
+    """Why it was accepted or refused."""
+    refusal: Refusal | None = None
+    """None where it was accepted."""

@@ -1,0 +1,109 @@
+"""Everything that can happen to the manager. Failures are events too."""
+
+from msgspec import Struct
+
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.resources import Resources
+from specon_sidecar.wire import Acknowledgement, Report
+
+
+class ManagerStarted(Struct, frozen=True, tag=True):
+    """A manager took over this state: what was in flight is ordered again."""
+
+    manager: str
+
+
+class Tick(Struct, frozen=True, tag=True):
+    """Time has passed: deadlines are looked at and the policy is asked."""
+
+
+class NodeObserved(Struct, frozen=True, tag=True, kw_only=True):
+    """A node is there, with its capacity and its measured usage."""
+
+    node: str
+    capacity: Resources
+    usage: Resources
+    ready: bool = True
+
+
+class JobSubmitted(Struct, frozen=True, tag=True):
+    """An owner submitted a job."""
+
+    spec: JobSpec
+
+
+class ReplicaStarted(Struct, frozen=True, tag=True, kw_only=True):
+    """An incarnation of a replica runs on a node."""
+
+    replica: str
+    incarnation: str
+    node: str
+
+
+class StartRefused(Struct, frozen=True, tag=True, kw_only=True):
+    """An ordered start did not come about."""
+
+    replica: str
+    start: int
+    reason: str
+
+
+class ReplicaGone(Struct, frozen=True, tag=True, kw_only=True):
+    """No process of that incarnation is left; `incarnation` None says that the replica has none at all."""
+
+    replica: str
+    incarnation: str | None
+    exit_code: int | None = None
+    """None when it was killed by a signal, or when nobody knows."""
+    evicted: bool = False
+    """Whether it was told to end before it ended."""
+    reason: str = ""
+
+
+class ReportReceived(Struct, frozen=True, tag=True):
+    """A sidecar reported; the message is validated and comes from that replica."""
+
+    report: Report
+
+
+class InstructionDelivered(Struct, frozen=True, tag=True, kw_only=True):
+    """A sidecar fetched an instruction."""
+
+    id: str
+    replica: str
+    incarnation: str
+
+
+class InstructionAcknowledged(Struct, frozen=True, tag=True):
+    """A sidecar carried an instruction out, or says why not."""
+
+    acknowledgement: Acknowledgement
+
+
+class RoomHeld(Struct, frozen=True, tag=True, kw_only=True):
+    """Room for a move is held on its target."""
+
+    move: str
+
+
+class RoomRefused(Struct, frozen=True, tag=True, kw_only=True):
+    """Room for a move cannot be held on its target."""
+
+    move: str
+    reason: str
+
+
+Event = (
+    ManagerStarted
+    | Tick
+    | NodeObserved
+    | JobSubmitted
+    | ReplicaStarted
+    | StartRefused
+    | ReplicaGone
+    | ReportReceived
+    | InstructionDelivered
+    | InstructionAcknowledged
+    | RoomHeld
+    | RoomRefused
+)

@@ -1,0 +1,32 @@
+"""Amounts of what replicas ask for and nodes have."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+Amount = Annotated[float, Meta(ge=0, le=1e15)]
+
+
+class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """CPU in cores, memory in bytes, GPUs in devices."""
+
+    cpu: Amount = 0.0
+    memory: Amount = 0.0
+    gpu: Amount = 0.0
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(
+            cpu=self.cpu + other.cpu, memory=self.memory + other.memory, gpu=self.gpu + other.gpu
+        )
+
+    def fits(self, room: "Resources") -> bool:
+        """Whether this much fits into `room`; an exact fit is a fit."""
+        return self.cpu <= room.cpu and self.memory <= room.memory and self.gpu <= room.gpu
+
+
+NOTHING = Resources()
+
+
+def total(amounts: "list[Resources]") -> Resources:
+    """Return the sum of the amounts."""
+    return sum(amounts, NOTHING)

@@ -1,0 +1,1 @@
+"""One module per paper or idea: plain functions from a snapshot to proposals."""

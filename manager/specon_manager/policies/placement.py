@@ -1,0 +1,47 @@
+"""First placement: the fixed round robin of SpeCon's experiments (section VI-A)."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from specon_manager.model.actions import Admit
+from specon_manager.model.cluster import Node, Phase, Replica, Snapshot
+from specon_manager.model.resources import NOTHING, Resources
+
+
+def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
+    """Propose a node for each pending replica: job k goes to node k mod |W|, or the next that has room.
+
+    A replica that ran before goes back to its node, where its files are warm and its owner looks for it.
+    """
+    nodes = snapshot.ready_nodes
+    if not nodes:
+        return
+    promised: dict[str, Resources] = defaultdict(lambda: NOTHING)
+    waiting = [replica for replica in snapshot.replicas.values() if _may_start(replica, snapshot)]
+    waiting.sort(key=lambda replica: (snapshot.jobs[replica.job].order, replica.name))
+    for replica in waiting:
+        for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
+            wanted = promised[node.name] + replica.requests
+            if wanted.fits(snapshot.room(node.name)):
+                promised[node.name] = wanted
+                yield Admit(replica=replica.name, node=node.name, reason=_reason(replica, node))
+                break
+
+
+def _may_start(replica: Replica, snapshot: Snapshot) -> bool:
+    if replica.phase is not Phase.PENDING or replica.name in snapshot.moves:
+        return False
+    return replica.deadline is None or replica.deadline <= snapshot.now
+
+
+def _preference(replica: Replica, nodes: Sequence[Node], order: int) -> Iterator[Node]:
+    start = order % len(nodes)
+    if replica.node is not None:
+        start = next((i for i, node in enumerate(nodes) if node.name == replica.node), start)
+    return (nodes[(start + k) % len(nodes)] for k in range(len(nodes)))
+
+
+def _reason(replica: Replica, node: Node) -> str:
+    if replica.crashes:
+        return f"start again on {node.name} after crash {replica.crashes}"
+    return f"round robin: next node with room is {node.name}"
