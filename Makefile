@@ -27,6 +27,7 @@ lint: $(VENV)/.dev  ## ruff, all rules, and its formatter
 
 types: $(VENV)/.dev  ## mypy, strict
 	$(BIN)/mypy
+	MYPYPATH=samples/training $(BIN)/mypy samples/training/*.py
 
 contracts: $(VENV)/.dev  ## the layers, with import-linter
 	$(BIN)/lint-imports

@@ -44,7 +44,7 @@ class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     stalled_intervals: Annotated[float, Meta(gt=1)] = 10.0
     """Silence for so many intervals, and for longer than five times the longest gap seen, is a stall."""
     literal: bool = False
-    """The algorithm as printed: starts in PROGRESSING, takes the last value, absolute gains, silence is G = 0."""
+    """The algorithm as printed: starts in PROGRESSING, last values, absolute gains, silence is G = 0."""
 
 
 class Interval(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Interval(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
-    """The classifier's whole memory: the category, since when, and what the next interval is compared with."""
+    """The classifier's whole memory: the category, since when, what the next interval is compared with."""
 
     category: Category
     since: float
@@ -102,10 +102,10 @@ _TRANSITIONS: Final[dict[tuple[Category, _Condition], Category]] = {
     (_C.PROGRESSING, _Condition.GROWING): _C.PROGRESSING,
     (_C.WATCHING, _Condition.GROWING): _C.PROGRESSING,
     (_C.CONVERGED, _Condition.GROWING): _C.PROGRESSING,
-    # Beside the paper: what a job comes back to after nothing was known, or after it diverged.
+    # Beside the paper: a job that learnt nothing yet, and one that comes back after it diverged.
     (_C.UNKNOWN, _Condition.FALLING): _C.UNKNOWN,
     (_C.UNKNOWN, _Condition.FLAT): _C.UNKNOWN,
-    (_C.UNKNOWN, _Condition.GROWING): _C.PROGRESSING,
+    (_C.UNKNOWN, _Condition.GROWING): _C.UNKNOWN,  # for the worse, else something would be learnt
     (_C.DIVERGING, _Condition.FALLING): _C.PROGRESSING,
     (_C.DIVERGING, _Condition.FLAT): _C.PROGRESSING,
     (_C.DIVERGING, _Condition.GROWING): _C.PROGRESSING,
@@ -125,7 +125,7 @@ def judge(previous: Judgement, interval: Interval, now: float, settings: Classif
     if interval.nonfinite_run >= settings.nonfinite_samples:
         reason = f"{interval.nonfinite_run} samples in a row are not finite"
         return _enter(previous, _C.DIVERGING, now, reason=reason, idle_intervals=0, interrupted=None)
-    if interval.value is None:
+    if interval.value is None or not math.isfinite(interval.value):
         return _silent(previous, interval, now, settings)
     return _observed(previous, interval.value, now, settings)
 
@@ -144,8 +144,17 @@ def _silent(previous: Judgement, interval: Interval, now: float, settings: Class
 def _observed(previous: Judgement, value: float, now: float, settings: ClassifierSettings) -> Judgement:
     """Apply Algorithm 1, lines 4 to 22, to an interval with a value."""
     if previous.value is None or previous.first is None or previous.best is None or previous.worst is None:
-        return msgspec.structs.replace(
-            previous, value=value, first=value, best=value, worst=value, idle_intervals=0, reason="first value"
+        return _enter(
+            previous,
+            begin(now, settings).category,
+            now,
+            value=value,
+            first=value,
+            best=value,
+            worst=value,
+            idle_intervals=0,
+            interrupted=None,
+            reason="first value",
         )
     better, worse = (min, max) if settings.goal == "min" else (max, min)
     best, worst = better(previous.best, value), worse(previous.worst, value)
@@ -153,7 +162,9 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
     # A value that took several intervals to come is spread over them: G is a gain per interval.
     gain = abs(value - previous.value) / scale / (previous.idle_intervals + 1)
     learnt = previous.learnt or abs(best - previous.first) / scale >= settings.alpha
-    rising = abs(value - best) > settings.rising_share * abs(best - previous.first) > 0
+    # Where nothing was learnt there is no gain to lose again: the first value is the measure then.
+    gained = abs(best - previous.first) if learnt else abs(previous.first)
+    rising = abs(value - best) > settings.rising_share * gained > 0
     known = msgspec.structs.replace(
         previous,
         gain=gain,
@@ -170,9 +181,9 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
         reason = reason or f"value {value:.4g} is far below its best {best:.4g}"
         return _enter(known, _C.DIVERGING, now, reason=reason)
     before = previous.interrupted or previous.category
-    if before is _C.UNKNOWN and learnt:
-        before = _C.PROGRESSING
-    if before in {_C.STALLED, _C.NOT_CLASSIFIABLE}:
+    if not learnt and not settings.literal:
+        before = _C.UNKNOWN
+    elif before in {_C.UNKNOWN, _C.STALLED, _C.NOT_CLASSIFIABLE}:
         before = _C.PROGRESSING
     condition = _condition(gain, previous.gain, settings.alpha)
     unit = "" if settings.literal else " of its scale"
@@ -180,7 +191,7 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
 
 
 def _scale(first: float, best: float, worst: float, settings: ClassifierSettings) -> float:
-    """Return what gains are relative to; never zero, so that a first value of exactly 0 does not divide by it."""
+    """Return what gains are relative to; never zero, even where the first value is exactly 0."""
     if settings.scale == "first" and first != 0:
         return abs(first)
     return abs(worst - best) or abs(first) or 1.0
@@ -189,7 +200,11 @@ def _scale(first: float, best: float, worst: float, settings: ClassifierSettings
 def _condition(gain: float, previous_gain: float | None, alpha: float) -> _Condition:
     if not gain < alpha:
         return _Condition.GROWING
-    return _Condition.FALLING if gain < (math.inf if previous_gain is None else previous_gain) else _Condition.FLAT
+    return (
+        _Condition.FALLING
+        if gain < (math.inf if previous_gain is None else previous_gain)
+        else _Condition.FLAT
+    )
 
 
 def _enter(judgement: Judgement, category: Category, now: float, **changes: object) -> Judgement:

@@ -7,9 +7,10 @@ the mover, of those it leaves and of those it joins; each change counts by how m
 
 from typing import Final
 
-from specon_manager.core.state import Gate, Measured
+from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
 from specon_manager.model.cluster import Node, Replica, Snapshot
+from specon_manager.model.settings import Gate
 from specon_sidecar.classify import Category
 
 _WEIGHTS: Final = {Category.CONVERGED: 1.0, Category.WATCHING: 1.5}

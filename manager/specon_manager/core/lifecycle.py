@@ -3,7 +3,7 @@
 import msgspec
 
 from specon_manager.core import transaction
-from specon_manager.core.restarts import crashed, ended
+from specon_manager.core.restarts import crashed, ended, put_back
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, EvictReplica
@@ -72,32 +72,42 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     if replica is None or not replica.active:
         return state, []
     move = state.moves.get(replica.name)
-    if event.incarnation is not None and (
-        event.incarnation == replica.former or replica.incarnation not in {event.incarnation, None}
-    ):
-        return state, []  # news of an incarnation that was replaced
-    if replica.phase is Phase.STARTING and (move is None or move.state is not MoveState.EVICTING):
-        return state, []  # what was ordered has not been seen yet, so it cannot be gone
+    if not _is_news(replica, move, event):
+        return state, []
     replica = msgspec.structs.replace(
         replica, former=event.incarnation or replica.incarnation or replica.former
     )
     state = state.with_replica(replica)
     if _finished(replica, event):
+        actions: list[Action] = []
         if move is not None:
             state, actions = transaction.happened(state, move, MoveOutcome.FINISHED, now)
-        else:
-            actions = []
         return ended(state, state.replicas[replica.name], Phase.SUCCEEDED, now), actions
     if move is None:
-        return crashed(state, replica, _why(event), now), []
+        return _lost(state, replica, event, now), []
     state, actions = transaction.happened(state, move, MoveOutcome.GONE, now, note=_why(event))
-    if replica.name in state.moves:
+    after = state.replicas[replica.name]
+    if replica.name in state.moves or not after.active:
         return state, actions
     # The move had not evicted it yet: it ended by itself, and is treated as if there had been no move.
-    after = state.replicas[replica.name]
-    if not after.active:
-        return state, actions
-    return crashed(state, after, _why(event), now), actions
+    return _lost(state, after, event, now), actions
+
+
+def _is_news(replica: Replica, move: Move | None, event: ev.ReplicaGone) -> bool:
+    """Whether the event speaks of the present incarnation, and not of one that was replaced."""
+    if event.incarnation is not None and event.incarnation == replica.former:
+        return False
+    if event.incarnation is not None and replica.incarnation not in {event.incarnation, None}:
+        return False
+    # What was ordered and not seen yet cannot be gone, unless its eviction was asked for.
+    return replica.phase is Phase.RUNNING or (move is not None and move.state is MoveState.EVICTING)
+
+
+def _lost(state: State, replica: Replica, event: ev.ReplicaGone, now: float) -> State:
+    """Let the replica start again: after a crash with a pause and a count, else at once."""
+    if event.evicted:
+        return put_back(state, replica, _why(event))
+    return crashed(state, replica, _why(event), now)
 
 
 def _finished(replica: Replica, event: ev.ReplicaGone) -> bool:

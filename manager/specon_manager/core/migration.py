@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.core.state import Deadlines
 from specon_manager.model.actions import (
     Action,
     EvictReplica,
@@ -20,6 +19,7 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.moves import ASKING_STATES, FINAL_STATES, Move, MoveOutcome, MoveState
+from specon_manager.model.settings import Deadlines
 from specon_sidecar.wire import Checkpoint
 
 _S, _O = MoveState, MoveOutcome

@@ -10,10 +10,11 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import gate
-from specon_manager.core.state import Budgets, State
+from specon_manager.core.state import State
 from specon_manager.model.actions import Admit, Migrate, Objection, Proposal, Refusal, Stay
 from specon_manager.model.cluster import Phase, Replica, Snapshot
 from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.settings import Budgets
 
 _ORDER: Final[Mapping[type, int]] = {Stay: 0, Admit: 1, Migrate: 2}
 

@@ -25,6 +25,14 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     return state.with_replica(waiting)
 
 
+def put_back(state: State, replica: Replica, reason: str) -> State:
+    """Let a replica that was told to end, but not for a move, wait for its next start: no crash."""
+    waiting = msgspec.structs.replace(
+        replica, phase=Phase.PENDING, incarnation=None, deadline=None, note=f"put back: {reason}"
+    )
+    return state.with_replica(waiting)
+
+
 def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
     """Close the replica, and its job with its last one."""
     over = msgspec.structs.replace(replica, phase=phase, ended_at=now, incarnation=None, deadline=None)

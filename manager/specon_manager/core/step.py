@@ -127,7 +127,7 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
 
 def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step:
     """Order again whatever was in flight; a deadline that passed while nobody watched is set anew."""
-    del event
+    state = msgspec.structs.replace(state, settings=event.settings)
     actions: list[Action] = []
     for move in list(state.moves.values()):
         renewed = transaction.renew(state, move, now)

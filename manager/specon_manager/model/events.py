@@ -4,13 +4,15 @@ from msgspec import Struct
 
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Settings
 from specon_sidecar.wire import Acknowledgement, Report
 
 
 class ManagerStarted(Struct, frozen=True, tag=True):
-    """A manager took over this state: what was in flight is ordered again."""
+    """A manager took over this state, perhaps with new settings: what was in flight is ordered again."""
 
     manager: str
+    settings: Settings
 
 
 class Tick(Struct, frozen=True, tag=True):

@@ -1,0 +1,213 @@
+"""How fast the sidecar turns a log into samples, and what that costs in memory and processor time.
+
+Speeds are lines per second of one core, splitting included, and their ratio to a bare loop over the lines
+of the same bytes in the same run. `python benchmarks/sidecar_lines.py [--json FILE]`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+from specon_sidecar.lines import LineSplitter
+from specon_sidecar.log_file import CHUNK_BYTES
+
+LINES = 200_000
+REPEATS = 3
+LOG_MEGABYTES = 200
+TRICKLE_SECONDS = 8
+TRICKLE_LINES_PER_SECOND = 100
+
+# Bounds: lines per second with one sample in ten lines, and with one in each; MiB; share of a core.
+BOUND_TYPICAL = 150_000
+BOUND_DENSE = 60_000
+BOUND_RESIDENT = 48
+BOUND_TRICKLE = 0.01
+
+NOISE = (
+    b"2026-11-20 23:00:00,123 - data - INFO - worker 3 fetched shard 17 of 512 from the cache in 0.123 s\n"
+)
+TEXT = b"2026-11-20 23:00:00,123 INFO step=%d/400000 epoch=3 loss=2.%04d lr=0.0003 grad_norm=1.23 mem=11810\n"
+OBJECT = b'{"step": %d, "epoch": 3, "loss": 2.%04d, "lr": 0.0003, "grad_norm": 1.23, "mem": 11810}\n'
+ROW = b"%d,2.%04d,3,0.0003,1.23,1834.2,11810\n"
+PATTERN = r"step=(?P<step>\d+)/(?P<total>\d+) .*loss=(?P<value>\S+)"
+
+# Name of the result -> format, options, head of the log, line with a sample.
+CASES: dict[str, tuple[str, FormatOptions, bytes, bytes]] = {
+    "key-value": ("key-value", FormatOptions(), b"", TEXT),
+    "json-lines": ("json-lines", FormatOptions(), b"", OBJECT),
+    "csv": ("csv", FormatOptions(), b"step,loss,epoch,lr,grad_norm,speed,mem\n", ROW),
+    "regular-expression": ("regular-expression", FormatOptions(pattern=PATTERN), b"", TEXT),
+    "auto (key-value)": ("auto", FormatOptions(), b"", TEXT),
+}
+
+# The whole of a text sidecar's imports; what it holds at its peak is what counts.
+FOLLOW = """
+import asyncio, sys, time
+import aiohttp, prometheus_client
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+from specon_sidecar.tail import Tail
+
+async def main(path, seconds):
+    tail, reader, samples = Tail(path), make_reader("auto", FormatOptions()), 0
+    print("ready", flush=True)
+    if seconds:
+        asyncio.get_running_loop().call_later(seconds, tail.stop)
+    else:
+        tail.stop()
+    used, started = time.process_time(), time.perf_counter()
+    async for lines in tail.batches():
+        samples += len(reader.read(lines))
+    used, passed = time.process_time() - used, time.perf_counter() - started
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    print(tail.counters.lines, samples, used, passed, int(status["VmHWM"].split()[0]) / 1024)
+
+asyncio.run(main(sys.argv[1], float(sys.argv[2])))
+"""
+
+
+def log(line: bytes, every: int, lines: int = LINES) -> Iterator[bytes]:
+    """Yield lines, each `every`-th of them with a sample."""
+    for number in range(lines):
+        yield line % (number, number % 10_000) if number % every == 0 else NOISE
+
+
+def chunks(data: bytes) -> list[bytes]:
+    """Cut as the follower reads."""
+    return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+
+
+def bare_loop(parts: list[bytes]) -> int:
+    """Split each chunk and look at each line: the baseline."""
+    lines = 0
+    for part in parts:
+        for _ in part.split(b"\n"):
+            lines += 1
+    return lines
+
+
+def read_samples(parts: list[bytes], name: str, options: FormatOptions) -> int:
+    """Split and parse as the sidecar does."""
+    splitter, reader = LineSplitter(), make_reader(name, options)
+    return sum(len(reader.read(splitter.feed(part))) for part in parts)
+
+
+def best(function: Callable[[], int]) -> tuple[float, int]:
+    """Return the shortest processor time of several runs, and the last result."""
+    times, result = [], 0
+    for _ in range(REPEATS):
+        started = time.process_time()
+        result = function()
+        times.append(time.process_time() - started)
+    return min(times), result
+
+
+def speed(name: str, options: FormatOptions, head: bytes, line: bytes, every: int) -> dict[str, Any]:
+    """Measure one format on one log, and the baseline on the same bytes."""
+    parts = chunks(head + b"".join(log(line, every)))
+    baseline, _ = best(lambda: bare_loop(parts))
+    seconds, samples = best(lambda: read_samples(parts, name, options))
+    if samples != len(range(0, LINES, every)):
+        raise RuntimeError(f"{name}: {samples} samples read of a log with {len(range(0, LINES, every))}")
+    bound = BOUND_DENSE if every == 1 else BOUND_TYPICAL
+    return {
+        "lines_per_second": round(LINES / seconds),
+        "ratio_to_bare_loop": round(baseline / seconds, 4),
+        "bound": bound,
+        "within": LINES / seconds >= bound,
+    }
+
+
+def follow(path: Path, seconds: float) -> subprocess.Popen[str]:
+    """Start a process that follows a log; return once it is about to read."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FOLLOW, str(path), str(seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RuntimeError("the following process did not start")
+    return process
+
+
+def outcome(process: subprocess.Popen[str]) -> tuple[int, int, float, float, float]:
+    """Return lines, samples, processor seconds, seconds, and peak resident MiB of a following process."""
+    printed, _ = process.communicate(timeout=300)
+    lines, samples, used, passed, resident = printed.split()
+    return int(lines), int(samples), float(used), float(passed), float(resident)
+
+
+def large_log(folder: Path) -> dict[str, Any]:
+    """Follow a large log to its end."""
+    path = folder / "large.log"
+    block = b"".join(log(TEXT, 10, 10_000))
+    with path.open("wb") as writer:
+        for _ in range(LOG_MEGABYTES * 1_000_000 // len(block)):
+            writer.write(block)
+    lines, samples, used, _, resident = outcome(follow(path, 0))
+    return {
+        "megabytes": round(path.stat().st_size / 1e6),
+        "lines": lines,
+        "samples": samples,
+        "lines_per_second": round(lines / used),
+        "peak_resident_mib": round(resident, 1),
+        "bound_mib": BOUND_RESIDENT,
+        "within": resident <= BOUND_RESIDENT,
+    }
+
+
+def trickle(folder: Path) -> dict[str, Any]:
+    """Follow a log to which lines are written one by one, each flushed."""
+    path = folder / "trickle.log"
+    path.touch()
+    process = follow(path, TRICKLE_SECONDS)
+    with path.open("ab", buffering=0) as writer:
+        started = time.perf_counter()
+        for number in range((TRICKLE_SECONDS - 1) * TRICKLE_LINES_PER_SECOND):
+            writer.write(TEXT % (number, number))
+            time.sleep(max(0.0, started + (number + 1) / TRICKLE_LINES_PER_SECOND - time.perf_counter()))
+    lines, _, used, _, _ = outcome(process)
+    share = used / (TRICKLE_SECONDS - 1)  # the last second is for the end to arrive
+    return {
+        "lines_per_second": round(lines / (TRICKLE_SECONDS - 1), 1),
+        "core_share": round(share, 5),
+        "bound": BOUND_TRICKLE,
+        "within": share <= BOUND_TRICKLE,
+    }
+
+
+def measure() -> dict[str, Any]:
+    """Return all measurements; `within` says where a bound is met."""
+    speeds = {
+        f"{title}, one sample in {every}": speed(*case, every)
+        for title, case in CASES.items()
+        for every in (1, 10)
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        return {"speed": speeds, "large_log": large_log(Path(folder)), "trickle": trickle(Path(folder))}
+
+
+def main() -> None:
+    """Measure, print, and write the result where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    file = parser.parse_args().json
+    result = measure()
+    print(f"{'format':38} {'lines/s':>10} {'of a bare loop':>14}")
+    for title, one in result["speed"].items():
+        print(f"{title:38} {one['lines_per_second']:10,} {one['ratio_to_bare_loop']:14.3f}")
+    for title in ("large_log", "trickle"):
+        print(title, *(f"{key}={value}" for key, value in result[title].items()))
+    if file is not None:
+        file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The command line `specon`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from specon_manager import __version__
+from specon_manager.cli import demo, local, owner, replay
+from specon_manager.cli.run import UsageError
+from specon_manager.runtime.journal import JournalError
+from specon_manager.runtime.state_directory import DirectoryBusyError
+
+_INTERRUPTED: Final = 130
+
+
+class _Command(NamedTuple):
+    name: str
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[argparse.Namespace], int]
+
+
+_COMMANDS: Final = (
+    _Command(
+        "demo", "run ten real training jobs on this machine and move them", demo.add_arguments, demo.main
+    ),
+    _Command("local", "run the training commands of a job file", local.add_arguments, local.main),
+    _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),
+    _Command(
+        "explain", "say what was decided about a job, and why", owner.add_explain_arguments, owner.explain
+    ),
+    _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted."""
+    parser = argparse.ArgumentParser(prog="specon", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"specon {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in _COMMANDS:
+        subparser = commands.add_parser(command.name, help=command.help, description=command.help)
+        command.add_arguments(subparser)
+        subparser.set_defaults(main=command.main)
+    given = parser.parse_args(arguments)
+    try:
+        code: int = given.main(given)
+    except (UsageError, DirectoryBusyError, JournalError) as error:
+        for line in str(error).splitlines():
+            print(f"specon: {line}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("specon: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

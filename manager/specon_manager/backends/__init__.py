@@ -1,0 +1,1 @@
+"""The places where replicas run; the backends do not know each other."""

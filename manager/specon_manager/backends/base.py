@@ -1,0 +1,35 @@
+"""What every backend offers to the controller: carry orders out, and say what became of them."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from specon_manager.core.state import State
+from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
+from specon_manager.model.events import Event
+
+Emit = Callable[[Event], None]
+"""Hands an event to the controller; never blocks, never raises."""
+
+Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom
+"""The actions that are a backend's to carry out; those about checkpoints go to the sidecars."""
+
+
+class Backend(Protocol):
+    """Where replicas really run.
+
+    Orders are idempotent: a manager that was killed gives them again. Outcomes, failures too, come as
+    events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone, holding room in
+    RoomHeld or RoomRefused. The end of a replica that nobody ordered is a ReplicaGone as well.
+    """
+
+    async def begin(self, state: State, emit: Emit) -> None:
+        """Report the nodes, take up what an earlier manager left running, and watch from now on.
+
+        `state` is what that manager knew. Called once, before any order.
+        """
+
+    async def carry_out(self, order: Order) -> None:
+        """Carry one order out; an exception means that it failed and may be given again."""
+
+    async def end(self) -> None:
+        """Stop watching. Replicas keep running unless they were started to end with the manager."""

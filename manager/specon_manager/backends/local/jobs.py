@@ -1,0 +1,252 @@
+"""Job files: anybody's training commands for the virtual nodes of one machine.
+
+A file is YAML: `jobs`, a list of jobs; `defaults`, values for all of them; and what the manager is to do
+(`policy`, `parameters`, `budgets`, `gate`, `deadlines`). Reading names every mistake at once.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import yaml
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.policies.table import policy_named, settings_of
+from specon_sidecar import parse
+from specon_sidecar.classify import ClassifierSettings
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Text = Annotated[str, Meta(min_length=1, max_length=4096)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+PLACEHOLDERS: Final = ("directory", "log", "checkpoint_path", "python", "samples")
+_PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]*)\}")
+NAMESPACE: Final = "default"
+
+
+class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One training command. `{directory}`, `{log}`, `{checkpoint_path}`, `{python}` are filled in."""
+
+    name: Name
+    command: Annotated[tuple[Text, ...], Meta(min_length=1)] | Text
+    """The program and its arguments; a text is split like a shell would, and no shell runs."""
+    environment: Mapping[str, str] = {}
+    working_directory: Text | None = None
+    """Where the command runs; by default the folder from which the manager was started."""
+    log: Text = "{directory}/train.log"
+    """The training log; what the command prints goes there too unless it writes another file."""
+    format: Text = "auto"
+    pattern: Text | None = None
+    metric: Text | None = None
+    goal: Literal["min", "max"] = "min"
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    interval: Annotated[float, Meta(ge=0.05, le=86400)] = 30.0
+    scale: Literal["first", "range"] = "first"
+    checkpoint: Text = "periodic"
+    checkpoint_path: Text = "{directory}/checkpoints"
+    marker: Text | None = None
+    submit_at: Seconds = 0.0
+    """Seconds after the begin of the run."""
+    requests: Resources = NOTHING
+    restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
+    grace_seconds: Annotated[float, Meta(ge=0, le=86400)] = 30.0
+    migrate: bool = True
+    heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The command as a list."""
+        return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+
+class JobFile(Struct, frozen=True, kw_only=True):
+    """A whole file, checked."""
+
+    jobs: tuple[LocalJob, ...]
+    settings: Settings = Settings()
+
+
+class JobFileError(ValueError):
+    """A job file that cannot be used; `mistakes` names each field with what is wrong."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+def read_job_file(text: str) -> JobFile:
+    """Return the jobs and settings of a file; raises JobFileError with every mistake."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise JobFileError([f"not YAML: {' '.join(str(error).split())}"]) from error
+    if not isinstance(content, dict):
+        raise JobFileError([f"a job file is a mapping with the key `jobs`, not {type(content).__name__}"])
+    mistakes: list[str] = []
+    settings = _settings(content, mistakes)
+    defaults = content.get("defaults") or {}
+    entries = content.get("jobs")
+    if not isinstance(defaults, dict):
+        mistakes.append(f"defaults: must be a mapping, not {type(defaults).__name__}")
+        defaults = {}
+    if not isinstance(entries, list) or not entries:
+        mistakes.append("jobs: must be a list of at least one job")
+        entries = []
+    jobs = [_job(entry, defaults, f"jobs[{index}]", mistakes) for index, entry in enumerate(entries)]
+    names = [job.name for job in jobs if job is not None]
+    mistakes += [
+        f"jobs: the name {name!r} is used twice" for name in sorted(set(names)) if names.count(name) > 1
+    ]
+    if mistakes:
+        raise JobFileError(mistakes)
+    return JobFile(jobs=tuple(job for job in jobs if job is not None), settings=settings)
+
+
+def read_job(body: bytes) -> LocalJob:
+    """Return one job from JSON, as `specon submit` sends it; raises JobFileError with every mistake."""
+    try:
+        entry = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise JobFileError([f"not JSON: {error}"]) from error
+    mistakes: list[str] = []
+    job = _job(entry, {}, "job", mistakes)
+    if mistakes or job is None:
+        raise JobFileError(mistakes)
+    return job
+
+
+def job_spec(job: LocalJob) -> JobSpec:
+    """Return the job as the manager knows it; the backend's share of it goes into the template."""
+    kind = parse.checkpoint_mode(job.checkpoint).kind
+    return JobSpec(
+        name=f"{NAMESPACE}/{job.name}",
+        replicas=(f"{NAMESPACE}/{job.name}/worker/0",),
+        requests=job.requests,
+        restarts=job.restarts,
+        grace_seconds=job.grace_seconds,
+        checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
+        migratable=job.migrate,
+        template=msgspec.to_builtins(job),
+    )
+
+
+def fill_in(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with its placeholders filled in; braces around anything else stay."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+def _settings(content: Mapping[str, Any], mistakes: list[str]) -> Settings:
+    """Return what the file says of the manager."""
+    given: dict[str, Any] = {}
+    kinds: dict[str, Any] = {
+        "policy": str,
+        "parameters": dict[str, Any],
+        "budgets": Budgets,
+        "gate": Gate,
+        "deadlines": Deadlines,
+        "tick": Annotated[float, Meta(gt=0)],
+    }
+    known = ("jobs", "defaults", *kinds)
+    mistakes += [f"{key}: is not known; use {', '.join(known)}" for key in content if key not in known]
+    for key, kind in kinds.items():
+        value = _convert(content.get(key, UNSET), kind, key, mistakes)
+        if value is not UNSET:
+            given[key] = value
+    settings = Settings(**given)
+    try:
+        settings_of(policy_named(settings.policy), settings.parameters)
+    except ValueError as error:
+        mistakes.append(str(error))
+    return settings
+
+
+def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[str]) -> LocalJob | None:
+    """Return one job, or None with every mistake in it added."""
+    if not isinstance(entry, dict):
+        mistakes.append(f"{place}: must be a mapping, not {type(entry).__name__}")
+        return None
+    if isinstance(entry.get("name"), str):
+        place = f"{place} ({entry['name']})"
+    before = len(mistakes)
+    merged = {**defaults, **entry}
+    for key in ("environment", "requests"):
+        if isinstance(defaults.get(key), dict) and isinstance(entry.get(key), dict):
+            merged[key] = {**defaults[key], **entry[key]}
+    fields = {field.name: field for field in msgspec.structs.fields(LocalJob)}
+    mistakes += [f"{place}.{key}: is not known" for key in merged if key not in fields]
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name not in merged:
+            if field.required:
+                mistakes.append(f"{place}.{name}: is missing")
+            continue
+        value = _convert(merged[name], field.type, f"{place}.{name}", mistakes)
+        if value is not UNSET:
+            values[name] = value
+    mistakes += [f"{place}.{found}" for found in _disagreements(values)]
+    return LocalJob(**values) if len(mistakes) == before else None
+
+
+def _convert(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:
+    if value is UNSET:
+        return UNSET
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        mistakes.append(f"{place}: {error}, not {_short(value)}")
+        return UNSET
+
+
+def _disagreements(values: Mapping[str, Any]) -> list[str]:
+    """Return what each field for itself does not show."""
+    found = []
+    try:
+        options = FormatOptions(metric=values.get("metric"), pattern=values.get("pattern"))
+        make_reader(values.get("format", "auto"), options)
+    except ValueError as error:
+        found.append(f"format: {error}")
+    try:
+        parse.checkpoint_mode(values.get("checkpoint", "periodic"))
+    except ValueError as error:
+        found.append(f"checkpoint: {values['checkpoint']!r} {error}")
+    command = values.get("command", ())
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        found.append(f"command: {error}: {_short(command)}")
+        words = ()
+    texts = {f"command[{index}]": word for index, word in enumerate(words)}
+    texts |= {f"environment.{name}": text for name, text in values.get("environment", {}).items()}
+    texts |= {
+        name: values[name] for name in ("log", "checkpoint_path", "working_directory") if values.get(name)
+    }
+    for name, text in texts.items():
+        found += [
+            f"{name}: the placeholder {{{unknown}}} is not one of {', '.join(PLACEHOLDERS)}"
+            for unknown in _PLACEHOLDER.findall(text)
+            if unknown and unknown not in PLACEHOLDERS
+        ]
+    return found
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004  (a line of a terminal)
+
+
+def classifier_arguments(job: LocalJob) -> list[str]:
+    """Return the sidecar's flags for the job's classifier."""
+    settings = ClassifierSettings(alpha=job.alpha, interval=job.interval, scale=job.scale, goal=job.goal)
+    return [
+        f"--alpha={settings.alpha}",
+        f"--interval={settings.interval}",
+        f"--scale={settings.scale}",
+        f"--goal={settings.goal}",
+    ]

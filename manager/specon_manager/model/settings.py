@@ -1,0 +1,61 @@
+"""What the owner of the cluster decided: policy, budgets, gate and deadlines."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much disturbance at once the owner of the cluster accepts."""
+
+    moves_at_once: Annotated[int, Meta(ge=0)] = 4
+    """In the whole cluster."""
+    moves_at_once_per_node: Annotated[int, Meta(ge=1)] = 1
+    """With this node as source or target."""
+    moves_per_replica: Annotated[int, Meta(ge=0)] = 4
+    """Successful moves in the life of a replica."""
+    cooldown: Annotated[float, Meta(ge=0)] = 60.0
+    """Seconds between two moves of one replica."""
+    retry_cooldown: Annotated[float, Meta(ge=0)] = 120.0
+    """Seconds after a move that did not succeed, doubled with each further one."""
+
+
+class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The do-no-harm gate: what a move must promise before it is ordered."""
+
+    enabled: bool = True
+    horizon: Seconds = 120.0
+    """How far ahead a gain is counted where the remaining time of the replica is not known, seconds."""
+    margin: Annotated[float, Meta(ge=0)] = 1.0
+    """How many times its cost a move must gain."""
+    expected_downtime: Annotated[float, Meta(ge=0)] = 5.0
+    """Cost of a move before any was measured, seconds (the paper's save and restore overhead)."""
+
+
+class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long each part of the work may take, seconds."""
+
+    start: Seconds = 60.0
+    hold: Seconds = 30.0
+    checkpoint: Seconds = 120.0
+    eviction_margin: Seconds = 10.0
+    """Beyond the grace period."""
+    verify: Seconds = 180.0
+    """From the start of the new incarnation to a step after the checkpoint."""
+    crash_backoff: Seconds = 2.0
+    """Before the first restart after a crash, doubled with each further one."""
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the owner of the cluster decided."""
+
+    policy: str = "specon"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    budgets: Budgets = Budgets()
+    gate: Gate = Gate()
+    deadlines: Deadlines = Deadlines()
+    tick: Seconds = 5.0
+    """How often deadlines are looked at and the policy is asked when nothing else happens."""

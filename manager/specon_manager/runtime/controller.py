@@ -1,0 +1,167 @@
+"""The loop around `step` in real time: events in, journal, actions out."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.backends.base import Backend, Order
+from specon_manager.core.state import State
+from specon_manager.core.step import calls_for_tick, step
+from specon_manager.model.actions import (
+    Action,
+    EvictReplica,
+    HoldRoom,
+    RequestCheckpoint,
+    StartReplica,
+    WithdrawRequest,
+)
+from specon_manager.model.events import Event, ManagerStarted, RoomRefused, StartRefused, Tick
+from specon_manager.model.settings import Settings
+from specon_manager.runtime.clock import Clock
+from specon_manager.runtime.journal import Journal
+from specon_manager.runtime.mailbox import Mailbox
+
+_log = logging.getLogger(__name__)
+_BATCH: Final = 500  # events between two writes to disk: the loop serves HTTP in between
+
+
+class Stepped(Struct, frozen=True, kw_only=True):
+    """One step, for those who watch: metrics, the live view, the log."""
+
+    before: State
+    after: State
+    event: Event
+    actions: Sequence[Action]
+    now: float
+    seconds: float
+    """How long `step` took."""
+
+
+Observer = Callable[[Stepped], None]
+
+
+class Controller:
+    """Feeds events to `step` one at a time and has its actions carried out.
+
+    An action is carried out only after the event that led to it is on disk. Actions on one replica are
+    carried out in the order in which they were given, those on different replicas at the same time.
+    """
+
+    def __init__(self, *, state: State, journal: Journal, backend: Backend, clock: Clock) -> None:
+        self.state = state
+        self.mailbox = Mailbox()
+        self.clock = clock
+        self._journal = journal
+        self._backend = backend
+        self._events: deque[Event] = deque()
+        self._woken = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}
+        self.observers: list[Observer] = []
+        self.ready = False
+
+    def post(self, event: Event) -> None:
+        """Hand in an event; it is looked at soon, in the order of arrival."""
+        self._events.append(event)
+        self._woken.set()
+
+    async def run(self, name: str, settings: Settings) -> None:
+        """Take over the state as the manager called `name`, and go on until cancelled."""
+        try:
+            await self._backend.begin(self.state, self.post)
+            self.post(ManagerStarted(name, settings))
+            while True:
+                await self._turn()
+                self.ready = True
+        finally:
+            self.ready = False
+            for task in self._tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._backend.end()
+
+    async def _turn(self) -> None:
+        """Wait for events, or for the next Tick, and let them all happen."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.state.settings.tick):
+                await self._woken.wait()
+        self._woken.clear()
+        actions: list[Action] = []
+        tick_due = not self._events
+        for _ in range(min(len(self._events), _BATCH)):
+            event = self._events.popleft()
+            tick_due = tick_due or calls_for_tick(event)
+            actions += self._step(event)
+        if tick_due or self.clock.now() - self._ticked >= self.state.settings.tick:
+            self._ticked = self.clock.now()
+            actions += self._step(Tick())
+        if self._events:
+            self._woken.set()
+        await self._commit(actions)
+        for action in actions:
+            self._dispatch(action)
+
+    _ticked = float("-inf")
+
+    def _step(self, event: Event) -> list[Action]:
+        now, before = self.clock.now(), self.state
+        began = time.perf_counter()
+        self.state, actions = step(before, event, now)
+        seconds = time.perf_counter() - began
+        self._journal.append(now, event, actions)
+        stepped = Stepped(
+            before=before, after=self.state, event=event, actions=actions, now=now, seconds=seconds
+        )
+        for observer in self.observers:
+            observer(stepped)
+        for action in actions:
+            _log.info("%s", action)
+        return actions
+
+    async def _commit(self, actions: Sequence[Action]) -> None:
+        """Write what happened; wait for the disk only when something is about to be done because of it."""
+        if actions:
+            await asyncio.to_thread(self._journal.sync)
+        else:
+            self._journal.flush()
+        if self._journal.rotate_if_large(self.state):
+            _log.info("began a new journal file")
+
+    def _dispatch(self, action: Action) -> None:
+        if isinstance(action, RequestCheckpoint | WithdrawRequest):
+            self.mailbox.put(action)
+            return
+        key = action.replica if isinstance(action, StartReplica | EvictReplica) else action.move
+        before = self._last.get(key)
+        task = asyncio.create_task(self._carry_out(action, before))
+        self._last[key] = task
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._done(key, done))
+
+    async def _carry_out(self, order: Order, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        try:
+            await self._backend.carry_out(order)
+        except Exception as error:  # noqa: BLE001  (the rim: whatever a backend runs into becomes an event)
+            _log.exception("%s failed", order)
+            self._failed(order, f"{type(error).__name__}: {error}")
+
+    def _failed(self, order: Order, reason: str) -> None:
+        """Tell `step` of a failed order; a failed eviction is ordered again when it is overdue."""
+        if isinstance(order, StartReplica):
+            self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
+        elif isinstance(order, HoldRoom):
+            self.post(RoomRefused(move=order.move, reason=reason))
+
+    def _done(self, key: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._last.get(key) is task:
+            del self._last[key]

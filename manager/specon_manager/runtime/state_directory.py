@@ -1,0 +1,66 @@
+"""A manager's directory on disk: one manager at a time, and where the others find it."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from specon_manager.runtime.tokens import write_private
+
+_LOCK: Final = "manager.lock"
+_ADDRESS: Final = "manager.json"
+
+
+class Address(Struct, frozen=True, kw_only=True):
+    """How the manager of a state directory is reached."""
+
+    url: str
+    pid: int
+    port: int
+
+
+class DirectoryBusyError(Exception):
+    """Another manager works in this directory; the text names it."""
+
+
+class StateDirectory:
+    """Held by one manager from its start to its end, be it by kill -9: the kernel lets go of the lock."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the directory. Raises DirectoryBusyError naming the manager that has it, and OSError."""
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = path
+        self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            address = read_address(path)
+            who = "another manager" if address is None else f"manager {address.pid} at {address.url}"
+            raise DirectoryBusyError(f"{path} is in use by {who}") from None
+
+    def former_port(self) -> int:
+        """Return the port of the last manager here, 0 for none: running sidecars report to it."""
+        address = read_address(self.path)
+        return 0 if address is None else address.port
+
+    def publish(self, host: str, port: int) -> Address:
+        """Write down where this manager is reached."""
+        address = Address(url=f"http://{host}:{port}", pid=os.getpid(), port=port)
+        write_private(self.path / _ADDRESS, msgspec.json.encode(address).decode())
+        return address
+
+    def release(self) -> None:
+        """Let go of the directory."""
+        os.close(self._lock)
+
+
+def read_address(path: Path) -> Address | None:
+    """Return where the manager of a directory is or last was; None when nothing legible says so."""
+    try:
+        return msgspec.json.decode((path / _ADDRESS).read_bytes(), type=Address)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,87 @@
+"""The command `specon-sidecar`: wire the parts, run until SIGTERM."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import Final
+
+from specon_sidecar.run import Sidecar
+from specon_sidecar.settings import Settings, SettingsError, read_settings
+
+_LOG = logging.getLogger(__name__)
+_END_SECONDS: Final = 10.0
+
+
+def main() -> int:
+    """Run the sidecar; returns 0 at its end, 2 for unusable settings, 1 for what was not foreseen."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        for mistake in error.mistakes:
+            sys.stderr.write(f"specon-sidecar: {mistake}\n")
+        return 2
+    try:
+        if settings.once:
+            from specon_sidecar.once import read_once  # noqa: PLC0415 - a sidecar in a pod never needs it
+
+            read_once(settings, _write)
+        else:
+            asyncio.run(_run(settings))
+    except BrokenPipeError:
+        # The reader of our output has gone; nothing more can be told, at exit neither.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        sys.stderr.write(f"specon-sidecar: {error}\n")
+        return 1
+    except Exception:  # noqa: BLE001 - the log of the pod is all that anybody will see of it
+        _LOG.exception("the sidecar ends for a reason that was not foreseen")
+        return 1
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        manager = None
+        if settings.manager is not None:
+            from specon_sidecar.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
+
+            manager = await stack.enter_async_context(
+                Client(
+                    settings.manager,
+                    replica=settings.replica or "",
+                    incarnation=settings.incarnation or "",
+                    token_file=settings.token_file,
+                    ca_file=settings.ca_file,
+                )
+            )
+        sidecar = Sidecar(settings, manager, _write)
+        if settings.metrics_port is not None:
+            from specon_sidecar.metrics import serve  # noqa: PLC0415 - only where a port is set
+
+            serve(settings.metrics_port, sidecar.snapshot)  # a daemon thread, which ends with the process
+
+        def stop() -> None:
+            sidecar.stop()
+            # A thread that waits for a dead network volume would hold the process for ever.
+            end = threading.Timer(_END_SECONDS, os._exit, (0,))
+            end.daemon = True
+            end.start()
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        await sidecar.run()
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

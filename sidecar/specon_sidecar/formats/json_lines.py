@@ -1,0 +1,57 @@
+"""One JSON object per line, as most trackers and many trainers write: `{"step": 10, "loss": 2.31}`.
+
+A prefix before the object is allowed (`[2026-01-16 07:32:24][INFO] - {...}`), numbers may be strings,
+objects may be nested one deep (`{"train": {"loss": 2.31}}` is `train/loss`).
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.record import RecordReader
+from specon_sidecar.sample import Sample
+
+
+class JsonLines:
+    """Parser of JSON lines."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        choice = MetricChoice(options.metric)
+        self._needle = choice.needle
+        self._records = RecordReader(choice)
+
+    def parse(self, line: bytes) -> Sample | None:
+        """Return the sample of the object on this line."""
+        start = line.find(b"{")
+        # A name that JSON writes with escapes (beyond ASCII) has no needle.
+        if start < 0 or self._needle not in line.lower():
+            return None
+        record = _decode(line[start:] if start else line)
+        if record is None:
+            return None
+        return self._records.sample(record.items()) or self._nested(record)
+
+    def _nested(self, record: dict[str, Any]) -> Sample | None:
+        inner = [(key, value) for key, value in record.items() if isinstance(value, dict)]
+        if not inner:
+            return None
+        flat = dict(record)
+        for key, values in inner:
+            flat |= {f"{key}/{name}": value for name, value in values.items()}
+        return self._records.sample(flat.items())
+
+
+def _decode(text: bytes) -> dict[str, Any] | None:
+    try:
+        record = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        # The standard library also reads NaN, Infinity and 1e999. They are no JSON, but Python writes them,
+        # and a diverged run is worth reporting.
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    return record if isinstance(record, dict) else None

@@ -1,0 +1,53 @@
+"""Under which names logs print how far the training is."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+
+class Position(IntEnum):
+    """What a key says about the place of a sample."""
+
+    STEP = 0
+    EPOCH = 1
+    TOTAL_STEPS = 2
+    TIME = 3
+
+
+# In order of preference, for records that hold several: smaller wins.
+STEP_KEYS: Final[Mapping[str, int]] = {
+    "step": 0,
+    "steps": 0,
+    "global_step": 1,
+    "global_steps": 1,
+    "current_steps": 1,
+    "iteration": 2,
+    "iterations": 2,
+    "iter": 3,
+    "iters": 3,
+    "it": 4,
+    "num_updates": 5,
+    "batch": 6,
+}
+EPOCH_KEYS: Final = frozenset({"epoch", "epochs"})
+TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
+TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})
+# `trainer/global_step` is the step as well; `samples/step` is a rate.
+_PREFIXES: Final = ("train/", "trainer/")
+
+
+def position_of(name: str) -> tuple[Position, int] | None:
+    """Return what the key says and its rank among the keys that say the same, or None for any other key."""
+    key = name.strip().casefold().replace(" ", "_").replace("-", "_")
+    for prefix in _PREFIXES:
+        key = key.removeprefix(prefix)
+    if key in STEP_KEYS:
+        return Position.STEP, STEP_KEYS[key]
+    for keys, position in (
+        (EPOCH_KEYS, Position.EPOCH),
+        (TOTAL_KEYS, Position.TOTAL_STEPS),
+        (TIME_KEYS, Position.TIME),
+    ):
+        if key in keys:
+            return position, 0
+    return None

@@ -1,0 +1,77 @@
+"""Lines that a pattern of the job's owner describes, by named groups."""
+
+import re
+import warnings
+from typing import Final
+
+from specon_sidecar.formats.number import to_float, to_step
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.wall_time import wall_time
+from specon_sidecar.sample import Sample
+
+GROUPS: Final = ("value", "step", "epoch", "total", "time", "name")
+# A pattern can take a time that grows with the square of the line or worse. Lines for people are shorter
+# than this.
+LONGEST_LINE: Final = 4096
+
+
+class RegularExpression:
+    """Parser of lines with one pattern.
+
+    The group `value` is required; `step`, `epoch`, `total`, `time` and `name` are optional. Without a group
+    `name` the samples are named after the metric, or "loss". With both, only the lines whose name is the
+    metric's count. Lines of more than `LONGEST_LINE` bytes are not searched.
+    """
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._expression = compile_pattern(options.pattern)
+        self._metric = options.metric
+        self._groups = frozenset(self._expression.groupindex)
+
+    def parse(self, line: bytes) -> Sample | None:
+        """Return the sample of the first match in this line."""
+        if len(line) > LONGEST_LINE:
+            return None
+        match = self._expression.search(line)
+        if match is None:
+            return None
+        fields = match.groupdict()
+        value = to_float(fields["value"])
+        if value is None:
+            return None
+        name = self._metric or "loss"
+        printed = fields.get("name")
+        if printed is not None:
+            name = printed.decode("utf-8", "replace")
+            if self._metric is not None and name.casefold() != self._metric.casefold():
+                return None
+        epoch = to_float(fields.get("epoch"))
+        return Sample(
+            name=name,
+            value=value,
+            step=to_step(fields.get("step")),
+            epoch=epoch if epoch is not None and 0 <= epoch < float("inf") else None,
+            total_steps=to_step(fields.get("total")),
+            time=wall_time(fields.get("time")),
+        )
+
+
+def compile_pattern(pattern: str | None) -> re.Pattern[bytes]:
+    """Return the compiled pattern. Raises ValueError, naming it, where it cannot describe a sample."""
+    if not pattern:
+        raise ValueError(
+            "pattern is missing: the format regular-expression needs one with a group (?P<value>...)"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expression = re.compile(pattern.encode())
+    except (re.error, OverflowError, RecursionError, UnicodeEncodeError) as error:
+        raise ValueError(f"pattern {pattern!r} is not a regular expression: {error}") from error
+    groups = expression.groupindex
+    if "value" not in groups:
+        raise ValueError(f"pattern {pattern!r} has no group (?P<value>...)")
+    strange = sorted(set(groups) - set(GROUPS))
+    if strange:
+        raise ValueError(f"pattern {pattern!r} has a group {strange[0]!r}; known are {', '.join(GROUPS)}")
+    return expression

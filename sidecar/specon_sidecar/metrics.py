@@ -1,0 +1,69 @@
+"""The sidecar's Prometheus metrics, read from the observer when they are scraped."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from specon_sidecar.classify import Category
+from specon_sidecar.snapshot import Snapshot
+
+_PREFIX = "specon_sidecar_"
+
+
+class SidecarCollector(Collector):
+    """Turns a snapshot into metrics; `snapshot` is called from the thread of the scrape."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: the names are fixed, and need no scrape at registration."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics."""
+        now = self._snapshot()
+        category = GaugeMetricFamily(
+            _PREFIX + "category", "1 for the category of the job, 0 for the others", labels=["category"]
+        )
+        for one in Category:
+            category.add_metric([one.value], float(one is now.category))
+        yield category
+        yield InfoMetricFamily(_PREFIX + "format", "Format of the log", {"format": now.format or "unknown"})
+        for name, text, amount in (
+            ("gain_ratio", "Gain of the last interval, relative to its scale", now.gain),
+            ("value", "Last value of the evaluation function", now.value),
+            ("step", "Last step in the log", now.step),
+            ("total_steps", "Steps of the whole run, as the log tells", now.total_steps),
+            ("last_sample_age_seconds", "Time since the last sample", now.sample_age),
+        ):
+            if amount is not None:
+                yield GaugeMetricFamily(_PREFIX + name, text, float(amount))
+        for name, text, count in (
+            ("lines", "Lines of the log", now.lines),
+            ("samples", "Samples in the log", now.samples),
+            ("unparsed_lines", "Lines without a sample", now.unparsed),
+            ("oversized_lines", "Lines dropped because they were too long", now.oversized),
+            ("reports_sent", "Reports that the manager took", now.reports_sent),
+            ("reports_failed", "Sendings of a report that failed", now.reports_failed),
+            ("changes_dropped", "Changes lost because too many waited to be sent", now.changes_dropped),
+            ("checkpoints_verified", "Checkpoints read whole, with their digest", now.checkpoints_verified),
+            ("checkpoints_unreadable", "Checkpoints found unreadable", now.checkpoints_unreadable),
+        ):
+            yield CounterMetricFamily(_PREFIX + name, text, float(count))
+
+
+def serve(port: int, snapshot: Callable[[], Snapshot]) -> Callable[[], None]:
+    """Serve the metrics in a thread and return what ends it; raises OSError where the port is taken."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(SidecarCollector(snapshot))
+    server, thread = start_http_server(port, registry=registry)
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=1.0)
+
+    return end

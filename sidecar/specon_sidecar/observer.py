@@ -1,0 +1,233 @@
+"""The heart of the sidecar: lines in, interval by interval a judgement, and the report of what is known.
+
+Pure: the caller reads the log, tells the time and closes the intervals.
+"""
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin, judge
+from specon_sidecar.curve import Curve, Estimate
+from specon_sidecar.formats.table import Reader
+from specon_sidecar.sample import Sample
+from specon_sidecar.state import Place, State
+from specon_sidecar.wire import Checkpoint, Observation, Report
+
+_HOPELESS_LINES: Final = 1000  # so many lines without a single sample: nothing can be judged from this log
+_HISTORY_SAMPLES: Final = 16  # the last ones of the history make its last value
+_EXAMPLES: Final = 3
+_EXAMPLE_BYTES: Final = 200
+_MOST: Final = 1e18  # bounds of the wire
+_MOST_STEPS: Final = 2**62
+_MAX_TEXT: Final = 512
+
+
+class Observer:
+    """Observes one replica."""
+
+    def __init__(
+        self, settings: ClassifierSettings, reader: Reader, now: float, *, state: State | None = None
+    ) -> None:
+        """Begin with nothing known, or where `state` left off; `now` is seconds on a steady clock."""
+        self._settings = settings
+        self._reader = reader
+        self._history: deque[float] = deque(maxlen=_HISTORY_SAMPLES)
+        self._first: tuple[Sample, float] | None = None
+        self._last: tuple[Sample, float] | None = None
+        self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
+        self.curve = Curve(None if state is None else state.curve, last_value=settings.literal)
+        self.judgement = begin(now, settings)
+        self.lines = 0
+        self.samples = 0
+        if state is not None:
+            since = now - max(0.0, state.judgement.since)
+            self.judgement = msgspec.structs.replace(state.judgement, since=since)
+
+    def go_on(self, state: State, now: float) -> None:
+        """Take up the counters and the first sample of the same incarnation's earlier sidecar."""
+        self.lines, self.samples = state.lines, state.samples
+        if state.first is not None:
+            value = math.nan if state.first.value is None else state.first.value
+            self._first = Sample(state.first.name, value, state.first.step), now - state.first.age
+
+    @property
+    def format(self) -> str | None:
+        """The format that is read, or None as long as it is not decided."""
+        return self._reader.chosen
+
+    @property
+    def unparsed(self) -> int:
+        """Lines that held no sample; those that a detection holds back count until it decides."""
+        return max(0, self.lines - self.samples)
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The last lines that came when none held a sample, shortened."""
+        return tuple(line[:_EXAMPLE_BYTES].decode("utf-8", "replace") for line in self._examples)
+
+    @property
+    def first_seen(self) -> bool:
+        """Whether this incarnation has had a sample: the proof that it trains."""
+        return self._first is not None
+
+    @property
+    def step(self) -> int | None:
+        """The trainer's last step in the log."""
+        return self.curve.step
+
+    @property
+    def last(self) -> Sample | None:
+        """The last sample of this incarnation."""
+        return None if self._last is None else self._last[0]
+
+    def last_age(self, now: float) -> float | None:
+        """Return the seconds since the last sample, or None before the first."""
+        return None if self._last is None else max(0.0, now - self._last[1])
+
+    def take(self, lines: Sequence[bytes], now: float) -> None:
+        """Take lines that this incarnation wrote."""
+        self.lines += len(lines)
+        self._add(self._reader.read(lines), now)
+        if not self.samples:
+            self._examples.extend(lines[-_EXAMPLES:])
+
+    def finish(self, now: float) -> None:
+        """Take what the reader still held back: the log has ended."""
+        self._add(self._reader.finish(), now)
+
+    def prime(self, lines: Sequence[bytes]) -> None:
+        """Show the reader the head of a log that was read before: its header, and which metrics there are."""
+        self._reader.read(lines)
+
+    def take_history(self, lines: Sequence[bytes], now: float) -> None:
+        """Take lines of an earlier incarnation: they give the scale, and no proof of a resume."""
+        self._recall(self._reader.read(lines), now)
+
+    def end_history(self, now: float) -> None:
+        """End the history: its old samples are one interval, whose value is that of the last ones."""
+        self._recall(self._reader.finish(), now)
+        if self._history:
+            interval = self.curve.close_interval(now)
+            value = self._history[-1] if self._settings.literal else fmean(self._history)
+            # How an earlier incarnation ended, and that it did, is not how this one trains.
+            self.curve.nonfinite_run = 0
+            self._judge(msgspec.structs.replace(interval, value=value, nonfinite_run=0, silence=0.0), now)
+        self._history.clear()
+
+    def tick(self, now: float) -> Judgement:
+        """Close the interval at `now` and return the judgement after it."""
+        self._judge(self.curve.close_interval(now), now)
+        hopeless = self._reader.chosen is None and self.lines >= _HOPELESS_LINES and not self.samples
+        if hopeless and self.judgement.category is Category.UNKNOWN:
+            self.judgement = msgspec.structs.replace(
+                self.judgement,
+                category=Category.NOT_CLASSIFIABLE,
+                since=now,
+                reason=f"no sample in {self.lines} lines",
+            )
+        return self.judgement
+
+    def report(
+        self,
+        now: float,
+        *,
+        replica: str,
+        incarnation: str,
+        session: str,
+        checkpoint: Checkpoint | None = None,
+        cpu_seconds: float | None = None,
+        memory_bytes: int | None = None,
+        ended: bool = False,
+    ) -> Report:
+        """Return what is known now, within the bounds of the wire; the outbox numbers it."""
+        judgement = self.judgement
+        gain = _bounded(judgement.gain)
+        return Report(
+            schema=1,
+            replica=replica,
+            incarnation=incarnation,
+            session=session,
+            sequence=0,
+            category=judgement.category,
+            category_age=max(0.0, now - judgement.since),
+            reason=judgement.reason[:_MAX_TEXT],
+            first=_observation(self._first, now),
+            last=_observation(self._last, now),
+            gain=gain,
+            total_steps=_step(self.curve.total_steps),
+            expected_gain=_estimate(self.curve.expected_gain(gain, self._settings.interval)),
+            remaining_seconds=_estimate(self.curve.remaining_seconds()),
+            lines=self.lines,
+            samples=self.samples,
+            unparsed=self.unparsed,
+            checkpoint=checkpoint,
+            cpu_seconds=cpu_seconds,
+            memory_bytes=memory_bytes,
+            format=self.format,
+            ended=ended,
+        )
+
+    def state(self, now: float, incarnation: str, place: Place) -> State | None:
+        """Return what a successor goes on with, or None while the format is not decided."""
+        if self.format is None:
+            return None
+        age = max(0.0, now - self.judgement.since)
+        return State(
+            incarnation=incarnation,
+            format=self.format,
+            place=place,
+            curve=self.curve.state,
+            judgement=msgspec.structs.replace(self.judgement, since=age),
+            first=_observation(self._first, now),
+            lines=self.lines,
+            samples=self.samples,
+        )
+
+    def _judge(self, interval: Interval, now: float) -> None:
+        self.judgement = judge(self.judgement, interval, now, self._settings)
+
+    def _add(self, samples: list[Sample], now: float) -> None:
+        if not samples:
+            return
+        self.samples += len(samples)
+        self.curve.extend(samples, now)
+        if self._first is None:
+            self._first = samples[0], now
+        self._last = samples[-1], now
+
+    def _recall(self, samples: list[Sample], now: float) -> None:
+        for sample in samples:
+            self.curve.add(sample, now)
+            if not math.isfinite(sample.value):
+                continue
+            if self.judgement.first is None:
+                self._judge(self.curve.close_interval(now), now)
+            self._history.append(sample.value)
+
+
+def _observation(seen: tuple[Sample, float] | None, now: float) -> Observation | None:
+    if seen is None:
+        return None
+    sample, at = seen
+    name = sample.name[:_MAX_TEXT].encode("utf-8", "replace").decode()
+    value = sample.value if math.isfinite(sample.value) else None
+    return Observation(name=name, value=value, age=max(0.0, now - at), step=_step(sample.step))
+
+
+def _step(step: int | None) -> int | None:
+    return step if step is not None and 0 <= step <= _MOST_STEPS else None
+
+
+def _bounded(amount: float | None) -> float | None:
+    return None if amount is None or math.isnan(amount) else min(amount, _MOST)
+
+
+def _estimate(estimate: Estimate | None) -> Estimate | None:
+    if estimate is None or not (math.isfinite(estimate.value) and math.isfinite(estimate.uncertainty)):
+        return None
+    return estimate

@@ -1,0 +1,21 @@
+"""One observation of the evaluation function, as a log printed it."""
+
+import msgspec
+
+
+class Sample(msgspec.Struct, frozen=True, gc=False):
+    """A value of the followed metric and where in the training it was taken.
+
+    `name` is the metric's name as printed. `value` may be NaN or infinite: a diverging run prints that, and
+    it is news. `step` counts as the log counts, so it may start again in each epoch. `epoch` may be
+    fractional. `total_steps` is set where the log prints it (`12/400`). `time` is wall time in seconds
+    since 1970 (UTC), only where the log prints it without ambiguity; a stamp without a time zone is not
+    one.
+    """
+
+    name: str
+    value: float
+    step: int | None = None
+    epoch: float | None = None
+    total_steps: int | None = None
+    time: float | None = None

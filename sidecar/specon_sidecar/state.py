@@ -1,0 +1,38 @@
+"""The state of an observation, as one sidecar hands it to the next. Pure; `resume` reads and writes it."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from specon_sidecar.classify import Judgement
+from specon_sidecar.curve import CurveState
+from specon_sidecar.wire import Observation
+
+_Natural = Annotated[int, Meta(ge=0)]
+
+
+class Place(Struct, frozen=True):
+    """How far the log was read: a file, and the bytes of it that are done."""
+
+    device: _Natural
+    inode: _Natural
+    offset: _Natural
+    check: _Natural = 0
+    """As in `tail.Position`."""
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """The state of one replica's observation; times are ages, for the next machine has another clock."""
+
+    schema: Literal[1] = 1
+    incarnation: str
+    format: str
+    """The format that was found; a log of which none is known yet leaves no state."""
+    place: Place
+    curve: CurveState
+    judgement: Judgement
+    """With `since` as an age in seconds."""
+    first: Observation | None = None
+    """The first sample of the incarnation."""
+    lines: _Natural = 0
+    samples: _Natural = 0

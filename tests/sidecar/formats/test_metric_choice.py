@@ -1,0 +1,124 @@
+"""The followed metric is chosen by name, and the choice holds."""
+
+import pytest
+
+from specon_sidecar.formats.metric_choice import PATIENCE, MetricChoice
+
+
+def pick(choice, **values):
+    found = [(choice.candidate(name), float(value)) for name, value in values.items()]
+    return choice.pick([(candidate, value) for candidate, value in found if candidate is not None])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "loss",
+            "Loss",
+            "LOSS",
+            "total_loss",
+            "train_loss",
+            "train/loss",
+            "training loss",
+            "lm loss",
+            "lm_loss",
+        ),
+        *("mlm_loss", "Loss/tok", "ObjLoss", "CrossEntropyLoss", "train-logloss", "loss_cls", "INFO loss"),
+        *("act_loss", "samples/sec loss", "train/CrossEntropyLoss"),
+    ],
+)
+def test_losses(name):
+    """Names with a word that ends in loss are candidates."""
+    assert MetricChoice().candidate(name) is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "loss_scale",
+            "loss scale",
+            "setting loss scale to",
+            "loss_scaler",
+            "lm loss value",
+            "virtual_losses",
+        ),
+        *(
+            "val_loss",
+            "val loss",
+            "eval_loss",
+            "test_loss",
+            "valid_loss",
+            "validation loss",
+            "ValLoss",
+            "val/loss",
+        ),
+        *("eval-logloss", "accuracy", "glossary", "lossless", "best_loss", "step", ""),
+    ],
+)
+def test_no_losses(name):
+    """Scales, validation, and other words with these four letters are no candidates."""
+    assert MetricChoice().candidate(name) is None
+
+
+def test_preference_on_one_line():
+    """Of several names on a line the preferred one counts, wherever it stands."""
+    assert pick(MetricChoice(), loss_cls=1, total_loss=2, loss=3) == ("loss", 3)
+    assert pick(MetricChoice(), loss_cls=1, train_loss=2, total_loss=3) == ("total_loss", 3)
+    assert pick(MetricChoice(), loss_bbox=1, loss_cls=2) == ("loss_bbox", 1)
+
+
+def test_choice_holds_over_lines():
+    """A lesser name on another line is another series, so it gives nothing."""
+    choice = MetricChoice()
+    assert pick(choice, loss=3) == ("loss", 3)
+    assert pick(choice, train_loss=1.06) is None
+    assert pick(choice, loss=2) == ("loss", 2)
+
+
+def test_first_of_equals_stays():
+    """Among names without preference the first one seen stays, whatever comes first later."""
+    choice = MetricChoice()
+    assert pick(choice, mlm_loss=3) == ("mlm_loss", 3)
+    assert pick(choice, nsp_loss=1, mlm_loss=2) == ("mlm_loss", 2)
+    assert pick(choice, nsp_loss=1) is None
+
+
+def test_better_name_takes_over():
+    """A preferred name that appears later takes over at once."""
+    choice = MetricChoice()
+    pick(choice, loss_cls=1)
+    assert pick(choice, loss=2) == ("loss", 2)
+    assert pick(choice, loss_cls=1) is None
+
+
+def test_passing_line_does_not_silence_the_log():
+    """A name that is printed no more gives way after so many other samples, and stays away."""
+    choice = MetricChoice()
+    pick(choice, loss=1)
+    given = [pick(choice, step_loss=2) for _ in range(PATIENCE + 2)]
+    assert given == [None] * PATIENCE + [("step_loss", 2)] * 2
+    assert pick(choice, loss=1) is None
+    assert pick(choice, loss=1, step_loss=3) == ("step_loss", 3)
+
+
+def test_configured_name_is_exact():
+    """A configured name matches in any case, and nothing that merely holds it."""
+    choice = MetricChoice("Val Loss")
+    assert pick(choice, **{"loss": 1, "val  LOSS": 2, "best val loss": 3}) == ("val  LOSS", 2)
+    assert pick(choice, **{"VAL LOSS": 4}) == ("val  LOSS", 4)
+    assert MetricChoice("acc").candidate("accuracy") is None
+
+
+def test_needle_is_in_each_line_that_can_count():
+    """The bytes to look for first hold for blanks, paths and letters beyond ASCII."""
+    assert MetricChoice().needle == b"loss"
+    assert MetricChoice("train/CrossEntropy").needle == b"crossentropy"
+    assert MetricChoice("verlust größe").needle == b""
+
+
+def test_empty_metric_is_refused():
+    """A blank name would match nothing for ever."""
+    with pytest.raises(ValueError, match="metric must not be empty"):
+        MetricChoice("  ")
