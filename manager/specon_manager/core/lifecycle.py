@@ -28,7 +28,7 @@ def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
 def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     """Take note that an incarnation runs: the one that was ordered, or one that its owner started."""
     replica = state.replicas.get(event.replica)
-    if replica is None or replica.incarnation == event.incarnation:
+    if replica is None or event.incarnation in {replica.incarnation, replica.former}:
         return state, []
     move = state.moves.get(replica.name)
     if replica.ended or (replica.phase is Phase.PENDING and move is None) or _unwanted(move):

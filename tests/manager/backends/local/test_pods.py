@@ -155,7 +155,7 @@ async def test_a_broken_supervisor_is_an_error_and_not_a_wait(
 
 
 def open_files(pid: int) -> list[str]:
-    return [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    return [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
 
 
 async def test_the_trainer_has_the_lock_and_the_sidecar_has_not(place: Place) -> None:
