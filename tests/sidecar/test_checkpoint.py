@@ -100,7 +100,7 @@ def test_names_of_unfinished_files_are_ignored(tmp_path, name):
 
 
 def test_a_declared_marker_is_the_only_proof(tmp_path):
-    """With a marker declared, neither settling nor a rename counts, and an old marker is that of old content."""
+    """With a marker declared only it counts, and an old marker is that of old content."""
     write(tmp_path / "ckpt-1.pt", renamed=True)
     watch = CheckpointWatch(tmp_path, marker="{name}.done")
     assert complete(watch) == []
@@ -433,24 +433,24 @@ CATCHES_NOT = 'import signal; print("ready", flush=True); signal.pause()'
 
 
 @pytest.mark.processes
-async def test_signal_reaches_a_trainer_that_catches_it():
+def test_signal_reaches_a_trainer_that_catches_it():
     """Signal mode sends exactly the declared signal."""
     with Popen([sys.executable, "-c", CATCHES], stdout=PIPE, text=True) as trainer:
         assert trainer.stdout.readline() == "ready\n"
         process = TrainerProcess(trainer.pid)
         assert process.usage().memory_bytes > 10**6
-        await ask(CheckpointMode("signal", "USR1"), process, "i1")
+        asyncio.run(ask(CheckpointMode("signal", "USR1"), process, "i1"))
         assert trainer.stdout.readline() == "saved\n"
     assert not process.alive
 
 
 @pytest.mark.processes
-async def test_signal_that_would_end_the_trainer_is_not_sent():
+def test_signal_that_would_end_the_trainer_is_not_sent():
     """The default action of USR1 ends a process: one that does not catch it is not signalled."""
     with Popen([sys.executable, "-c", CATCHES_NOT], stdout=PIPE, text=True) as trainer:
         assert trainer.stdout.readline() == "ready\n"
         with pytest.raises(CannotAskError, match="does not catch SIGUSR1"):
-            await ask(CheckpointMode("signal", "USR1"), TrainerProcess(trainer.pid), "i1")
+            asyncio.run(ask(CheckpointMode("signal", "USR1"), TrainerProcess(trainer.pid), "i1"))
         assert trainer.poll() is None
         trainer.kill()
 

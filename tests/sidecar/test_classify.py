@@ -190,7 +190,7 @@ def test_judge_never_raises_and_keeps_to_the_table(intervals, scale, goal):
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40), st.floats(1e-6, 0.9))
 def test_alpha_separates_growth_from_the_rest(values, alpha):
-    """A gain at or above alpha never ends in watching or converged; one below never goes back to progressing."""
+    """A gain of alpha or more never ends in watching or converged; one below never resets."""
     settings = ClassifierSettings(alpha=alpha)
     judgements = run(values, settings)
     for before, after in itertools.pairwise(judgements):

@@ -22,7 +22,7 @@ import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -33,7 +33,7 @@ from rich.text import Text
 from specon_manager.cli import job_label
 from specon_manager.cli.result import JobResult, RunResult, in_seconds
 
-THRESHOLD_PERCENT = 2.0
+THRESHOLD_PERCENT: Final = 2.0
 """A job whose completion time differs by no more than this is called unchanged."""
 
 
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not comparable"  # not in both runs, not over in both, or a failure in both
 
 
-_STYLES = {
+_STYLES: Final = {
     Verdict.HELPED: "green",
     Verdict.HURT: "red",
     Verdict.UNCHANGED: "",
@@ -145,11 +145,12 @@ def _mean(values: list[float | None]) -> float | None:
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
     """Print both completion times of each job, then what the moves did as a whole."""
-    table = Table(title=f"{comparison.policy} against {comparison.policy_without}", title_justify="left")
+    title = f"completion times, {comparison.policy} against {comparison.policy_without}"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("job", overflow="fold")
-    for title in ("with moves (s)", "without (s)", "difference (s)", "difference (%)"):
-        table.add_column(title, justify="right")
-    table.add_column("verdict")
+    for heading in ("with moves (s)", "without (s)", "difference (s)", "(%)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
     for job in comparison.jobs:
         each = job.completion
         table.add_row(

@@ -1,5 +1,6 @@
 """A picture of one run or of two: completion times, and which job was on which node when."""
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,8 @@ _LANE_INCHES: Final = 0.17  # the least height of a lane whose job can still be 
 _BARS_INCHES: Final = 2.8
 _LETTER_SHARE: Final = 0.007  # of the time axis that one letter takes
 _PAIRED_COLOURS: Final = 20
-_SECOND: Final = {"alpha": 0.45, "hatch": "////"}  # how bars of the second run differ
+_LEGEND_ROWS: Final = 20
+_SECOND: Final[Mapping[str, Any]] = {"alpha": 0.45, "hatch": "////"}  # how bars of the second run differ
 
 
 class _Layout(Struct, frozen=True):
@@ -83,7 +85,7 @@ def _bars(axis: "Axes", runs: Sequence[RunResult], colours: Colours) -> None:
 
     width = 0.8 / len(runs)
     for number, run in enumerate(runs):
-        look: Mapping[str, Any] = _SECOND if number else {}
+        look = _SECOND if number else {}
         jobs = {job.name: job for job in run.jobs}
         for place, (name, colour) in enumerate(colours.items()):
             middle = place - 0.4 + (number + 0.5) * width
@@ -206,4 +208,11 @@ def _legend(axis: "Axes", colours: Colours) -> None:
     handles.append(
         Line2D([], [], color="red", marker="X", mec="white", ls="", label=" move undone or failed")
     )
-    axis.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=8)
+    axis.legend(
+        handles=handles,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.0),
+        frameon=False,
+        fontsize=8,
+        ncols=math.ceil(len(handles) / _LEGEND_ROWS),
+    )

@@ -155,18 +155,23 @@ def _move(move: Move, began: float) -> MoveResult:
 
 def to_table(result: RunResult) -> Table:
     """Return a line per job, times in seconds; a job that failed is red, one that has not ended yellow."""
-    table = Table(title=f"policy {result.policy}", title_justify="left")
+    table = Table(
+        title=f"policy {result.policy}, times in seconds",
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
     table.add_column("job", overflow="fold")
     for title in ("submitted", "finished", "completion", "moves", "steps lost"):
-        table.add_column(title, justify="right")
-    table.add_column("downtime per move")
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("downtimes", overflow="fold")
     for job in result.jobs:
         failed = job.finished_at is not None and not job.succeeded
         table.add_row(
             Text(job_label(job.name)),
             f"{job.submitted_at:.1f}",
             "-" if job.finished_at is None else f"{job.finished_at:.1f}",
-            "failed" if failed else in_seconds(job.completion_seconds, "running"),
+            "failed" if failed else in_seconds(job.completion_seconds, "not ended"),
             str(job.moves),
             str(job.steps_lost),
             ", ".join(f"{downtime:.1f}" for downtime in job.downtimes),
@@ -195,7 +200,7 @@ def conclusions(result: RunResult) -> list[str]:
     ended = sum(job.finished_at is not None for job in result.jobs)
     missing = [f"{ended - succeeded} failed"] * (ended > succeeded)
     missing += [f"{len(result.jobs) - ended} not ended"] * (ended < len(result.jobs))
-    of = f" of {succeeded} jobs" + (f" ({', '.join(missing)})" if missing else "")
+    of = f", {succeeded} jobs" + (f" ({', '.join(missing)})" if missing else "")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in result.moves_by_outcome.items())
     machine = result.machine
     average, makespan = result.average_completion_seconds, result.makespan_seconds

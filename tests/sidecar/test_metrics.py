@@ -1,0 +1,55 @@
+import urllib.request
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from specon_sidecar.classify import Category
+from specon_sidecar.metrics import SidecarCollector, serve
+from specon_sidecar.snapshot import Snapshot
+
+
+def scraped(snapshot):
+    registry = CollectorRegistry()
+    registry.register(SidecarCollector(lambda: snapshot))
+    families = text_string_to_metric_families(generate_latest(registry).decode())
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_exactly_one_category_is_one():
+    """Each category is a series, so that a change is a step in two of them."""
+    found = scraped(Snapshot(category=Category.WATCHING))
+    categories = {key[1]: value for key, value in found.items() if key[0] == "specon_sidecar_category"}
+    assert categories == {category.value: float(category is Category.WATCHING) for category in Category}
+
+
+def test_what_is_not_known_is_not_told():
+    """A gain of 0 would be a lie before there is one."""
+    assert ("specon_sidecar_gain_ratio",) not in scraped(Snapshot(category=Category.UNKNOWN))
+    assert scraped(Snapshot(category=Category.UNKNOWN, gain=0.5))["specon_sidecar_gain_ratio",] == 0.5
+
+
+def test_counters_and_labels_follow_the_conventions():
+    """Counters end in _total, and the only labels are bounded."""
+    found = scraped(Snapshot(category=Category.UNKNOWN, lines=7, format="csv"))
+    assert found["specon_sidecar_lines_total",] == 7.0
+    assert found["specon_sidecar_format_info", "csv"] == 1.0
+    assert {key[0] for key in found if len(key) > 1} == {
+        "specon_sidecar_category",
+        "specon_sidecar_format_info",
+    }
+
+
+@pytest.mark.processes
+def test_metrics_are_served(unused_tcp_port):
+    """The port answers with the text format, from the snapshot of now."""
+    end = serve(unused_tcp_port, lambda: Snapshot(category=Category.STALLED))
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{unused_tcp_port}/metrics", timeout=5) as answer:
+            assert b'specon_sidecar_category{category="stalled"} 1.0' in answer.read()
+    finally:
+        end()
