@@ -45,7 +45,7 @@ class Curve:
     """A bounded curve that is fed samples and asked, once per interval, what the interval showed."""
 
     def __init__(self, state: CurveState | None = None, *, last_value: bool = False) -> None:
-        """Begin empty or where `state` left off; `last_value` takes the last sample of an interval, not the mean."""
+        """Begin empty or where `state` left off; `last_value` judges by last samples, not means."""
         state = state or CurveState()
         self._last_value = last_value
         self._points = list(state.points)
@@ -103,7 +103,7 @@ class Curve:
         return interval
 
     def remaining_seconds(self) -> Estimate | None:
-        """Return how long the job still runs at the speed of late, or None where no total or speed is known."""
+        """Return how long the job runs on at its recent speed; None where no total or speed is known."""
         if self.step is None or self.total_steps is None or not self._rates:
             return None
         rate = fmean(self._rates)

@@ -44,6 +44,7 @@ class Observer:
         self.judgement = begin(now, settings)
         self.lines = 0
         self.samples = 0
+        self._taken_up = state is not None and state.judgement.value is not None
         if state is not None:
             since = now - max(0.0, state.judgement.since)
             self.judgement = msgspec.structs.replace(state.judgement, since=since)
@@ -111,11 +112,12 @@ class Observer:
     def end_history(self, now: float) -> None:
         """End the history: its old samples are one interval, whose value is that of the last ones."""
         self._recall(self._reader.finish(), now)
-        if self._history:
-            interval = self.curve.close_interval(now)
+        interval = self.curve.close_interval(now)
+        # How an earlier incarnation ended, and that it did, is not how this one trains.
+        self.curve.nonfinite_run = 0
+        # A judgement that was taken up goes on with the first interval of this incarnation.
+        if self._history and not self._taken_up:
             value = self._history[-1] if self._settings.literal else fmean(self._history)
-            # How an earlier incarnation ended, and that it did, is not how this one trains.
-            self.curve.nonfinite_run = 0
             self._judge(msgspec.structs.replace(interval, value=value, nonfinite_run=0, silence=0.0), now)
         self._history.clear()
 

@@ -4,13 +4,20 @@ Pure: the caller passes the time, the jitter's random numbers and the outcome of
 """
 
 from collections import deque
-from random import Random
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_sidecar.wire import Observation, Report
+
+
+class Randomness(Protocol):
+    """What is needed of `random.Random`."""
+
+    def uniform(self, least: float, most: float, /) -> float:
+        """Return a number between the two."""
+        ...
 
 
 class OutboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +41,7 @@ class _Waiting(Struct, frozen=True):
 class Outbox:
     """The reports that wait to be sent, with their sequence numbers."""
 
-    def __init__(self, settings: OutboxSettings, rng: Random) -> None:
+    def __init__(self, settings: OutboxSettings, rng: Randomness) -> None:
         self._settings = settings
         self._rng = rng
         self._changes: deque[_Waiting] = deque()

@@ -89,6 +89,8 @@ class Sidecar:
         follow = asyncio.create_task(self._follow())
         parts = [asyncio.create_task(part) for part in self._parts()]
         tasks: list[asyncio.Task[Any]] = [follow, *parts]
+        if self._instructed is not None:
+            tasks.append(asyncio.create_task(self._instructed.run()))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while not stopping.done():
@@ -97,6 +99,9 @@ class Sidecar:
                     task.result()
                     # The manager said that this incarnation is gone: the log is followed all the same.
                     tasks.remove(task)
+            # From here on only the farewell reports; answers to instructions are still sent.
+            for part in parts:
+                part.cancel()
             await self._farewell(follow)
         finally:
             self._checkpoints.cancel()
@@ -132,8 +137,6 @@ class Sidecar:
             parts.append(self._look())
         if self._reporter is not None:
             parts.append(self._reporter.run())
-        if self._instructed is not None:
-            parts.append(self._instructed.run())
         return parts
 
     async def _follow(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -79,7 +79,7 @@ class Tail:
         self._stopping = True
         self._wake.set()
 
-    async def batches(self) -> AsyncIterator[list[bytes]]:
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
         """Yield lists of lines, never empty, of at most one chunk each. To be used once.
 
         Close it (`contextlib.aclosing`) when leaving it early, for the watching threads end with it.

@@ -18,16 +18,16 @@ MAX_MESSAGE_BYTES: Final = 65536
 
 _LABEL = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 ReplicaName = Annotated[
-    str, Meta(max_length=600, pattern=rf"^{_LABEL}/{_LABEL}/(worker|ps)/(0|[1-9][0-9]{{0,5}})$")
+    str, Meta(max_length=600, pattern=rf"^{_LABEL}/{_LABEL}/(worker|ps)/(0|[1-9][0-9]{{0,5}})\Z")
 ]
 """Identity of a replica, `namespace/job/role/index`, stable over moves."""
-Identifier = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:/-]+$")]
+Identifier = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._:/-]+\Z")]
 Text = Annotated[str, Meta(max_length=512)]
 Path = Annotated[str, Meta(min_length=1, max_length=4096)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Age = Annotated[float, Meta(ge=0, le=1e10)]
 Amount = Annotated[float, Meta(ge=0, le=1e18)]
-Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class _Message(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -169,16 +169,17 @@ async def test_a_manager_that_is_away_raises_nothing(client, manager):
     assert await client.instructions() == (Outcome.LOST, ())
 
 
-async def test_a_late_answer_is_no_answer(client, monkeypatch):
+async def test_a_late_answer_is_no_answer(monkeypatch):
     """Every call is bounded in time."""
-    monkeypatch.setattr("specon_sidecar.client._SEND_SECONDS", 0.01)
-    sending = asyncio.Event()
+    monkeypatch.setattr("specon_sidecar.client._SEND_SECONDS", 0.3)
+    sending, release = asyncio.Event(), asyncio.Event()
 
     async def never(_request):
         sending.set()
-        await asyncio.Event().wait()
+        await release.wait()
+        return web.Response()
 
-    server = web.AppRunner(web.Application(), shutdown_timeout=0.0)
+    server = web.AppRunner(web.Application())
     server.app.router.add_post("/v1/reports", never)
     await server.setup()
     await web.TCPSite(server, "127.0.0.1", 0).start()
@@ -186,6 +187,7 @@ async def test_a_late_answer_is_no_answer(client, monkeypatch):
     async with Client(url, replica=REPLICA, incarnation="uid") as slow:
         assert await slow.report(REPORT) is Outcome.LOST
     assert sending.is_set()
+    release.set()
     await server.cleanup()
 
 

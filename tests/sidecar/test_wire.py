@@ -1,3 +1,4 @@
+import json
 import math
 from pathlib import Path
 
@@ -201,3 +202,19 @@ def test_long_and_deep_messages_are_refused():
         decode_report(b" " * (MAX_MESSAGE_BYTES + 1))
     with pytest.raises(WireError):
         decode_report(b'{"x":' + b"[" * 60000)
+
+
+@pytest.mark.parametrize("field", ["replica", "incarnation", "session"])
+def test_a_name_may_not_end_in_a_newline(field):
+    """A pattern's end is the end of the text, not the place before a last newline."""
+    message = {
+        "schema": 1,
+        "replica": "default/a/worker/0",
+        "incarnation": "1",
+        "session": "s",
+        "sequence": 0,
+        "category": "unknown",
+    }
+    decode_report(json.dumps(message).encode())
+    with pytest.raises(WireError, match=field):
+        decode_report(json.dumps({**message, field: message[field] + "\n"}).encode())

@@ -7,7 +7,6 @@ one without a verified checkpoint, or overfill a node is found the moment it is 
 import dataclasses
 from collections.abc import Callable
 
-from specon_manager.core.migration import TRANSITIONS
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -15,15 +14,17 @@ from specon_manager.model.actions import (
     Action,
     EvictReplica,
     HoldRoom,
+    ReleaseRoom,
     RequestCheckpoint,
     StartReplica,
+    WithdrawRequest,
 )
 from specon_manager.model.cluster import JobSpec, Phase
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
+from support import invariants
 
 DIGEST = "0" * 64
 SETTINGS = Settings(
@@ -36,6 +37,16 @@ SETTINGS = Settings(
 
 def replica_of(job: str) -> str:
     return f"default/{job}/worker/0"
+
+
+def key_of(action: Action) -> str:
+    """Orders with the same key are carried out in the order in which they were given."""
+    if isinstance(action, StartReplica | EvictReplica):
+        return action.replica
+    if isinstance(action, HoldRoom | ReleaseRoom):
+        return action.move
+    assert isinstance(action, RequestCheckpoint | WithdrawRequest)
+    return f"checkpoint {action.replica}"
 
 
 @dataclasses.dataclass
@@ -55,6 +66,13 @@ class Cluster:
         self.state = State(settings=settings)
         self.now = 1000.0
         self.live: dict[str, Live] = {}
+        self.dead: dict[str, ev.ReplicaGone] = {}
+        """By incarnation: how it ended. A backend never starts an incarnation twice."""
+        self.room: dict[str, str] = {}
+        """By move: the node on which room is held."""
+        self.crowded: set[str] = set()
+        """Nodes that got a replica which was ordered elsewhere since: their room was given away."""
+        self.initial = self.state
         self.history: list[tuple[float, ev.Event, list[Action]]] = []
         self.orders: list[Action] = []
         self.may_carry_out: Callable[[Action], bool] = lambda action: True
@@ -70,15 +88,48 @@ class Cluster:
         self.state, actions = step(before, event, self.now)
         self.history.append((self.now, event, actions))
         self.orders += actions
-        self._check(before, actions)
+        if isinstance(event, ev.ReplicaStarted) and event.replica in before.replicas:
+            if before.replicas[event.replica].node != event.node:
+                self.crowded.add(event.node)
+        invariants.check(before, self.state, actions, crowded=self.crowded)
+        for action in actions:
+            if isinstance(action, StartReplica):
+                self._check_start(action)
         return actions
+
+    def _check_start(self, action: StartReplica) -> None:
+        """Whatever lives is that incarnation already, or is evicted before the start's turn comes."""
+        known = self.live.get(action.replica)
+        if known is None or known.incarnation == incarnation_of(action):
+            return
+        ending = {None, known.incarnation}
+        queue = [order for order in self.orders if key_of(order) == action.replica]
+        evictions = [o for o in queue if isinstance(o, EvictReplica) and o.incarnation in ending]
+        assert evictions, f"two live copies: {action} while {known}"
 
     def tick(self, seconds: float = 1.0) -> list[Action]:
         self.now += seconds
         return self.post(ev.Tick())
 
     def restart_manager(self) -> list[Action]:
-        """Kill the manager: what it ordered and nobody carried out is forgotten, its state is not."""
+        """Kill the manager: what it ordered and nobody carried out is forgotten, its state is not.
+
+        As `Backend.begin` does: what runs and is not wanted is ended, what should run and does not is told.
+        """
+        self.orders.clear()
+        for replica, live in list(self.live.items()):
+            known = self.state.replicas[replica]
+            ordered = known.phase is Phase.STARTING and live.incarnation == f"{replica}#{known.starts}"
+            if live.incarnation != known.incarnation and not ordered:
+                self._end(replica, 143, evicted=True)
+        for known in list(self.state.replicas.values()):
+            live_now = self.live.get(known.name)
+            if known.incarnation is None or (live_now and live_now.incarnation == known.incarnation):
+                continue
+            self.post(
+                self.dead.get(known.incarnation)
+                or ev.ReplicaGone(replica=known.name, incarnation=known.incarnation)
+            )
         self.orders.clear()
         return self.post(ev.ManagerStarted("again", self.state.settings))
 
@@ -151,104 +202,76 @@ class Cluster:
         return self.post(ev.InstructionAcknowledged(answer))
 
     def die(self, replica: str, exit_code: int | None = None, *, evicted: bool = False) -> list[Action]:
+        return self.post(self._end(replica, exit_code, evicted=evicted))
+
+    def _end(self, replica: str, exit_code: int | None, *, evicted: bool) -> ev.ReplicaGone:
+        """End what lives, and return the word of it without telling the manager."""
         live = self.live.pop(replica)
-        return self.post(
-            ev.ReplicaGone(
-                replica=replica, incarnation=live.incarnation, exit_code=exit_code, evicted=evicted
-            )
+        gone = ev.ReplicaGone(
+            replica=replica, incarnation=live.incarnation, exit_code=exit_code, evicted=evicted
         )
+        self.dead[live.incarnation] = gone
+        return gone
 
     # -- a faultless backend ---------------------------------------------------------------------
 
+    def carry_out_one(self, action: Action, *, again: bool = False) -> None:
+        """Carry out one of the orders that wait; `again` leaves it there, to be carried out twice."""
+        if not again:
+            self.orders.remove(action)
+        self._carry_out(action)
+
+    def start(self, action: StartReplica) -> list[ev.Event]:
+        """Start what is ordered, and return what is to be told of it."""
+        incarnation = incarnation_of(action)
+        known = self.live.get(action.replica)
+        if known is not None and known.incarnation != incarnation:
+            why = "another one lives"
+            return [ev.StartRefused(replica=action.replica, start=action.start, reason=why)]
+        node = action.node if known is None else known.node
+        told: list[ev.Event] = [
+            ev.ReplicaStarted(replica=action.replica, incarnation=incarnation, node=node)
+        ]
+        if incarnation in self.dead:
+            told.append(self.dead[incarnation])
+        elif known is None:
+            self.live[action.replica] = Live(incarnation, action.node, f"session-{incarnation}")
+        return told
+
     def _carry_out(self, action: Action) -> None:
         if isinstance(action, StartReplica):
-            incarnation = f"{action.replica}#{action.start}"
-            known = self.live.get(action.replica)
-            if known is not None and known.incarnation != incarnation:
-                self.post(
-                    ev.StartRefused(replica=action.replica, start=action.start, reason="another one lives")
-                )
-                return
-            if known is None:
-                self.live[action.replica] = Live(incarnation, action.node, f"session-{incarnation}")
-            self.post(
-                ev.ReplicaStarted(
-                    replica=action.replica,
-                    incarnation=incarnation,
-                    node=self.live[action.replica].node,
-                )
-            )
+            for event in self.start(action):
+                self.post(event)
         elif isinstance(action, EvictReplica):
             known = self.live.get(action.replica)
             if known is None or action.incarnation not in {None, known.incarnation}:
                 self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
             else:
-                self.die(action.replica, 143, evicted=True)
+                self.die(action.replica, self.exit_code, evicted=True)
         elif isinstance(action, HoldRoom):
+            self.room[action.move] = action.node
             self.post(ev.RoomHeld(move=action.move))
+        elif isinstance(action, ReleaseRoom):
+            self.room.pop(action.move, None)
         elif isinstance(action, RequestCheckpoint):
-            live = self.live.get(action.replica)
-            move = self.state.moves.get(action.replica)
-            if live is None or move is None or live.incarnation != action.incarnation:
-                return
-            self.post(
-                ev.InstructionDelivered(
-                    id=action.id, replica=action.replica, incarnation=action.incarnation
-                )
-            )
-            saved = self.state.replicas[action.replica].progress.step or 0
-            if action.replica in self.state.moves:
-                self.acknowledge(
-                    action.replica, checkpoint=Checkpoint(step=saved, path="/c", digest=DIGEST)
-                )
+            self._save(action)
 
-    # -- invariants ------------------------------------------------------------------------------
+    exit_code = 143
+    """What trainers answer an eviction with."""
 
-    def _check(self, before: State, actions: list[Action]) -> None:
-        state = self.state
-        for action in actions:
-            if isinstance(action, StartReplica) and action.replica in self.live:
-                again = f"{action.replica}#{action.start}" == self.live[action.replica].incarnation
-                assert again, f"two live copies: {action} while {self.live[action.replica]}"
-            if isinstance(action, EvictReplica):
-                self._check_eviction(action)
-        self._check_moves(before)
-        for node in state.nodes.values():
-            used = [r.requests for r in state.replicas.values() if r.active and r.node == node.name]
-            held = [
-                state.replicas[m.replica].requests
-                for m in state.moves.values()
-                if m.destination == node.name and m.destination != state.replicas[m.replica].node
-            ]
-            for what in ("cpu", "memory", "gpu"):
-                total = sum(getattr(amount, what) for amount in used + held)
-                assert total <= getattr(node.capacity, what) + 1e-9, f"{node.name} holds {total} {what}"
-        budgets = state.settings.budgets
-        assert len(state.moves) <= budgets.moves_at_once
-        for replica in state.replicas.values():
-            assert not (replica.ended and replica.name in state.moves)
-            assert (replica.incarnation is None) or replica.phase is Phase.RUNNING
-
-    def _check_eviction(self, action: EvictReplica) -> None:
+    def _save(self, action: RequestCheckpoint) -> None:
+        live = self.live.get(action.replica)
         move = self.state.moves.get(action.replica)
-        if move is None or move.attempt > 1 or move.state is not MoveState.EVICTING:
+        if live is None or move is None or live.incarnation != action.incarnation or move.id != action.id:
             return
-        spec = self.state.jobs[self.state.replicas[action.replica].job].spec
-        verified = move.checkpoint is not None and move.checkpoint.verified
-        assert verified or spec.checkpointing == "on-termination", f"{move.id} evicts without a checkpoint"
+        self.post(
+            ev.InstructionDelivered(id=action.id, replica=action.replica, incarnation=action.incarnation)
+        )
+        saved = self.state.replicas[action.replica].progress.step or 0
+        if action.replica in self.state.moves:
+            checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
+            self.acknowledge(action.replica, checkpoint=checkpoint)
 
-    def _check_moves(self, before: State) -> None:
-        ended = {move.id: move for move in self.state.history}
-        for replica, move in before.moves.items():
-            after = self.state.moves.get(replica)
-            after = after if after is not None and after.id == move.id else ended.get(move.id)
-            assert after is not None, f"{move.id} vanished"
-            if after.state is not move.state:
-                allowed = {to for (origin, _), to in TRANSITIONS.items() if origin is move.state}
-                allowed |= {MoveState.ROLLED_BACK, MoveState.FAILED} if move.attempt > 1 else set()
-                assert after.state in allowed, f"{move.id}: {move.state} -> {after.state}"
-            if after.state is MoveState.SUCCEEDED:
-                finished = self.state.replicas[replica].phase is Phase.SUCCEEDED
-                step_now = self.state.replicas[replica].progress.step
-                assert after.checkpoint is not None
-                assert finished or (step_now is not None and step_now > after.checkpoint.step)
+
+def incarnation_of(action: StartReplica) -> str:
+    return f"{action.replica}#{action.start}"

@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli import job_label
-from specon_manager.cli.result import JobResult, RunResult, in_seconds
+from specon_manager.cli.result import JobResult, RunResult, in_jobs, in_seconds
 
 THRESHOLD_PERCENT: Final = 2.0
 """A job whose completion time differs by no more than this is called unchanged."""
@@ -172,7 +172,7 @@ def conclusions(comparison: Comparison) -> list[str]:
     counts = f"{comparison.helped} helped, {comparison.hurt} hurt, {comparison.unchanged} unchanged"
     left_out = f", {comparison.not_comparable} not comparable" if comparison.not_comparable else ""
     return [
-        f"average completion {_change(comparison.average_completion)}, {counted} jobs",
+        f"average completion {_change(comparison.average_completion)}, {in_jobs(counted)}",
         f"makespan {_change(comparison.makespan)}",
         f"jobs: {counts} (within {THRESHOLD_PERCENT:g} %){left_out}",
     ]

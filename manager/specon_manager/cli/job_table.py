@@ -65,7 +65,9 @@ def job_table(state: State, jobs: Sequence[Job], *, room: int, width: int) -> Ta
     metric = printable(metrics.pop() or "")[:8] if len(metrics) == 1 else "metric"
     titles = ["job", "node", "state", metric if jobs else "loss", "step", "gain %", "moves"]
     rows = [_row(state, job) for job in shown]
-    widths, bar = _widths(titles, rows, state, width)
+    left_out = len(jobs) - len(shown)
+    note = f"and {left_out} more" if left_out else "" if jobs else "none yet"
+    widths, bar = _widths(titles, rows, state, width, note)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     for column, (title, size) in enumerate(zip(titles, widths, strict=True)):
         if bar and column == _BAR_AT:
@@ -77,10 +79,8 @@ def job_table(state: State, jobs: Sequence[Job], *, room: int, width: int) -> Ta
         if bar:
             cells.insert(_BAR_AT, _progress_bar(row.done, bar))
         table.add_row(*cells)
-    if not jobs:
-        table.add_row(Text("none yet", style="dim"))
-    elif len(shown) < len(jobs):
-        table.add_row(Text(f"and {len(jobs) - len(shown)} more", style="dim"))
+    if note:
+        table.add_row(Text(note, style="dim"))
     return table
 
 
@@ -91,13 +91,16 @@ def _progress_bar(done: float | None, width: int) -> Text | ProgressBar:
     return ProgressBar(total=1.0, completed=done, width=width, complete_style=style, finished_style=style)
 
 
-def _widths(titles: list[str], rows: list[_Row], state: State, width: int) -> tuple[list[int], int]:
+def _widths(
+    titles: list[str], rows: list[_Row], state: State, width: int, note: str
+) -> tuple[list[int], int]:
     """Return the width of each column, and of the bar: 0 where there is no room for one."""
     widths = [
         max([cell_len(title), *(cell_len(row.cells[column].plain) for row in rows)])
         for column, title in enumerate(titles)
     ]
     # Room that only some lines need is kept from the start, so that the columns do not jump.
+    widths[0] = max(widths[0], len(note))
     widths[2] = max(widths[2], len(Category.PROGRESSING))
     nodes = max((cell_len(name) for name in state.nodes), default=0)
     widths[6] = max(widths[6], len("0 -> ") + nodes + 1 + _LONGEST_STATE)

@@ -187,6 +187,11 @@ def in_seconds(value: float | None, unknown: str) -> str:
     return unknown if value is None else f"{value:.1f}"
 
 
+def in_jobs(count: int) -> str:
+    """Return so many jobs in words."""
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
 def print_result(result: RunResult, console: Console) -> None:
     """Print the table of the jobs, then what the run came to as a whole."""
     console.print(to_table(result))
@@ -200,7 +205,7 @@ def conclusions(result: RunResult) -> list[str]:
     ended = sum(job.finished_at is not None for job in result.jobs)
     missing = [f"{ended - succeeded} failed"] * (ended > succeeded)
     missing += [f"{len(result.jobs) - ended} not ended"] * (ended < len(result.jobs))
-    of = f", {succeeded} jobs" + (f" ({', '.join(missing)})" if missing else "")
+    of = f", {in_jobs(succeeded)}" + (f" ({', '.join(missing)})" if missing else "")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in result.moves_by_outcome.items())
     machine = result.machine
     average, makespan = result.average_completion_seconds, result.makespan_seconds
@@ -220,6 +225,7 @@ __all__ = [
     "PlacementLog",
     "RunResult",
     "conclusions",
+    "in_jobs",
     "in_seconds",
     "print_result",
     "summarize",

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from rich.console import Console
 
 from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
@@ -106,11 +107,11 @@ async def _run(options: RunOptions) -> RunResult:
 @contextlib.contextmanager
 def _shown(options: RunOptions, session: Session) -> Iterator[None]:
     """Show the run: live on a terminal, else a line for each change."""
-    if options.plain or not sys.stdout.isatty():
+    if options.plain or not Console().is_terminal or Console().is_dumb_terminal:
         session.controller.observers.append(_line_printer(session.began_at, verbose=options.verbose))
         yield
         return
-    with LiveView(title=options.title) as view:
+    with LiveView(title=options.title, began=session.began_at) as view:
 
         async def draw() -> None:
             while True:

@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
-from specon_manager.model.cluster import Node, Replica, Snapshot
+from specon_manager.model.cluster import Census, Node, Replica, Snapshot
 from specon_manager.model.settings import Gate
 from specon_sidecar.classify import Category
 
@@ -27,18 +27,20 @@ def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measu
     if not gate.enabled:
         return None
     source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
-    leaves = [other for other in snapshot.on_node[source.name] if other.name != replica.name]
-    joins = snapshot.on_node[target.name]
-    if _load(len(joins) + 1, target) > _load(len(leaves) + 1, source):
-        text = f"{target.name} would hold {len(joins) + 1} replicas, {source.name} holds {len(leaves) + 1}"
+    stay, join = snapshot.census(source.name), snapshot.census(target.name)
+    held, joined = stay.replicas, join.replicas + 1
+    if _load(joined, target) > _load(held, source):
+        text = f"{target.name} would hold {joined} replicas, {source.name} holds {held}"
         return Objection(Refusal.WORSE_LOADED, text)
-    rate = _weight(replica) * (_share(len(joins) + 1, target) - _share(len(leaves) + 1, source))
-    rate += sum(map(_weight, leaves)) * (_share(len(leaves), source) - _share(len(leaves) + 1, source))
-    rate += sum(map(_weight, joins)) * (_share(len(joins) + 1, target) - _share(len(joins), target))
+    own = _weight(replica)
+    before, after = _share(held, source), _share(joined, target)
+    rate = own * (after - before)
+    rate += (_weights(stay) - own) * (_share(held - 1, source) - before)
+    rate += _weights(join) * (after - _share(joined - 1, target))
     remaining = replica.progress.remaining_seconds
     horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
     gain = rate * horizon
-    cost = _weight(replica) * _share(len(leaves) + 1, source) * _cost(replica, gate, measured)
+    cost = own * before * _cost(replica, gate, measured)
     if gain <= gate.margin * cost:
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
         return Objection(Refusal.NO_GAIN, text)
@@ -67,3 +69,13 @@ def _share(replicas: int, node: Node) -> float:
 
 def _weight(replica: Replica) -> float:
     return _WEIGHTS.get(replica.progress.category, _GROWING)
+
+
+def _weights(census: Census) -> float:
+    """Return the weights of all replicas of a node together."""
+    others = census.replicas - census.converged - census.watching
+    return (
+        census.converged * _WEIGHTS[Category.CONVERGED]
+        + census.watching * _WEIGHTS[Category.WATCHING]
+        + others * _GROWING
+    )

@@ -3,7 +3,6 @@
 Least disruptive first (design, section 7). Every refusal carries its reason.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -19,16 +18,21 @@ from specon_manager.model.settings import Budgets
 _ORDER: Final[Mapping[type, int]] = {Stay: 0, Admit: 1, Migrate: 2}
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True, kw_only=True, gc=False):
     """A proposal and what speaks against it; without an objection it is accepted."""
 
     proposal: Proposal
     objection: Objection | None = None
 
 
-def plan(state: State, proposals: Iterable[Proposal], now: float) -> tuple[Verdict, ...]:
-    """Judge every proposal on a copy of the cluster in which those accepted before it are carried out."""
-    snapshot = state.snapshot(now)
+def plan(
+    state: State, proposals: Iterable[Proposal], now: float, snapshot: Snapshot | None = None
+) -> tuple[Verdict, ...]:
+    """Judge every proposal on a copy of the cluster in which those accepted before it are carried out.
+
+    `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
+    """
+    snapshot = state.snapshot(now) if snapshot is None else snapshot
     verdicts = []
     for proposal in sorted(proposals, key=lambda proposal: _ORDER[type(proposal)]):
         objection = _objection(proposal, snapshot, state)
@@ -89,10 +93,10 @@ def _over_budget(
     if snapshot.now < replica.cooldown_until:
         text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
         return Objection(Refusal.COOLDOWN, text)
-    busy = Counter(node for move in snapshot.moves.values() for node in {move.source, move.target})
     for node in (replica.node, proposal.target):
-        if node is not None and busy[node] >= budgets.moves_at_once_per_node:
-            text = f"{busy[node]} moves of {node} are in flight, which is its budget"
+        moving = 0 if node is None else snapshot.busy.get(node, 0)
+        if moving >= budgets.moves_at_once_per_node:
+            text = f"{moving} moves of {node} are in flight, which is its budget"
             return Objection(Refusal.NODE_BUDGET, text)
     return None
 

@@ -1,6 +1,6 @@
 """Nodes, jobs and replicas, and the immutable snapshot of them that policies decide on."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.overlay import Overlay
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_sidecar.classify import Category
 from specon_sidecar.curve import Estimate
@@ -38,7 +39,7 @@ class Node(Struct, frozen=True, kw_only=True):
 class JobSpec(Struct, frozen=True, kw_only=True):
     """A job as its owner described it."""
 
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
     """`namespace/job`."""
     replicas: tuple[str, ...]
     """Names of the replicas, `namespace/job/role/index`."""
@@ -122,12 +123,22 @@ class Replica(Struct, frozen=True, kw_only=True):
     @property
     def active(self) -> bool:
         """Whether it occupies a node."""
-        return self.phase in {Phase.STARTING, Phase.RUNNING}
+        return self.phase is Phase.RUNNING or self.phase is Phase.STARTING
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will come of it."""
         return self.phase in {Phase.SUCCEEDED, Phase.FAILED}
+
+
+class Census(Struct, frozen=True, kw_only=True, gc=False):
+    """The replicas of a node, counted."""
+
+    replicas: int
+    converged: int
+    watching: int
+    requests: Resources
+    """Of all of them together."""
 
 
 class Snapshot:
@@ -148,6 +159,7 @@ class Snapshot:
         self.jobs = jobs
         self.replicas = replicas
         self.moves = moves
+        self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
@@ -176,16 +188,18 @@ class Snapshot:
 
     def _changed(self, before: Replica, after: Replica, moves: Mapping[str, Move]) -> "Snapshot":
         """Return a copy that differs in one replica, without counting the whole cluster anew."""
-        replicas = self.replicas if before is after else {**self.replicas, after.name: after}
+        replicas = self.replicas if before is after else Overlay(self.replicas, {after.name: after})
         changed = Snapshot(now=self.now, nodes=self.nodes, jobs=self.jobs, replicas=replicas, moves=moves)
-        on_node = dict(self.on_node)
+        differing: dict[str, tuple[Replica, ...]] = {}
         left, joined = self.place(before), changed.place(after)
-        if left in on_node:
-            on_node[left] = tuple(replica for replica in on_node[left] if replica.name != before.name)
-        if joined in on_node:
-            on_node[joined] = (*on_node[joined], after)
-        changed.__dict__["on_node"] = on_node  # what cached_property would compute
+        if left in self.on_node:
+            differing[left] = tuple(replica for replica in self.on_node[left] if replica.name != before.name)
+        if joined in self.on_node:
+            differing[joined] = (*differing.get(joined, self.on_node[joined]), after)
+        # What cached_property would compute.
+        changed.__dict__["on_node"] = Overlay(self.on_node, differing) if differing else self.on_node
         changed.__dict__["ready_nodes"] = self.ready_nodes
+        changed._counted = self._counted  # noqa: SLF001 - holds what was counted with what it was counted of
         return changed
 
     def place(self, replica: Replica) -> str | None:
@@ -195,15 +209,41 @@ class Snapshot:
             return move.destination
         return replica.node if replica.active else None
 
+    def census(self, node: str) -> Census:
+        """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
+        replicas = self.on_node.get(node, ())
+        known = self._counted.get(node)
+        if known is not None and known[0] is replicas:
+            return known[1]
+        categories = [replica.progress.category for replica in replicas]
+        census = Census(
+            replicas=len(replicas),
+            converged=categories.count(Category.CONVERGED),
+            watching=categories.count(Category.WATCHING),
+            requests=total([replica.requests for replica in replicas]),
+        )
+        self._counted[node] = (replicas, census)
+        return census
+
+    @cached_property
+    def busy(self) -> Mapping[str, int]:
+        """How many moves in flight each node is the source or the target of; 0 for those not named."""
+        return Counter(node for move in self.moves.values() for node in {move.source, move.target})
+
+    @cached_property
+    def _leaving(self) -> Mapping[str, Resources]:
+        """What each node still holds of replicas that are to leave it."""
+        held: dict[str, Resources] = {}
+        for move in self.moves.values():
+            if move.source != move.destination and move.state not in _LEFT:
+                held[move.source] = held.get(move.source, NOTHING) + self.replicas[move.replica].requests
+        return held
+
     def room(self, node: str) -> Resources:
         """Return what nobody has requested on `node`, room held for moves counted as taken."""
-        used = total([replica.requests for replica in self.on_node.get(node, ())])
-        leaving = [
-            self.replicas[move.replica].requests
-            for move in self.moves.values()
-            if move.source == node != move.destination and move.state not in _LEFT
-        ]
-        used += total(leaving)
+        used = self.census(node).requests
+        if node in self._leaving:
+            used += self._leaving[node]
         capacity = self.nodes[node].capacity
         return Resources(
             cpu=max(0.0, capacity.cpu - used.cpu),

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay
-from specon_manager.model.cluster import Node, Phase, Replica, Snapshot
+from specon_manager.model.cluster import Census, Node, Phase, Replica, Snapshot
 from specon_manager.policies.placement import admit_round_robin
 from specon_sidecar.classify import Category
 
@@ -48,6 +48,16 @@ def score(replicas: Sequence[Replica], settings: SpeConSettings) -> float:
     return sum(weight(replica.progress.category, settings) for replica in replicas)
 
 
+def _score(census: Census, settings: SpeConSettings) -> float:
+    """Return S_w of replicas that were counted already."""
+    others = census.replicas - census.converged - census.watching
+    return (
+        settings.progressing_weight * others
+        + settings.watching_weight * census.watching
+        + settings.converged_weight * census.converged
+    )
+
+
 def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
     """Admit what waits, then move what converged, then rebalance."""
     yield from admit_round_robin(snapshot)
@@ -63,7 +73,7 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
     """Algorithm 2, for each request of Algorithm 1, line 16, the longest converged first."""
     nodes = {node.name: node for node in snapshot.ready_nodes}
-    scores = {name: score(snapshot.on_node[name], settings) for name in nodes}
+    scores = {name: _score(snapshot.census(name), settings) for name in nodes}
     ranking = [_rank(node, scores[node.name]) for node in nodes.values()]
     heapq.heapify(ranking)
     requests = [replica for replica in _movable(snapshot, MIGRATE) if _asks(replica, snapshot, settings)]
@@ -156,9 +166,8 @@ def _asks(replica: Replica, snapshot: Snapshot, settings: SpeConSettings) -> boo
     """Algorithm 1, line 15: enough growing neighbours to make room for."""
     if replica.node is None:
         return False
-    neighbours = snapshot.on_node.get(replica.node, ())
-    growing = sum(other.progress.category is not Category.CONVERGED for other in neighbours)
-    return growing >= (2 if settings.literal else settings.min_growing)
+    census = snapshot.census(replica.node)
+    return census.replicas - census.converged >= (2 if settings.literal else settings.min_growing)
 
 
 def _verdict(replica: Replica) -> str:

@@ -22,7 +22,7 @@ from specon_sidecar.classify import ClassifierSettings
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 
-Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from specon_manager.core.state import State
+from specon_manager.model.actions import Decision
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.resources import Resources
+from specon_sidecar.classify import Category
+
+if TYPE_CHECKING:
+    from specon_manager.model.actions import Refusal
+
+
+class Scene:
+    """States built by hand, one step after the other; the manager's clock began at 1000."""
+
+    began = 1000.0
+
+    def __init__(self, nodes: int = 2) -> None:
+        names = [f"node-{number}" for number in range(nodes)]
+        capacity, usage = Resources(cpu=2.0), Resources(cpu=1.5)
+        self.state = State(nodes={name: Node(name=name, capacity=capacity, usage=usage) for name in names})
+
+    def job(self, name: str = "default/mnist", *, replicas: int = 1, at: float = 0.0) -> str:
+        """Submit a job `at` seconds after the begin; return the name of its first replica."""
+        names = tuple(f"{name}/worker/{index}" for index in range(replicas))
+        job = Job(
+            spec=JobSpec(name=name, replicas=names),
+            order=len(self.state.jobs),
+            submitted_at=self.began + at,
+        )
+        fresh = {each: Replica(name=each, job=name) for each in names}
+        self._set(jobs={**self.state.jobs, name: job}, replicas={**self.state.replicas, **fresh})
+        return names[0]
+
+    def replica(self, name: str, **fields: Any) -> None:
+        """Change fields of a replica."""
+        changed = msgspec.structs.replace(self.state.replicas[name], **fields)
+        self._set(replicas={**self.state.replicas, name: changed})
+
+    def running(self, name: str, node: str = "node-0", **progress: Any) -> None:
+        """Have a replica run, with what its sidecar said."""
+        fields = {"category": Category.PROGRESSING, "metric": "loss", **progress}
+        starts = self.state.replicas[name].starts + 1
+        self.replica(
+            name,
+            phase=Phase.RUNNING,
+            node=node,
+            starts=starts,
+            incarnation=f"{name}-{starts}",
+            progress=Progress(**fields),
+        )
+
+    def end(self, name: str, *, at: float, phase: Phase = Phase.SUCCEEDED) -> None:
+        """End a replica and its job."""
+        self.replica(name, phase=phase, ended_at=self.began + at, incarnation=None)
+        job = self.state.jobs[self.state.replicas[name].job]
+        ended = msgspec.structs.replace(job, ended_at=self.began + at)
+        self._set(jobs={**self.state.jobs, job.name: ended})
+
+    def move(self, replica: str, state: MoveState, *, at: float = 10.0, **fields: Any) -> Move:
+        """Put a move of the replica in flight, or into the history where it has ended."""
+        values = {
+            "id": "move-1",
+            "source": "node-0",
+            "target": "node-1",
+            "policy": "specon",
+            "purpose": "migrate",
+            "reason": "converged",
+            "proposed_at": self.began + at,
+            "deadline": self.began + at + 60,
+            "incarnation": "x",
+        }
+        move = Move(replica=replica, state=state, **{**values, **fields})
+        flying = {name: other for name, other in self.state.moves.items() if name != replica}
+        if move.in_flight:
+            self._set(moves={**flying, replica: move})
+        else:
+            self._set(moves=flying, history=(*self.state.history, move))
+        return move
+
+    def decided(
+        self, replica: str, proposal: str, reason: str, *, at: float = 1.0, refusal: Refusal | None = None
+    ) -> None:
+        """Add a decision."""
+        decision = Decision(
+            at=self.began + at,
+            replica=replica,
+            policy="specon",
+            proposal=proposal,
+            reason=reason,
+            refusal=refusal,
+        )
+        self._set(decisions=(*self.state.decisions, decision))
+
+    def _set(self, **fields: Any) -> None:
+        self.state = msgspec.structs.replace(self.state, **fields)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()

@@ -1,0 +1,187 @@
+import asyncio
+import json
+import math
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from specon_sidecar.once import read_once
+from specon_sidecar.settings import Settings
+
+COMMAND = [sys.executable, "-m", "specon_sidecar"]
+IDENTITY = ["--replica", "ns/job/worker/0", "--incarnation", "uid"]
+
+
+def training(steps, start=1):
+    return "".join(f"step={n} loss={0.3 + 2 * math.exp(-n / 50):.5f}\n" for n in range(start, steps + 1))
+
+
+def resident_kib(pid):
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+async def start(*arguments):
+    return await asyncio.create_subprocess_exec(
+        *COMMAND, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+
+
+def test_once_prints_the_verdict_of_an_old_log(tmp_path):
+    """An old log is judged as if replayed: its changes of category and the verdict."""
+    (tmp_path / "log").write_text(training(1000))
+    written = []
+    observer = read_once(Settings(log=str(tmp_path / "log"), once=True), written.append)
+    assert written[0] == "format key-value, metric 'loss'"
+    assert written[-1].startswith("verdict converged")
+    assert "1000 lines, 1000 samples" in written[-1]
+    assert observer.step == 1000
+
+
+def test_once_shows_what_was_not_understood(tmp_path):
+    """A log without samples is told with examples of its lines."""
+    (tmp_path / "log").write_text("nothing to see\n" * 5)
+    written = []
+    read_once(Settings(log=str(tmp_path / "log"), once=True), written.append)
+    assert "verdict unknown" in written[0 if len(written) == 1 else -4]
+    assert written[-1] == "  not understood: nothing to see"
+
+
+class Manager:
+    """A manager on loopback that gives one instruction once a sample was reported."""
+
+    def __init__(self):
+        self.reports, self.acknowledgements = [], []
+        self.ready, self.acknowledged = asyncio.Event(), asyncio.Event()
+
+    async def __aenter__(self):
+        app = web.Application()
+        app.router.add_post("/v1/reports", self._report)
+        app.router.add_post("/v1/acknowledgements", self._acknowledge)
+        app.router.add_get("/v1/instructions", self._instruct)
+        self.runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self.runner.setup()
+        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self.runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_):
+        await self.runner.cleanup()
+
+    async def _report(self, request):
+        report = await request.json()
+        self.reports.append(report)
+        if "first" in report:
+            self.ready.set()
+        return web.Response()
+
+    async def _acknowledge(self, request):
+        self.acknowledgements.append(await request.json())
+        self.acknowledged.set()
+        return web.Response()
+
+    async def _instruct(self, request):
+        await self.ready.wait()
+        given = [] if self.acknowledged.is_set() or request.query["known"] else [self.instruction]
+        if not given:
+            await asyncio.sleep(float(request.query["wait"]))
+        return web.json_response({"schema": 1, "instructions": given})
+
+    instruction = {"type": "checkpoint", "id": "c1", "seconds_left": 20}  # noqa: RUF012 - never changed
+
+
+@pytest.mark.processes
+async def test_a_sidecar_follows_saves_and_says_farewell(tmp_path):
+    """The whole way: first sample, a checkpoint asked by file, verified, and the last report on SIGTERM."""
+    log, saved, request = tmp_path / "log", tmp_path / "saved", tmp_path / "save-now"
+    saved.mkdir()
+    async with Manager() as manager:
+        sidecar = await start(
+            "--log", str(log), "--manager", manager.url, *IDENTITY, "--interval", "0.2",
+            "--checkpoint", f"file:{request}", "--checkpoint-path", str(saved),
+            "--state-file", str(tmp_path / "state"),
+        )  # fmt: skip
+        log.write_text(training(100))
+        async with asyncio.timeout(30):
+            await manager.ready.wait()
+            while not request.exists():  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.02)
+            (saved / ".new").write_bytes(b"weights")
+            (saved / ".new").replace(saved / "ckpt-100.bin")
+            await manager.acknowledged.wait()
+            with log.open("a") as more:
+                more.write(training(110, start=101))
+            sidecar.send_signal(signal.SIGTERM)
+            _, errors = await sidecar.communicate()
+        assert (sidecar.returncode, errors) == (0, b"")
+        answer = manager.acknowledgements[0]
+        assert (answer["done"], answer["checkpoint"]["step"]) == (True, 100)
+        last = manager.reports[-1]
+        assert (last["ended"], last["last"]["step"], last["first"]["step"]) == (True, 110, 1)
+        assert last["checkpoint"] == answer["checkpoint"]
+        assert [report["sequence"] for report in manager.reports] == sorted(
+            report["sequence"] for report in manager.reports
+        )
+        assert json.loads((tmp_path / "state").read_bytes())["place"]["offset"] == log.stat().st_size
+
+
+@pytest.mark.processes
+async def test_a_sidecar_without_manager_ends_in_time(tmp_path, unused_tcp_port):
+    """A manager that is away holds up neither the following nor the end."""
+    (tmp_path / "log").write_text(training(100))
+    sidecar = await start(
+        "--log", str(tmp_path / "log"), "--manager", f"http://127.0.0.1:{unused_tcp_port}", *IDENTITY,
+        "--interval", "0.1", "--state-file", str(tmp_path / "state"),
+    )  # fmt: skip
+    async with asyncio.timeout(15):
+        while not (tmp_path / "state").exists():  # noqa: ASYNC110 - another process makes it true
+            await asyncio.sleep(0.02)
+        sidecar.send_signal(signal.SIGTERM)
+        await sidecar.communicate()
+    assert sidecar.returncode == 0
+
+
+@pytest.mark.processes
+async def test_stand_alone_prints_and_sums_up(tmp_path):
+    """Without a manager it tells what it sees, and the verdict at Ctrl-C."""
+    (tmp_path / "log").write_text(training(100))
+    sidecar = await start("--log", str(tmp_path / "log"), "--interval", "0.1")
+    async with asyncio.timeout(15):
+        told = [(await sidecar.stdout.readline()).decode() for _ in range(3)]
+        sidecar.send_signal(signal.SIGINT)
+        rest, _ = await sidecar.communicate()
+    assert told[0].startswith("format key-value")
+    assert told[1].startswith("category unknown at step 100")
+    assert rest.decode().splitlines()[-1].startswith("verdict unknown")
+
+
+@pytest.mark.processes
+async def test_wrong_settings_end_at_once(tmp_path):
+    """All mistakes on standard error, exit code 2."""
+    sidecar = await start("--alpha", "7")
+    _, errors = await sidecar.communicate()
+    assert sidecar.returncode == 2
+    assert b"--alpha: '7'" in errors
+    assert b"--log: is missing" in errors
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+async def test_resident_memory_is_bounded(tmp_path, unused_tcp_port):
+    """With everything a manager and metrics need, at most 48 MiB are resident."""
+    (tmp_path / "log").write_text(training(5000))
+    async with Manager() as manager:
+        sidecar = await start(
+            "--log", str(tmp_path / "log"), "--manager", manager.url, *IDENTITY, "--interval", "0.1",
+            "--metrics-port", str(unused_tcp_port),
+        )  # fmt: skip
+        async with asyncio.timeout(30):
+            await manager.ready.wait()
+        resident = resident_kib(sidecar.pid)
+        os.kill(sidecar.pid, signal.SIGTERM)
+        await sidecar.communicate()
+    assert 0 < resident <= 48 * 1024

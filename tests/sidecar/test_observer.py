@@ -1,0 +1,156 @@
+import math
+
+import pytest
+
+from specon_sidecar.classify import Category, ClassifierSettings
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+from specon_sidecar.observer import Observer
+from specon_sidecar.resume import begin
+from specon_sidecar.settings import Settings
+from specon_sidecar.state import Place
+from specon_sidecar.state_file import load, save
+from specon_sidecar.wire import decode_report, encode
+
+SETTINGS = ClassifierSettings(alpha=0.01, interval=10)
+
+
+def lines(values, start=1):
+    return [f"step={step} loss={value}".encode() for step, value in enumerate(values, start)]
+
+
+def observer(**changes):
+    return Observer(ClassifierSettings(interval=10, **changes), make_reader("auto", FormatOptions()), 0.0)
+
+
+def report(subject, now=100.0):
+    return subject.report(now, replica="ns/job/worker/0", incarnation="uid", session="s")
+
+
+def test_intervals_are_judged_from_lines():
+    """Lines in, a judgement per interval out: the SpeCon example from a log."""
+    subject = observer()
+    seen = []
+    for number, value in enumerate([1.0, 0.5, 0.493, 0.488, 0.485]):
+        subject.take(lines([value] * 4, start=4 * number + 1), 10.0 * number + 1)
+        seen.append(subject.tick(10.0 * number + 10).category)
+    assert seen[1:] == [Category.PROGRESSING, Category.WATCHING, Category.CONVERGED, Category.CONVERGED]
+    assert (subject.lines, subject.samples, subject.unparsed, subject.step) == (20, 20, 0, 20)
+
+
+def test_a_report_tells_first_and_last_with_their_ages():
+    """The first sample is the proof of a resume; ages count from when they arrived."""
+    subject = observer()
+    subject.take(lines([2.0, 1.0, 0.5]), 90.0)
+    told = report(subject)
+    assert (told.first.step, told.first.age, told.last.value) == (1, 10.0, 0.5)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e308", "-1e308", "5e-324"])
+def test_reports_keep_to_the_bounds_of_the_wire(value):
+    """Whatever a log prints, the report of it is one that a manager takes."""
+    subject = observer()
+    for number in range(6):
+        subject.take(lines([1e-300, value, -1e308, value], start=4 * number), 10.0 * number)
+        subject.tick(10.0 * number + 5)
+        assert decode_report(encode(report(subject)))
+
+
+def test_a_log_without_samples_is_not_classifiable():
+    """After a thousand lines without a sample the log is given up; its last lines are kept."""
+    subject = observer()
+    subject.take([b"hello world"] * 1000, 1.0)
+    assert subject.tick(10.0).category is Category.NOT_CLASSIFIABLE
+    assert subject.examples == ("hello world",) * 3
+
+
+def test_history_gives_the_scale_and_no_proof():
+    """Old lines tell first and last value as one interval; the first fresh line is the first sample."""
+    subject = observer()
+    subject.take_history(lines([2.0, *([1.0] * 500)]), 0.0)
+    subject.end_history(0.0)
+    assert (subject.judgement.first, subject.judgement.value) == (2.0, 1.0)
+    assert subject.judgement.category is Category.PROGRESSING
+    assert report(subject).first is None
+    subject.take(lines([0.99], start=502), 1.0)
+    assert report(subject).first.step == 502
+    assert subject.tick(10.0).gain == pytest.approx(0.005)
+
+
+def test_nan_at_the_end_of_the_history_is_history():
+    """A run that diverged and was resumed before that is not diverging."""
+    subject = observer()
+    subject.take_history(lines([2.0, 1.0, 1.0, *([math.nan] * 9)]), 0.0)
+    subject.end_history(0.0)
+    assert subject.tick(10.0).category is Category.PROGRESSING
+
+
+def settings(tmp_path, **changes):
+    return Settings(
+        log=str(tmp_path / "log"),
+        format="key-value",
+        state_file=str(tmp_path / "state"),
+        classifier=SETTINGS,
+        **changes,
+    )
+
+
+def leave_state(tmp_path, incarnation="a"):
+    """Follow a converging log as incarnation `a`, and leave its state; return the observer."""
+    (tmp_path / "log").write_bytes(b"".join(line + b"\n" for line in lines([1.0, 0.5, 0.493])))
+    first, start = begin(settings(tmp_path, incarnation=incarnation), 0.0)
+    assert start.offset == 0
+    for number, line in enumerate((tmp_path / "log").read_bytes().splitlines()):
+        first.take([line], 10.0 * number)
+        first.tick(10.0 * number + 5)
+    whole = begin(settings(tmp_path, incarnation=incarnation, fresh_from=None), 0.0).start
+    save(
+        first.state(50.0, incarnation, Place(whole.device, whole.inode, whole.offset, whole.check)),
+        tmp_path / "state",
+    )
+    return first
+
+
+def test_state_is_taken_up_by_the_same_incarnation(tmp_path):
+    """A restarted sidecar has the same category, since when, counters and first sample, and reads on."""
+    before = leave_state(tmp_path)
+    after, start = begin(settings(tmp_path, incarnation="a"), 1000.0)
+    assert after.judgement.category is before.judgement.category
+    assert after.judgement.since == pytest.approx(1000.0 - (50.0 - before.judgement.since))
+    assert (after.lines, after.samples) == (before.lines, before.samples)
+    assert report(after, 1000.0).first.step == 1
+    assert start.offset == (tmp_path / "log").stat().st_size
+
+
+def test_state_is_taken_up_by_the_next_incarnation_without_its_proof(tmp_path):
+    """The next incarnation has the curve and the category, but must show a sample of its own."""
+    before = leave_state(tmp_path)
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b"step=5 loss=0.48\n")
+    size = (tmp_path / "log").stat().st_size
+    after, start = begin(settings(tmp_path, incarnation="b", fresh_from=size), 0.0)
+    assert after.judgement.category is before.judgement.category is Category.WATCHING
+    assert (after.step, after.samples, after.first_seen) == (5, 0, False)
+    assert start.offset == size
+
+
+def test_without_state_the_log_before_is_history(tmp_path):
+    """What was in the log when the incarnation started tells the scale and proves nothing."""
+    (tmp_path / "log").write_bytes(b"".join(line + b"\n" for line in lines([2.0, 1.0, 0.9, 0.8])))
+    subject, start = begin(settings(tmp_path, incarnation="b", fresh_from=None), 0.0)
+    assert (subject.judgement.first, subject.step, subject.first_seen) == (2.0, 4, False)
+    assert start.offset == (tmp_path / "log").stat().st_size
+
+
+def test_a_log_that_was_replaced_has_no_history(tmp_path):
+    """A log shorter than it was when the incarnation started is another log."""
+    (tmp_path / "log").write_bytes(b"step=1 loss=2\n")
+    assert begin(settings(tmp_path, fresh_from=10**6), 0.0).start.offset == 0
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff\xfe", b'{"schema":2}', b"[" * 10**6])
+def test_unusable_state_is_started_anew(tmp_path, content, caplog):
+    """A damaged state or one of another version costs the curve, not the sidecar."""
+    (tmp_path / "state").write_bytes(content)
+    assert load(tmp_path / "state") is None
+    assert "starting anew" in caplog.text
