@@ -23,7 +23,7 @@ class _Command(NamedTuple):
 
 _COMMANDS: Final = (
     _Command(
-        "demo", "run ten real training jobs on this machine and move them", demo.add_arguments, demo.main
+        "demo", "run twelve real training jobs on this machine and move them", demo.add_arguments, demo.main
     ),
     _Command("local", "run the training commands of a job file", local.add_arguments, local.main),
     _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),

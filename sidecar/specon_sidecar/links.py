@@ -10,6 +10,8 @@ from specon_sidecar.outbox import Outbox
 from specon_sidecar.outcome import Outcome
 from specon_sidecar.wire import Acknowledgement, Instruction, Report
 
+_WAIT: Final = 20.0
+_OPEN_WAIT: Final = 2.0
 _LEAST_PAUSE: Final = 1.0  # between two answers without news: a manager that does not wait is not hammered
 _NEWS_PAUSE: Final = 0.1
 _REFUSED_PAUSE: Final = 30.0
@@ -112,8 +114,9 @@ class Instructed:
         try:
             while True:
                 begun = self._time.now()
+                # While one is carried out the manager is asked again soon: its answer may get lost.
                 outcome, instructions = await self._manager.instructions(
-                    tuple(self._open)[-_KNOWN:], wait=20.0
+                    tuple(self._open)[-_KNOWN:], wait=_OPEN_WAIT if self._open else _WAIT
                 )
                 if outcome is Outcome.GONE:
                     return

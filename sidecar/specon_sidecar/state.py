@@ -29,6 +29,8 @@ class State(Struct, frozen=True, kw_only=True):
     format: str
     """The format that was found; a log of which none is known yet leaves no state."""
     place: Place
+    event_files: dict[str, Place] = {}
+    """How far each event file was read, by its name below the directory; then `place` means nothing."""
     curve: CurveState
     judgement: Judgement
     """With `since` as an age in seconds."""
@@ -36,3 +38,5 @@ class State(Struct, frozen=True, kw_only=True):
     """The first sample of the incarnation."""
     lines: _Natural = 0
     samples: _Natural = 0
+    at: float | None = None
+    """When it was taken, on this machine's steady clock: for a successor in the same incarnation alone."""

@@ -114,12 +114,17 @@ class Cluster:
     def restart_manager(self) -> list[Action]:
         """Kill the manager: what it ordered and nobody carried out is forgotten, its state is not.
 
-        As `Backend.begin` does: what runs and is not wanted is ended, what should run and does not is told.
+        As `Backend.begin` does: what runs and is not wanted is ended, what should run and does not is told,
+        and room that no move in flight needs any more is given up.
         """
+        moves = self.state.moves.values()
+        self.room = {
+            move.id: self.room[move.id] for move in moves if move.id in self.room and move.attempt == 1
+        }
         self.orders.clear()
         for replica, live in list(self.live.items()):
             known = self.state.replicas[replica]
-            ordered = known.phase is Phase.STARTING and live.incarnation == f"{replica}#{known.starts}"
+            ordered = known.phase is Phase.STARTING and live.incarnation == f"{replica}.{known.starts}"
             if live.incarnation != known.incarnation and not ordered:
                 self._end(replica, 143, evicted=True)
         for known in list(self.state.replicas.values()):
@@ -130,7 +135,6 @@ class Cluster:
                 self.dead.get(known.incarnation)
                 or ev.ReplicaGone(replica=known.name, incarnation=known.incarnation)
             )
-        self.orders.clear()
         return self.post(ev.ManagerStarted("again", self.state.settings))
 
     def carry_out(self) -> None:
@@ -229,9 +233,7 @@ class Cluster:
             why = "another one lives"
             return [ev.StartRefused(replica=action.replica, start=action.start, reason=why)]
         node = action.node if known is None else known.node
-        told: list[ev.Event] = [
-            ev.ReplicaStarted(replica=action.replica, incarnation=incarnation, node=node)
-        ]
+        told: list[ev.Event] = [ev.ReplicaStarted(replica=action.replica, incarnation=incarnation, node=node)]
         if incarnation in self.dead:
             told.append(self.dead[incarnation])
         elif known is None:
@@ -258,6 +260,8 @@ class Cluster:
 
     exit_code = 143
     """What trainers answer an eviction with."""
+    sidecars_answer = True
+    """Whether sidecars answer a request for a checkpoint by themselves."""
 
     def _save(self, action: RequestCheckpoint) -> None:
         live = self.live.get(action.replica)
@@ -267,6 +271,8 @@ class Cluster:
         self.post(
             ev.InstructionDelivered(id=action.id, replica=action.replica, incarnation=action.incarnation)
         )
+        if not self.sidecars_answer:
+            return
         saved = self.state.replicas[action.replica].progress.step or 0
         if action.replica in self.state.moves:
             checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
@@ -274,4 +280,4 @@ class Cluster:
 
 
 def incarnation_of(action: StartReplica) -> str:
-    return f"{action.replica}#{action.start}"
+    return f"{action.replica}.{action.start}"

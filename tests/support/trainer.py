@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 FIRST = "0" * 16
@@ -64,12 +65,8 @@ class Trainer:
             self._log(f"stopped at step={self._step}")
             return _TERMINATED
         self._log(f"finished step={self._step}")
-        _write_whole(self._directory / RESULT, {"step": self._step, "parameters": self._parameters})
+        _write_whole(self._arguments.directory / RESULT, {"step": self._step, "parameters": self._parameters})
         return 0
-
-    @property
-    def _directory(self) -> Path:
-        return self._arguments.directory
 
     def _note(self, number: int, _frame: object) -> None:
         if number == signal.SIGTERM:
@@ -79,11 +76,11 @@ class Trainer:
 
     def _be_the_only_one(self) -> None:
         """Lock the directory until this process is gone, and tell when another one holds the lock."""
-        self._lock = os.open(self._directory / "trainer.lock", os.O_RDWR | os.O_CREAT)
+        self._lock = os.open(self._arguments.directory / "trainer.lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with (self._directory / VIOLATIONS).open("a") as file:
+            with (self._arguments.directory / VIOLATIONS).open("a") as file:
                 file.write(f"TWO LIVE: {os.getpid()} is not the only one\n")
 
     def _resume(self) -> None:
@@ -161,7 +158,7 @@ def _half_an_archive(content: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _full_disk():
+def _full_disk() -> Iterator[None]:
     """Let no file grow beyond a few bytes, where no really full disk can be mounted."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FULL_DISK_BYTES, before[1]))
@@ -179,12 +176,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--step-seconds", type=float, default=0.01)
     parser.add_argument("--hurry", type=Path, help="once this file is there, no step takes any time")
-    parser.add_argument("--every", type=int, default=0, help="steps between checkpoints that nobody asked for")
+    parser.add_argument(
+        "--every", type=int, default=0, help="steps between checkpoints that nobody asked for"
+    )
     parser.add_argument("--flat", action="store_true", help="a loss that never changes")
     parser.add_argument("--forget-on-sigterm", action="store_true", help="end without a checkpoint")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--ignore-checkpoint-requests", action="store_true")
-    parser.add_argument("--cut-checkpoints", action="store_true", help="half an archive, under its final name")
+    parser.add_argument(
+        "--cut-checkpoints", action="store_true", help="half an archive, under its final name"
+    )
     parser.add_argument("--full-disk", action="store_true", help="every checkpoint meets a full disk")
     parser.add_argument("--silent-after", type=int, help="train on after this step, but log nothing")
     parser.add_argument("--crash-at", type=int, help="end by SIGABRT after this step, each time")

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -16,6 +17,7 @@ from specon_manager.cli.plot import plot
 from specon_manager.cli.result import RunResult, print_result
 from specon_manager.cli.run import (
     RunOptions,
+    UsageError,
     load,
     nodes_of_this_machine,
     run,
@@ -41,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run and print; 0 when every job succeeded, 1 when one failed."""
+    if arguments.jobs is None:
+        _require("torch", "sklearn")
     path = arguments.jobs or samples_directory() / "jobs" / "demo.yaml"
     file = load(path)
     console = Console(highlight=False)
@@ -80,6 +84,13 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
             verbose=arguments.verbose,
         )
     )
+
+
+def _require(*modules: str) -> None:
+    """Raise UsageError unless the modules that the samples import are installed."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the demo trains with {', '.join(missing)}: pip install 'specon[demo]'")
 
 
 @contextlib.contextmanager

@@ -2,9 +2,12 @@
 
 import asyncio
 from collections.abc import Collection
+from typing import Final
 
 from specon_manager.model.actions import RequestCheckpoint, WithdrawRequest
 from specon_sidecar.wire import CheckpointInstruction, Instruction
+
+_ANSWER_SECONDS: Final = 2.0
 
 
 class Mailbox:
@@ -33,7 +36,9 @@ class Mailbox:
         held = self._requests.get(replica)
         if held is None or held.incarnation != incarnation:
             return ()
-        return (CheckpointInstruction(id=held.id, seconds_left=max(0.0, held.deadline - now)),)
+        left = max(0.0, held.deadline - now)
+        # The sidecar gives up first: its answer says why, which "took too long" does not.
+        return (CheckpointInstruction(id=held.id, seconds_left=left - min(_ANSWER_SECONDS, left / 10)),)
 
     async def news(self, replica: str, incarnation: str, known: Collection[str], seconds: float) -> None:
         """Return as soon as there is an instruction that is not known, or after so many seconds."""

@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.stage import Stage
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    """Give a folder to run things in, and end whatever was started there."""
+    stage = Stage(tmp_path)
+    yield stage
+    stage.close()
