@@ -10,7 +10,8 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     it is news. `step` counts as the log counts, so it may start again in each epoch. `epoch` may be
     fractional. `total_steps` is set where the log prints it (`12/400`). `time` is wall time in seconds
     since 1970 (UTC), only where the log prints it without ambiguity; a stamp without a time zone is not
-    one.
+    one. `total_epochs` is set where the log prints it (`Epoch 3/40`): with an epoch and no total of steps it
+    still tells how much is left.
     """
 
     name: str
@@ -19,3 +20,4 @@ class Sample(msgspec.Struct, frozen=True, gc=False):
     epoch: float | None = None
     total_steps: int | None = None
     time: float | None = None
+    total_epochs: int | None = None

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.sample import Sample
@@ -17,16 +18,26 @@ _SEPARATORS: Final = (",", ";", "\t")
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(r"[^\W\d][\w./@%()+-]*(?: [\w./@%()+-]+){0,3}")
 _MOST_COLUMNS: Final = 1024
+PARTS: Final = tuple(
+    f"train/{part}_loss" for part in ("box", "obj", "cls", "dfl", "seg", "pose", "kobj", "l1", "giou")
+)
+"""Columns of Ultralytics' results.csv, which has none for the loss that is minimised: their sum."""
 
 
 class CsvWithHeader:
     """Parser of tables with a header line."""
 
+    held_back: Final = 0
+
     def __init__(self, options: FormatOptions) -> None:
-        self._choice = MetricChoice(options.metric)
-        self._records = RecordReader(self._choice)
+        self.choice = MetricChoice(options.metric, (SUM_OF_PARTS,))
+        self._records = RecordReader(self.choice, PARTS)
         self._separator = ","
         self._columns: list[str] = []
+        self._first: Sample | None = None
+        self._furthest: Sample | None = None
+        self._header_again = False
+        self._again = False
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the new header if it looks like one."""
@@ -39,10 +50,26 @@ class CsvWithHeader:
                 # A header that comes again has no number under the metric's name.
                 sample = self._records.sample(zip(columns, cells, strict=True))
                 if sample is not None:
-                    return sample
-        if self._choice.needle in line.lower():
+                    return None if self._comes_again(sample) else sample
+        if self.choice.may_count(line.lower()):
             self._take_header(line.decode("utf-8", "replace"))
         return None
+
+    def _comes_again(self, sample: Sample) -> bool:
+        """Whether a row was given before: a file that was rewritten begins with the same row.
+
+        Lightning does so when a new column appears. Rows count again beyond the furthest one.
+        """
+        if self._header_again:
+            self._header_again, first, self._first = False, self._first, sample
+            self._again = first == sample
+        elif self._first is None:
+            self._first = sample
+        furthest = self._furthest
+        if self._again and furthest is not None and _place(sample) <= _place(furthest):
+            return True
+        self._again, self._furthest = False, sample
+        return False
 
     def _take_header(self, text: str) -> None:
         text = text.removeprefix("\ufeff")
@@ -51,10 +78,16 @@ class CsvWithHeader:
             if (
                 1 < len(columns) <= _MOST_COLUMNS
                 and all(_NAME.fullmatch(name) for name in columns)
-                and any(self._choice.candidate(name) for name in columns)
+                and any(self.choice.candidate(name) for name in columns)
             ):
+                self._header_again = bool(self._columns)
                 self._separator, self._columns = separator, columns
                 return
+
+
+def _place(sample: Sample) -> float:
+    place = sample.step if sample.step is not None else sample.epoch
+    return float("inf") if place is None else place
 
 
 def _cells(text: str, separator: str) -> list[str]:

@@ -5,7 +5,7 @@ objects may be nested one deep (`{"train": {"loss": 2.31}}` is `train/loss`).
 """
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,16 +18,17 @@ from specon_sidecar.sample import Sample
 class JsonLines:
     """Parser of JSON lines."""
 
+    held_back: Final = 0
+
     def __init__(self, options: FormatOptions) -> None:
-        choice = MetricChoice(options.metric)
-        self._needle = choice.needle
-        self._records = RecordReader(choice)
+        self.choice = MetricChoice(options.metric)
+        self._records = RecordReader(self.choice)
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of the object on this line."""
         start = line.find(b"{")
         # A name that JSON writes with escapes (beyond ASCII) has no needle.
-        if start < 0 or self._needle not in line.lower():
+        if start < 0 or not self.choice.may_count(line.lower()):
             return None
         record = _decode(line[start:] if start else line)
         if record is None:

@@ -5,44 +5,43 @@ another, would give a curve that means nothing, so the choice is by name, and it
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-# In order of preference, after `_canonical`: "train/loss" and "train loss" are "train_loss", "lm loss" is
-# "lm_loss".
-PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
-_ANY_OTHER: Final = len(PREFERRED)
+from specon_sidecar.formats.metric_names import (
+    PREFERRED,
+    SCORE_NEEDLES,
+    Goal,
+    canonical,
+    fold,
+    goal_of,
+    is_loss,
+    reason,
+    score_rank,
+    sides_of,
+)
+
+__all__ = ["PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
+
+_ANY_LOSS: Final = 100
+_SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 # A name that was given up ranks behind all that were not.
 _GIVEN_UP: Final = 1000
 
-# A part of the name that makes it something else than the training loss.
-_VALIDATION: Final = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
-_NO_LOSS: Final = frozenset(
-    {"scale", "scaler", "scaling", "weight", "weights", "coef", "coefficient", "factor", "ratio", "best"},
-)
 # Words that stand before a name on a line without being part of it: log levels, stream names, units.
 _NOISE: Final = frozenset(
     {
         *("info", "debug", "warning", "warn", "error", "notice", "root", "stdout", "stderr", "f", "p"),
-        *(
-            "s",
-            "ms",
-            "sec",
-            "secs",
-            "seconds",
-            "it/s",
-            "samples/sec",
-            "samples/s",
-            "tok/s",
-            "tokens/s",
-            "steps/s",
-        ),
+        *("s", "ms", "sec", "secs", "seconds", "it/s", "samples/sec", "samples/s"),
+        *("tok/s", "tokens/s", "steps/s"),
     },
 )
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+")
 
 # So many samples of other names in a row, none of the chosen one: it was a passing line, or it is printed
 # no more.
 PATIENCE: Final = 100
+# Both sides of an adversarial pair must have been seen so often.
+_SEEN_SIDES: Final = 2
 # Keys come from the log and may hold numbers, so the memory of them must be bounded.
 _REMEMBERED: Final = 1024
 
@@ -52,29 +51,57 @@ class Candidate(NamedTuple):
 
     rank: int
     name: str
+    sides: tuple[tuple[int, bool], ...] = ()
+    """The adversarial pairs that it belongs to."""
 
 
 class MetricChoice:
     """Chooses one name and keeps to it.
 
-    With a `metric`, exactly that name counts (case-insensitive). Without one: `PREFERRED` in that order,
-    else the first key with a word that ends in "loss" and that is not of validation. A better name takes
-    over when it appears. A chosen name that is missed `PATIENCE` times is given up, once and for all, for
-    what is printed instead.
+    With a `metric`, exactly that name counts (case-insensitive). Without one, in this order: the `names` of
+    the format (regular expressions over whole names), `PREFERRED`, any key with a word that ends in "loss"
+    and that is not of validation, and last the scores of `metric_names`. A better name takes over when it
+    appears. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what is printed
+    instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says why.
+    With `closed`, only the names of the format count.
     """
 
-    def __init__(self, metric: str | None = None) -> None:
+    def __init__(self, metric: str | None = None, names: Sequence[str] = (), *, closed: bool = False) -> None:
         if metric is not None and not metric.strip():
             raise ValueError("metric must not be empty")
-        self._metric = _fold(metric) if metric is not None else None
+        self._metric = fold(metric) if metric is not None else None
+        self._names = [re.compile(name, re.IGNORECASE) for name in names]
+        self._closed = closed
         # Case folding is not always ASCII to ASCII, so only an ASCII name can be looked for in bytes.
         self.needle: Final = _needle(metric)
-        """Bytes that the lower-cased form of each line with a sample holds."""
+        """Bytes that the lower-cased form of each line with the metric, or with a loss, holds."""
+        self.score_needles: tuple[bytes, ...] = SCORE_NEEDLES if metric is None else ()
+        """Bytes of which one is in each line with a score; fewer as soon as a name is chosen."""
+        self.verdict: str | None = None
+        """Why the log cannot be judged, or None where it can."""
+        self._seen_sides: dict[tuple[int, bool], int] = {}
         self._printed: str | None = None
         self._known: dict[bytes | str, Candidate | None] = {}
         self._chosen: Candidate | None = None
         self._missed = 0
         self._given_up: set[str] = set()
+
+    @property
+    def goal(self) -> Goal | None:
+        """Whether less or more is better, as far as the chosen name says it."""
+        return goal_of(self._chosen.name) if self._chosen is not None else None
+
+    @property
+    def is_score(self) -> bool:
+        """Whether a score was chosen for want of a loss."""
+        return self._chosen is not None and _SCORE <= self._chosen.rank < _GIVEN_UP
+
+    def may_count(self, lowered: bytes) -> bool:
+        """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
+        if self.needle in lowered:
+            return True
+        needles = self.score_needles
+        return bool(needles) and any(map(lowered.__contains__, needles))
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
@@ -95,13 +122,15 @@ class MetricChoice:
         best_rank = 0
         for one in found:
             candidate = one[0]
+            if candidate.sides:
+                self._take_sides(candidate)
             if chosen is not None and candidate.name == chosen.name:
                 rank = 2 * chosen.rank  # even: before others of its rank
             else:
                 rank = 2 * (candidate.rank + _GIVEN_UP * (candidate.name in self._given_up)) + 1
             if best is None or rank < best_rank:
                 best, best_rank = one, rank
-        if best is None or not self._holds(best[0], best_rank):
+        if best is None or self.verdict is not None or not self._holds(best[0], best_rank):
             return None
         return best[0].name, best[1]
 
@@ -110,56 +139,67 @@ class MetricChoice:
         if chosen is None or candidate.name == chosen.name or rank < 2 * chosen.rank:
             self._missed = 0
             if chosen is None or candidate.name != chosen.name:
-                self._chosen = candidate
+                self._choose(candidate)
             return True
         self._missed += 1
         if self._missed <= PATIENCE:
             return False
         if len(self._given_up) < _REMEMBERED:
             self._given_up.add(chosen.name)
-        self._chosen = candidate
+        self._choose(candidate)
         self._missed = 0
         return True
+
+    def _choose(self, candidate: Candidate) -> None:
+        self._chosen = candidate
+        if self._metric is None:
+            name = candidate.name.lower().encode("utf-8", "replace")
+            self.score_needles = tuple(one for one in SCORE_NEEDLES if one in name and self.is_score)
+
+    def _take_sides(self, candidate: Candidate) -> None:
+        seen = self._seen_sides
+        for pair, second in candidate.sides:
+            seen[pair, second] = seen.get((pair, second), 0) + 1
+            if min(seen[pair, second], seen.get((pair, not second), 0)) >= _SEEN_SIDES:
+                self.verdict = reason(pair)
 
     def _judge(self, name: str) -> Candidate | None:
         if self._metric is not None:
             # One name for all spellings, so that `Loss` and `loss` are not two series.
-            if _fold(name) != self._metric:
+            if fold(name) != self._metric:
                 return None
             self._printed = self._printed or name
             return Candidate(0, self._printed)
-        if "loss" not in name.casefold():
+        rank = self._rank(name)
+        return None if rank is None else Candidate(rank, name, tuple(sides_of(name)))
+
+    def _rank(self, name: str) -> int | None:
+        for rank, expression in enumerate(self._names):
+            if expression.fullmatch(name):
+                return rank
+        if self._closed:
             return None
-        words = [word.casefold() for word in _WORD.findall(name)]
-        if not _VALIDATION.isdisjoint(words) or not _NO_LOSS.isdisjoint(words):
-            return None
-        # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is
-        # not.
-        last = [word.casefold() for word in _WORD.findall(name.rsplit(" ", 1)[-1])]
-        if not any(word.endswith("loss") for word in last):
-            return None
-        canonical = re.sub(r"[ /.-]+", "_", name.casefold())
-        return Candidate(PREFERRED.index(canonical) if canonical in PREFERRED else _ANY_OTHER, name)
+        if is_loss(name):
+            key = canonical(name)
+            return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else _ANY_LOSS)
+        score = score_rank(name)
+        return None if score is None else _SCORE + score
 
 
 def _needle(metric: str | None) -> bytes:
     if metric is None:
         return b"loss"
     # Blanks may be repeated on the line, and the parts of a path may stand apart in nested records.
-    parts = metric.replace("/", " ").encode().lower().split()
+    parts = metric.replace("/", " ").encode("utf-8", "replace").lower().split()
     return max(parts, key=len, default=b"") if metric.isascii() else b""
 
 
-def _fold(name: str) -> str:
-    return " ".join(name.casefold().split())
-
-
 def _without_noise(name: str) -> str:
-    words = name.split(" ")
+    found = name.split(" ")
     start = 0
-    while start < len(words) - 1 and _is_noise(words[start]):
+    while start < len(found) - 1 and _is_noise(found[start]):
         start += 1
-    return " ".join(words[start:])
+    return " ".join(found[start:])
 
 
 def _is_noise(word: str) -> bool:

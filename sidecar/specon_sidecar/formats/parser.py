@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.sample import Sample
 
 
@@ -13,14 +15,26 @@ class FormatOptions(msgspec.Struct, frozen=True):
 
     `metric` is the exact name of the metric to follow, case-insensitive; None leaves the choice to
     `metric_choice.MetricChoice`. `pattern` is a regular expression, for the format of that name only.
+    `goal` says whether less or more of the metric is better; None leaves it to its name.
     """
 
     metric: str | None = None
     pattern: str | None = None
+    goal: Goal | None = None
 
 
 class Parser(Protocol):
     """Reads the lines of one log in their order. It may keep state, such as the header of a table."""
+
+    @property
+    def choice(self) -> MetricChoice:
+        """What is chosen among the numbers of the log, and whether it can be judged at all."""
+        ...
+
+    @property
+    def held_back(self) -> int:
+        """How many lines it recognised without a sample of their own: evidence all the same."""
+        ...
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample that the line holds. No bytes whatever make it raise."""
@@ -36,3 +50,15 @@ class Format(msgspec.Struct, frozen=True):
     """Raises ValueError where the options do not fit."""
     detectable: bool = True
     """Whether the detection may try it without being told."""
+    weight: int = 1
+    """How much a sample counts as evidence: more for a format that few other logs could be taken for."""
+    needs_place: bool = False
+    """Whether the detection wants steps or epochs, for without them it could be a log of anything."""
+    goal_known: bool = True
+    """Whether the metric's name tells the goal: CatBoost prints `learn` for a loss and for an accuracy."""
+    rewritten: bool = False
+    """Whether its file is written anew each time, so that all its samples come again and again."""
+    needles: tuple[bytes, ...] = ()
+    """Bytes of which one is in each line that it has a use for; without any it wants to see all lines."""
+    writers: str = ""
+    """What writes it, for the documentation."""

@@ -12,6 +12,8 @@ class Position(IntEnum):
     EPOCH = 1
     TOTAL_STEPS = 2
     TIME = 3
+    TOTAL_EPOCHS = 4
+    RANK = 5
 
 
 # In order of preference, for records that hold several: smaller wins.
@@ -32,6 +34,8 @@ STEP_KEYS: Final[Mapping[str, int]] = {
 EPOCH_KEYS: Final = frozenset({"epoch", "epochs"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
 TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})
+TOTAL_EPOCH_KEYS: Final = frozenset({"total_epochs", "max_epochs", "num_epochs"})
+RANK_KEYS: Final = frozenset({"rank", "global_rank"})
 # `trainer/global_step` is the step as well; `samples/step` is a rate.
 _PREFIXES: Final = ("train/", "trainer/")
 
@@ -47,6 +51,8 @@ def position_of(name: str) -> tuple[Position, int] | None:
         (EPOCH_KEYS, Position.EPOCH),
         (TOTAL_KEYS, Position.TOTAL_STEPS),
         (TIME_KEYS, Position.TIME),
+        (TOTAL_EPOCH_KEYS, Position.TOTAL_EPOCHS),
+        (RANK_KEYS, Position.RANK),
     ):
         if key in keys:
             return position, 0

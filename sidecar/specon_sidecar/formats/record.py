@@ -1,11 +1,13 @@
 """Named values of one moment -> sample; shared by the formats that print records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.position_keys import Position, position_of
+from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.wall_time import wall_time
 from specon_sidecar.sample import Sample
 
@@ -16,10 +18,16 @@ _UNKNOWN: Final[_Role] = (None, None)
 
 
 class RecordReader:
-    """Finds metric, step, epoch, total and time among the keys of records."""
+    """Finds metric, step, epoch, total and time among the keys of records.
 
-    def __init__(self, choice: MetricChoice) -> None:
+    `parts` are the names of losses whose sum is what the training minimises; their sum counts where it is
+    given. Of several ranks the lowest counts that reports.
+    """
+
+    def __init__(self, choice: MetricChoice, parts: Sequence[str] = ()) -> None:
         self._choice = choice
+        self._parts = frozenset(parts)
+        self._ranks = Ranks()
         self._roles: dict[str, _Role] = {}
 
     def sample(self, record: Iterable[tuple[str, object]]) -> Sample | None:
@@ -27,6 +35,8 @@ class RecordReader:
         found: list[tuple[Candidate, float]] = []
         places: dict[Position, tuple[int, object]] = {}
         roles = self._roles
+        if self._parts:
+            record = self._with_sum(list(record))
         for key, raw in record:
             role = roles.get(key)
             if role is None:
@@ -39,14 +49,20 @@ class RecordReader:
                 if value is not None:
                     found.append((candidate, value))
             if position is not None:
-                kind, rank = position
-                known = places.get(kind)
-                if known is None or rank < known[0]:
-                    places[kind] = (rank, raw)
+                _note(places, position, raw)
         picked = self._choice.pick(found) if found else None
         if picked is None:
             return None
+        if Position.RANK in places and not self._ranks.admit(to_step(places[Position.RANK][1])):
+            return None
         return _sample(picked, places)
+
+    def _with_sum(self, record: list[tuple[str, object]]) -> list[tuple[str, object]]:
+        values = [to_float(raw) for key, raw in record if key in self._parts]
+        numbers = [value for value in values if value is not None]
+        if len(numbers) > 1:
+            record.append((SUM_OF_PARTS, sum(numbers)))
+        return record
 
     def _role(self, key: str) -> _Role:
         candidate, position = self._choice.candidate(key), position_of(key)
@@ -54,6 +70,13 @@ class RecordReader:
         if len(self._roles) < _REMEMBERED:
             self._roles[key] = role
         return role
+
+
+def _note(places: dict[Position, tuple[int, object]], position: tuple[Position, int], raw: object) -> None:
+    kind, rank = position
+    known = places.get(kind)
+    if known is None or rank < known[0]:
+        places[kind] = (rank, raw)
 
 
 def _sample(picked: tuple[str, float], places: dict[Position, tuple[int, object]]) -> Sample:
@@ -66,4 +89,5 @@ def _sample(picked: tuple[str, float], places: dict[Position, tuple[int, object]
         epoch=epoch if epoch is not None and 0 <= epoch < float("inf") else None,
         total_steps=to_step(places.get(Position.TOTAL_STEPS, nothing)[1]),
         time=wall_time(places.get(Position.TIME, nothing)[1]),
+        total_epochs=to_step(places.get(Position.TOTAL_EPOCHS, nothing)[1]),
     )

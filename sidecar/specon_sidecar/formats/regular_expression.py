@@ -4,15 +4,16 @@ import re
 import warnings
 from typing import Final
 
+from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.safe_pattern import LENGTHS, longest_line
 from specon_sidecar.formats.wall_time import wall_time
 from specon_sidecar.sample import Sample
 
 GROUPS: Final = ("value", "step", "epoch", "total", "time", "name")
-# A pattern can take a time that grows with the square of the line or worse. Lines for people are shorter
-# than this.
-LONGEST_LINE: Final = 4096
+# Lines for people are shorter than this; a pattern may allow less (`safe_pattern`).
+LONGEST_LINE: Final = LENGTHS[0]
 
 
 class RegularExpression:
@@ -20,17 +21,21 @@ class RegularExpression:
 
     The group `value` is required; `step`, `epoch`, `total`, `time` and `name` are optional. Without a group
     `name` the samples are named after the metric, or "loss". With both, only the lines whose name is the
-    metric's count. Lines of more than `LONGEST_LINE` bytes are not searched.
+    metric's count. Only lines up to a length that `safe_pattern` gives are searched: at most `LONGEST_LINE`.
     """
+
+    held_back: Final = 0
 
     def __init__(self, options: FormatOptions) -> None:
         self._expression = compile_pattern(options.pattern)
+        self._longest = longest_line(options.pattern or "")
         self._metric = options.metric
+        self.choice = MetricChoice(options.metric or "loss")
         self._groups = frozenset(self._expression.groupindex)
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of the first match in this line."""
-        if len(line) > LONGEST_LINE:
+        if len(line) > self._longest:
             return None
         match = self._expression.search(line)
         if match is None:
@@ -74,4 +79,8 @@ def compile_pattern(pattern: str | None) -> re.Pattern[bytes]:
     strange = sorted(set(groups) - set(GROUPS))
     if strange:
         raise ValueError(f"pattern {pattern!r} has a group {strange[0]!r}; known are {', '.join(GROUPS)}")
+    try:
+        longest_line(pattern)
+    except ValueError as error:
+        raise ValueError(f"pattern {pattern!r} {error}") from None
     return expression

@@ -33,7 +33,7 @@ LINES = [
     (b"[365]\ttrain-logloss:0.00775\teval-logloss:0.04367", ("train-logloss", 0.00775, None, None, None)),
     (b"Epoch 3 loss=0.1", ("loss", 0.1, None, 3.0, None)),
     (b"[Epoch 0 Batch 800/34064] loss=10.3670, ppl=31793.0480", ("loss", 10.367, 800, 0.0, None)),
-    (b"Epoch 3 iteration 0250/3766: training loss: 0.115", ("training loss", 0.115, 250, 3.0, None)),
+    (b"Epoch 3 iteration 0250/3766: training loss: 0.115", ("training loss", 0.115, 7782, 3.0, None)),
     (b"epoch: [1/400], global_step: 20, lr: 0.0001, loss: 3.915", ("loss", 3.915, 20, 1.0, None)),
     (
         b"completed step: 10, seconds: 13.360, total_weights: 12582912, loss: 10.565",
@@ -49,6 +49,12 @@ LINES = [
     (b"stdout F loss=inf", ("loss", math.inf, None, None, None)),
     ("43/43 ━━━━━━━ loss: 2.5 • val_loss: 3".encode(), ("loss", 2.5, None, None, None)),
     (b"loss: -Infinity", ("loss", -math.inf, None, None, None)),
+    (b"Epoch [3/40], Step [100/600], Loss: 0.3", ("Loss", 0.3, 1300, 3.0, 24000)),
+    (b"Epoch [3/40], Iter [100/600], Loss: 0.3", ("Loss", 0.3, 1300, 3.0, 24000)),
+    (b"step 3 loss: tensor(0.3, grad_fn=<Nll>)", ("loss", 0.3, 3, None, None)),
+    (b"step 3 loss: tensor([2.5e-03], device='cuda:0')", ("loss", 0.0025, 3, None, None)),
+    (b"step 3 loss=np.float32(0.5)", ("loss", 0.5, 3, None, None)),
+    (b"step 3 train accuracy: 46%", ("train accuracy", 46.0, 3, None, None)),
     (b"\xff\xfe loss=0.25 \xff", ("loss", 0.25, None, None, None)),
 ]
 
@@ -71,6 +77,8 @@ def test_line(line, expected):
         ),
         *(
             b"val_loss: 3",
+            b"Test set: Average loss: 2.1",
+            b"val[ 0/40] Loss: 3",
             b"validation loss at iteration 100 | lm loss value: 8.09E+00 |",
             b"step=3 test loss=4",
         ),
@@ -155,3 +163,11 @@ def test_hostile_line_costs_no_more_than_its_length(piece):
     started = time.perf_counter()
     parse(line)
     assert time.perf_counter() - started < 0.5
+
+
+def test_steps_that_grow_over_epochs_are_those_of_the_training():
+    """Beside `Epoch 2/3`, steps that do not start again are taken as they are from then on."""
+    parser = KeyValue(FormatOptions())
+    lines = [b"Epoch %d/3 step %d/30 loss: 1" % (step // 10 + 1, step) for step in (5, 9, 15, 19, 25)]
+    samples = [parser.parse(line) for line in lines]
+    assert [(one.step, one.total_steps) for one in samples[2:]] == [(15, 30), (19, 30), (25, 30)]

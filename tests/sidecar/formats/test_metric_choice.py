@@ -54,7 +54,7 @@ def test_losses(name):
             "ValLoss",
             "val/loss",
         ),
-        *("eval-logloss", "accuracy", "glossary", "lossless", "best_loss", "step", ""),
+        *("eval-logloss", "map", "glossary", "lossless", "best_loss", "step", ""),
     ],
 )
 def test_no_losses(name):

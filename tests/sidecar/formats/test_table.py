@@ -1,9 +1,12 @@
 """Rules that hold for each format of the table."""
 
+from pathlib import Path
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_sidecar.formats.families import FAMILIES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, REGULAR_EXPRESSION, make_parser, make_reader
 from specon_sidecar.sample import Sample
@@ -57,7 +60,20 @@ TOKENS = (
         b"%",
     ),
 )
-garbage = st.binary(max_size=300) | st.lists(st.sampled_from(TOKENS), max_size=30).map(b"".join)
+NEEDLES = tuple(
+    needle
+    for one in FAMILIES
+    for needle in (*one.needles, *((one.context[0],) if one.context else ()), one.skip_after)
+    if needle
+)
+WHOLE = tuple(
+    line
+    for path in (Path(__file__).parent / "samples").iterdir()
+    for line in path.read_bytes().splitlines()[:4]
+)
+garbage = st.binary(max_size=300) | st.lists(st.sampled_from(TOKENS + NEEDLES + WHOLE), max_size=30).map(
+    b"".join
+)
 
 
 def options_for(name, metric=None):
@@ -66,6 +82,7 @@ def options_for(name, metric=None):
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "auto"])
+@settings(max_examples=40)
 @given(lines=st.lists(garbage, max_size=20), metric=st.none() | st.sampled_from(["loss", "\u00fc", "e", "["]))
 def test_no_bytes_make_a_reader_raise(name, lines, metric):
     """Any bytes whatever are read without an exception, and samples are well formed."""
@@ -87,7 +104,7 @@ def test_named_reader_is_decided(name):
 
 def test_unknown_format_is_named():
     """The message holds the unknown name and the known ones."""
-    with pytest.raises(ValueError, match=r"format 'yaml' is unknown; known are json-lines, csv, .*, auto"):
+    with pytest.raises(ValueError, match=r"format 'yaml' is unknown; known are keras, .*, csv, .*, auto"):
         make_parser("yaml", FormatOptions())
 
 

@@ -1,0 +1,101 @@
+"""Tables for people: a heading names the columns, rows of numbers follow, blanks between.
+
+The heading's names may hold single blanks (`Train Loss`); cells may not. A bar or text may follow the cells.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.metric_names import SUM_OF_PARTS
+from specon_sidecar.formats.number import NUMBER
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.prefixes import strip
+from specon_sidecar.formats.record import RecordReader
+from specon_sidecar.sample import Sample
+
+_GAP: Final = re.compile(r"\s{2,}")
+_TOTAL: Final = re.compile(rb"(\d+)/(\d+)")
+_NUMBER: Final = re.compile(NUMBER)
+
+
+class ColumnsFamily(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that one framework prints."""
+
+    name: str
+    writers: str
+    heading: bytes
+    """Bytes that the heading holds."""
+    rename: dict[str, str] = {}
+    """What columns are about, where their name does not say it: `#` of spaCy is the step."""
+    metrics: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    """Columns whose sum is the loss."""
+
+
+class Columns:
+    """Parser of the rows below a heading."""
+
+    held_back: Final = 0
+
+    def __init__(self, family: ColumnsFamily, options: FormatOptions) -> None:
+        self._family = family
+        names = (SUM_OF_PARTS, *family.metrics) if family.parts else family.metrics
+        self.choice = MetricChoice(options.metric, names)
+        self._records = RecordReader(self.choice, family.parts)
+        self._columns: list[str] = []
+        self._last_epoch: bytes | None = None
+
+    def parse(self, line: bytes) -> Sample | None:
+        """Return the sample of this row; take the line for the heading if it is one."""
+        if self._family.heading in line:
+            text = strip(line).text.decode("utf-8", "replace").strip()
+            rename = self._family.rename
+            self._columns = [rename.get(name, name) for name in _GAP.split(text)]
+            return None
+        if not self._columns:
+            return None
+        text_bytes = line.lstrip()
+        if not text_bytes[:1].isdigit() and text_bytes[:1] != b"\x1b":
+            return None
+        cells = strip(line).text.split()
+        if len(cells) < len(self._columns) or not _NUMBER.match(cells[0]):
+            return None
+        total_epochs: int | None = None
+        fraction = _TOTAL.fullmatch(cells[0])
+        if fraction is not None and len(fraction[2]) < 16:  # noqa: PLR2004 - digits of the largest step
+            cells[0], total_epochs = fraction[1], int(fraction[2])
+        sample = self._records.sample(zip(self._columns, cells, strict=False))
+        if sample is None or total_epochs is None:
+            return sample
+        return msgspec.structs.replace(sample, total_epochs=total_epochs)
+
+
+TABLES: Final = (
+    ColumnsFamily(
+        name="ultralytics",
+        writers="Ultralytics YOLO, console (the sum of the losses; the last state of an epoch's bar)",
+        heading=b" GPU_mem ",
+        parts=("box_loss", "cls_loss", "dfl_loss", "obj_loss", "seg_loss", "pose_loss", "kobj_loss"),
+    ),
+    ColumnsFamily(
+        name="spacy",
+        writers="spaCy train (losses since the last row)",
+        heading=b"  LOSS ",
+        rename={"E": "epoch", "#": "step"},
+        metrics=("LOSS (?!TOK2VEC).*", "LOSS .*"),
+    ),
+    ColumnsFamily(
+        name="scikit-learn-boosting",
+        writers="scikit-learn's gradient boosting, verbose=1",
+        heading=b"Iter       Train Loss",
+    ),
+    ColumnsFamily(
+        name="fastai",
+        writers="fastai",
+        heading=b"train_loss  ",
+        metrics=("train_loss",),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Logs of TensorFlow 1, Caffe, scikit-learn and HugeCTR."""
+
+from typing import Final
+
+from specon_sidecar.formats.family import NUM, Family
+
+CLASSIC: Final = (
+    Family(
+        name="tensorflow-1",
+        writers="TensorFlow 1: Estimator and slim",
+        needles=(b"loss = ", b"step"),
+        line=r"^\s*(?:loss = " + NUM + r", step = (?P<step>\d+)|global step (?P<i>\d+): loss = )",
+        also=r"^\s*Saving dict for global step (?P<eval_step>\d+): ",
+    ),
+    Family(
+        name="caffe",
+        writers="Caffe",
+        needles=(b"Iteration ", b"loss = "),
+        line=r"^\s*Iteration (?P<step>\d+) \(.{1,60}\), loss = (?P<value>" + NUM + r")",
+    ),
+    Family(
+        name="scikit-learn",
+        writers="scikit-learn's MLP and SGD estimators, verbose=1",
+        needles=(b"Iteration ", b"loss = "),
+        line=r"^\s*Iteration (?P<step>\d+), loss = (?P<value>" + NUM + r")",
+    ),
+    Family(
+        name="hugectr",
+        writers="HugeCTR",
+        needles=(b"Iter: ", b"Loss: "),
+        line=r"\bIter: (?P<step>\d+) Time\(.{1,40}\): \S+ Loss: (?P<value>" + NUM + r")",
+    ),
+)

@@ -1,0 +1,128 @@
+"""Logs of trainers of language models and of translation."""
+
+from typing import Final
+
+from specon_sidecar.formats.family import BLANK, NUM, Family
+
+LANGUAGE_MODELS: Final = (
+    Family(
+        name="hugging-face",
+        writers="transformers Trainer 4 and 5, TRL, axolotl, LLaMA-Factory (printed dictionaries; no step)",
+        needles=(b"{'", b"'epoch': "),
+        line=r"\{'loss': .*'epoch': '?(?P<epoch>[\d.]+)",
+        also=r"\{'eval_.*'epoch': '?(?P<eval_epoch>[\d.]+)",
+        context=(b"Num Epochs = ", r"Num Epochs = (?P<epochs>[\d,]+)"),
+    ),
+    Family(
+        name="nanogpt",
+        writers="nanoGPT, build-nanogpt",
+        needles=(b": loss ",),
+        line=r"^iter (?P<step>\d+): loss ",
+        also=r"^step (?P<eval_step>\d+): ",
+        pair=BLANK,
+    ),
+    Family(
+        name="llm.c",
+        writers="llm.c, main.log",
+        needles=(b" trl:",),
+        line=r"^s:(?P<step>\d+) trl:",
+        also=r"^s:(?P<eval_step>\d+) tel:",
+        pair=r"\b(trl|tel):(" + NUM + r")",
+        metrics=("trl",),
+        only=True,
+    ),
+    Family(
+        name="llm.c-console",
+        writers="llm.c, console",
+        needles=(b" loss ", b" | "),
+        line=r"^step +(?P<step>\d+)/(?P<total>\d+) \| (?:train )?loss ",
+        pair=BLANK,
+    ),
+    Family(
+        name="modded-nanogpt",
+        writers="modded-nanogpt",
+        needles=(b"step:", b"_loss:"),
+        line=r"^step:(?P<step>\d+)/(?P<total>\d+) (?:train|val)_loss:",
+        metrics=("train_loss", "val_loss"),
+        only=True,
+    ),
+    Family(
+        name="megatron",
+        writers="Megatron-LM, Megatron-DeepSpeed, NeMo forks (without `lm loss` while steps are skipped)",
+        needles=(b" iteration ", b"consumed samples: "),
+        line=r"^\s*iteration\s+(?P<step>\d+)/\s*(?P<total>\d+) \|",
+        also=r"^\s*validation loss at iteration (?P<eval_step>\d+) ",
+        metrics=("lm loss", "loss"),
+    ),
+    Family(
+        name="deepspeed",
+        writers="DeepSpeed's pipeline engine",
+        needles=(b"steps: ", b" loss: ", b"iter time"),
+        line=r"^steps: (?P<step>\d+) loss: .*iter time \(s\): ",
+    ),
+    Family(
+        name="deepspeed-chat",
+        writers="DeepSpeed-Chat, third step: an actor and a critic, not classifiable unless one is named",
+        needles=(b"|step: ", b"_loss: "),
+        line=r"^(?:\[.{0,80}\] )?[eE]poch: (?P<epoch>\d+) ?\| ?[sS]tep: (?P<i>\d+) ?\|",
+    ),
+    Family(
+        name="fairseq",
+        writers="fairseq, --log-format simple",
+        needles=(b"epoch ", b" loss=", b" / "),
+        line=r"^\|? ?epoch (?P<epoch>\d+): +(?P<i>\d+) / (?P<n>\d+) loss=",
+        place=r"num_updates=(?P<step>\d+)",
+    ),
+    Family(
+        name="fairseq-json",
+        writers="fairseq, --log-format json, wav2vec",
+        needles=(b'"num_updates": ', b'"loss": '),
+        line=r'\{"epoch": (?P<epoch>\d+), ',
+        place=r'"num_updates": "?(?P<step>\d+)',
+    ),
+    Family(
+        name="gnmt",
+        writers="NVIDIA GNMT and its MLPerf versions",
+        needles=(b"TRAIN [", b"Loss/tok "),
+        line=r"^\s*TRAIN \[(?P<epoch>\d+)\]\[(?P<i>\d+)/(?P<n>\d+)\]",
+        pair=BLANK,
+        metrics=("Loss/tok",),
+    ),
+    Family(
+        name="opennmt",
+        writers="OpenNMT-py",
+        needles=(b"Step ", b"ppl: "),
+        line=r"^\s*Step (?P<step>\d+)/ *(?P<total>\d+); ",
+        metrics=("xent", "ppl"),
+    ),
+    Family(
+        name="maxtext",
+        writers="MaxText",
+        needles=(b"completed step: ", b"loss: "),
+        line=r"^\s*completed step: (?P<step>\d+), ",
+    ),
+    Family(
+        name="torchtune",
+        writers="torchtune's DiskLogger",
+        needles=(b"Step ", b" | ", b"loss:"),
+        line=r"^Step (?P<step>\d+) \| (?:[\w/]+:\S+ )*?loss:",
+    ),
+    Family(
+        name="olmo",
+        writers="OLMo (a heading with the step, indented values below)",
+        needles=(b"train/CrossEntropyLoss=",),
+        line=r"^\s+(?P<name>train/CrossEntropyLoss)=(?P<value>" + NUM + r")",
+        context=(b"[step=", r"\[step=(?P<step>\d+)/(?P<total>\d+)(?:,epoch=(?P<epoch>\d+))?"),
+    ),
+    Family(
+        name="mlperf",
+        writers="MLPerf logging (:::MLLOG); whether less or more is better depends on the benchmark",
+        needles=(b":::ML", b'"key": "'),
+        line=r":::MLP?LL?OG .{0,400}?"
+        r"\"key\": \"(?P<name>train_loss|eval_loss|eval_error|eval_accuracy|loss)\", "
+        r"\"value\": \"?(?P<value>" + NUM + r")",
+        place=r"\"(?:step_num|step|samples_count)\": (?P<step>\d+)|\"epoch_num\": (?P<epoch>[\d.]+)",
+        metrics=("train_loss", "loss", "eval_loss", "eval_error", "eval_accuracy"),
+        goal_known=False,
+    ),
+)

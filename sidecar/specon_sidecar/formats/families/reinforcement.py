@@ -1,0 +1,24 @@
+"""Logs whose losses work against each other: read for the verdict, or for a metric that was named."""
+
+from typing import Final
+
+from specon_sidecar.formats.family import NUM, Family
+
+REINFORCEMENT: Final = (
+    Family(
+        name="cyclegan",
+        writers="CycleGAN, pix2pix: not classifiable unless a metric such as cycle_A is named",
+        needles=(b"(epoch: ", b"iters: ", b"G_"),
+        line=r"\(epoch: (?P<epoch>\d+), iters: (?P<i>\d+), .{1,60}\) ",
+        metrics=(r"[DG]_\w+",),
+    ),
+    Family(
+        name="stable-baselines3",
+        writers="Stable-Baselines3: not classifiable unless a metric such as ep_rew_mean is named",
+        needles=(b"|", b"_"),
+        line=r"^\| {4,}(?:\w+_loss|ep_rew_mean|ep_len_mean|entropy_loss|loss)\s+\|",
+        pair=r"\| {4,}(\w+)\s+\| (" + NUM + r")",
+        context=(b"total_timesteps", r"\| +total_timesteps +\| (?P<step>\d+)"),
+        weight=2,
+    ),
+)

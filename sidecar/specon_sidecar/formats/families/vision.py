@@ -1,0 +1,66 @@
+"""Logs of vision toolboxes and of the PyTorch examples."""
+
+from typing import Final
+
+from specon_sidecar.formats.family import BLANK, Family
+
+VISION: Final = (
+    Family(
+        name="pytorch-mnist",
+        writers="pytorch/examples mnist, Horovod examples (steps are samples)",
+        needles=(b"Train Epoch: ", b"%)]"),
+        line=r"^Train Epoch: (?P<epoch>\d+) \[(?P<i>\d+)/(?P<n>\d+) \(\d+%\)\]",
+        also=r"^Test set: ",
+        metrics=("loss",),
+    ),
+    Family(
+        name="pytorch-imagenet",
+        writers="pytorch/examples imagenet and what copied its meters (timm scripts, MoCo, NVIDIA)",
+        needles=(b"poch: [", b"oss "),
+        line=r"^(?:Train(?:ing)? )?Epoch: \[(?P<epoch>\d+)\] ?\[\s*(?P<i>\d+)/\s*(?P<n>\d+)\]\s.*?\bLoss ",
+        also=r"^(?:val|Test): ?\[",
+        pair=BLANK,
+    ),
+    Family(
+        name="pytorch-cifar",
+        writers="the PyTorch classifier tutorial",
+        needles=(b"] loss: ",),
+        line=r"^\[(?P<epoch>\d+), +(?P<i>\d+)\] loss: ",
+    ),
+    Family(
+        name="torchvision",
+        writers="torchvision references, DETR, MAE, DINO (MetricLogger)",
+        needles=(b"Epoch:", b"eta: "),
+        line=r"^Epoch: ?\[(?P<epoch>\d+)(?:/(?P<epochs>\d+))?\]\s+\[\s*(?P<i>\d+)/(?P<n>\d+)\]\s+eta: ",
+        also=r"^(?:Test|Val|Eval):",
+    ),
+    Family(
+        name="detectron2",
+        writers="Detectron2, maskrcnn-benchmark",
+        needles=(b"iter: ", b"eta: "),
+        line=r"\beta: .{1,40}?  iter: (?P<step>\d+)  .*?\b(?:total_)?loss: ",
+        metrics=("total_loss", "loss"),
+    ),
+    Family(
+        name="mmdetection",
+        writers="OpenMMLab before 2022 (mmcv runner)",
+        needles=(b"lr: ", b"loss: "),
+        line=r"^\s*(?:Epoch \[(?P<epoch>\d+)\]\[(?P<i>\d+)/(?P<n>\d+)\]"
+        r"|Iter \[(?P<step>\d+)/(?P<total>\d+)\])"
+        r"\s+lr: ",
+    ),
+    Family(
+        name="mmengine",
+        writers="OpenMMLab since 2022 (MMEngine)",
+        needles=(b"(train)", b" lr: "),
+        line=r"^\s*(?:Epoch\(train\)\s+\[(?P<epoch>\d+)\]\[\s*(?P<i>\d+)/(?P<n>\d+)\]"
+        r"|Iter\(train\)\s+\[\s*(?P<step>\d+)/(?P<total>\d+)\])\s",
+        also=r"^\s*Epoch\(val\)\s+\[(?P<eval_epoch>\d+)\]",
+    ),
+    Family(
+        name="paddle",
+        writers="PaddleOCR, PaddleClas",
+        needles=(b"global_step: ", b"epoch: ["),
+        line=r"epoch: ?\[(?P<epoch>\d+)/(?P<epochs>\d+)\],? (?:iter: \d+, )?global_step: (?P<step>\d+),",
+    ),
+)

@@ -1,0 +1,156 @@
+"""Reads lines as a `Family` declares them."""
+
+import re
+from typing import Final
+
+from specon_sidecar.formats.family import BLANK, SIGNED, Family
+from specon_sidecar.formats.key_value import BARE, NAMED, Places, pairs
+from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.number import to_float, to_step
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.prefixes import strip
+from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.sample import Sample
+
+# An epoch of more steps than this gives its running mean at each tenth too, or more often: after so many
+# steps at most.
+LONG_EPOCH: Final = 1000
+_PLACE_GROUPS: Final = frozenset({"step", "total", "i", "n", "epoch", "epochs"})
+
+_Fields = dict[str, bytes | None]
+
+
+class FamilyParser:
+    """Parser of the lines of one family."""
+
+    def __init__(self, family: Family, options: FormatOptions) -> None:
+        self.choice = MetricChoice(options.metric, family.metrics, closed=family.only)
+        self._family = family
+        named = options.metric is not None
+        line = f"(?:{family.line})|(?:{family.also})" if family.also and named else family.line
+        self._line = _compile(line)
+        self._needle = family.needles[0]
+        self._more = family.needles[1:]
+        # A line of validation need not hold what the others do.
+        self._any = bool(family.also) and named
+        self._pair = {SIGNED: NAMED, BLANK: BARE}.get(family.pair) or _compile(family.pair)
+        self._place = _compile(family.place) if family.place else None
+        groups = {*self._line.groupindex, *(self._place.groupindex if self._place else ())}
+        self._context_needle = family.context[0] if family.context else None
+        self._context = _compile(family.context[1]) if family.context else None
+        groups |= set(self._context.groupindex if self._context else ())
+        self._by_name = _PLACE_GROUPS.isdisjoint(groups)
+        self._carried: _Fields = {}
+        self._skip = False
+        self._pending: Sample | None = None
+        self._part = 0
+        self.held_back = 0
+        self._places = Places()
+        self._epochs = self._places.epochs
+        self._ranks = Ranks()
+
+    def parse(self, line: bytes) -> Sample | None:
+        """Return the sample of this line."""
+        sample = None
+        if self._any:
+            if self.choice.needle in line.lower():
+                sample = self._read(line)
+        elif self._needle in line and all(needle in line for needle in self._more):
+            sample = self._read(line)
+        if sample is not None:
+            return sample
+        if self._context_needle is not None and self._context_needle in line:
+            return self._take_context(line)
+        if self._family.skip_after and self._family.skip_after in line:
+            self._skip = True
+        return None
+
+    def _read(self, line: bytes) -> Sample | None:
+        text, rank, time = strip(line)
+        match = self._line.search(text)
+        if match is None:
+            return None
+        if self._skip:
+            self._skip = False
+            return None
+        fields: _Fields = {
+            key.removeprefix("eval_"): one for key, one in match.groupdict().items() if one is not None
+        }
+        value = fields.get("value")
+        if value is not None:
+            name = fields.get("name")
+            candidate = self.choice.candidate(b"loss" if name is None else name)
+            number = to_float(value)
+            found = [] if candidate is None or number is None else [(candidate, number)]
+        else:
+            found = pairs(self.choice, self._pair, text)
+        picked = self.choice.pick(found) if found else None
+        if picked is None or not self._ranks.admit(rank):
+            return None
+        if self._place is not None:
+            place = self._place.search(text)
+            if place is not None:
+                fields |= {key: one for key, one in place.groupdict().items() if one is not None}
+        sample = self._sample(picked, fields, text, time)
+        return self._of_epoch(sample, fields) if self._family.last_of_epoch else sample
+
+    def _sample(self, picked: tuple[str, float], fields: _Fields, text: bytes, time: float | None) -> Sample:
+        name, value = picked
+        if self._by_name:
+            step, epoch, total, epochs = self._places.of(text)
+        else:
+            carried = self._carried
+            step = to_step(fields.get("step") or carried.get("step"))
+            total = to_step(fields.get("total") or carried.get("total"))
+            epoch = to_float(fields.get("epoch") or carried.get("epoch"))
+            epochs = to_step(fields.get("epochs") or carried.get("epochs"))
+            i, n = to_step(fields.get("i")), to_step(fields.get("n"))
+            if step is None and i is not None:
+                step = i
+                if n and epoch is not None and _whole(epoch):
+                    step, total = self._epochs.through(epoch, epochs, i, n)
+        return Sample(
+            name=name,
+            value=value,
+            step=step,
+            epoch=epoch if epoch is not None and 0 <= epoch < float("inf") else None,
+            total_steps=total,
+            time=time,
+            total_epochs=epochs,
+        )
+
+    def _of_epoch(self, sample: Sample, fields: _Fields) -> Sample | None:
+        """Let the last running mean of an epoch through, and of a long one some on the way."""
+        self.held_back += 1
+        i, n = to_step(fields.get("i")), to_step(fields.get("n"))
+        if i is None or not n:
+            # The length is not known in the first epoch of a generator: its end is the next heading.
+            self._pending = sample
+            return None
+        self._pending = None
+        if i >= n:
+            self._part = 0
+            return sample
+        part = i // min(n // 10, LONG_EPOCH) if n > LONG_EPOCH else 0
+        if part in (0, self._part):
+            return None
+        self._part = part
+        return sample
+
+    def _take_context(self, line: bytes) -> Sample | None:
+        if self._context is None:
+            return None
+        match = self._context.search(strip(line).text)
+        if match is None:
+            return None
+        self._carried |= {key: one for key, one in match.groupdict().items() if one is not None}
+        pending, self._pending = self._pending, None
+        return pending
+
+
+def _whole(epoch: float) -> bool:
+    return 0 <= epoch < 2**31 and epoch == int(epoch)
+
+
+def _compile(expression: str) -> re.Pattern[bytes]:
+    return re.compile(expression.encode())

@@ -1,0 +1,150 @@
+"""What the names of metrics say: what is a loss, what is none, where more is better, what never converges."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, Literal
+
+Goal = Literal["min", "max"]
+
+SUM_OF_PARTS: Final = "sum of loss parts"
+"""Name of the loss that a log prints only the parts of."""
+
+# In order of preference, after `canonical`: "train/loss" and "train loss" are "train_loss", "lm loss" is
+# "lm_loss".
+PREFERRED: Final = ("loss", "total_loss", "train_loss", "training_loss", "lm_loss")
+
+# A part of the name that makes it something else than the training loss.
+VALIDATION: Final = frozenset({"val", "valid", "validation", "eval", "evaluation", "test", "testing", "dev"})
+NO_LOSS: Final = frozenset(
+    {
+        *("scale", "scaler", "scaling", "weight", "weights", "coef", "coefficient", "factor", "ratio"),
+        *("best", "min", "lowest", "target", "stop", "packet", "packets", "profit", "data", "heat"),
+    },
+)
+
+# Names where more is better. Those that no other kind of log prints are also followed where there is no
+# loss at all.
+_SCORES: Final = frozenset(
+    {
+        *("accuracy", "acc", "auc", "auroc", "bleu", "dice", "iou", "miou", "ndcg", "psnr", "ssim", "rouge"),
+        *("f1", "reward", "rew"),
+    },
+)
+_MORE_IS_BETTER: Final = _SCORES | {
+    *(
+        "score",
+        "precision",
+        "recall",
+        "ap",
+        "top",
+        "uas",
+        "las",
+        "mcc",
+        "r2",
+        "map",
+        "map50",
+        "mrr",
+        "return",
+    ),
+}
+_LESS_IS_BETTER: Final = frozenset(
+    {
+        *("error", "err", "ppl", "perplexity", "wer", "cer", "rmse", "mse", "mae", "mape", "nll", "xent"),
+        *(
+            "entropy",
+            "logloss",
+            "mlogloss",
+            "deviance",
+            "fid",
+            "l1",
+            "l2",
+            "bpb",
+            "bpc",
+            "merror",
+            "trl",
+            "tel",
+        ),
+    },
+)
+# Bytes of which one is in the lower-cased form of each name of a score.
+SCORE_NEEDLES: Final = (
+    *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
+    *(b"map", b"f1", b"rew"),
+)
+
+# Two losses that work against each other, or that the policy itself moves: neither converges.
+_SIDES: Final = (
+    (
+        "two losses against each other (GAN)",
+        re.compile(r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc)|d_[ab]|err_?d|lossd"),
+        re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen)|g_[ab]|err_?g|lossg"),
+    ),
+    (
+        "losses of a policy and its critic (reinforcement learning)",
+        re.compile(r"(?:.*_)?(?:act|actor|policy|pg|policy_gradient|pi)_loss|loss_?(?:actor|policy|pi)"),
+        re.compile(r"(?:.*_)?(?:cri|critic|value|vf|v|qf\d?)_loss|loss_?(?:critic|value|vf|v)"),
+    ),
+)
+
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|[^\W\d_A-Za-z]+")
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a name in lower case: "ValLoss", "val_loss" and "val/loss" have the same two."""
+    return [word.casefold() for word in _WORD.findall(name)]
+
+
+def canonical(name: str) -> str:
+    """Return the form in which names are compared with `PREFERRED`."""
+    return re.sub(r"[ /.-]+", "_", name.casefold())
+
+
+def fold(name: str) -> str:
+    """Return the form in which a configured name is compared: any case, any blanks."""
+    return " ".join(name.casefold().split())
+
+
+def is_loss(name: str) -> bool:
+    """Whether a name is that of a training loss."""
+    if "loss" not in name.casefold():
+        return False
+    found = words(name)
+    if not VALIDATION.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
+        return False
+    # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is not.
+    return any(word.rstrip("0123456789").endswith("loss") for word in words(name.rsplit(" ", 1)[-1]))
+
+
+def score_rank(name: str) -> int | None:
+    """Return 0 for a score of training, 1 for one of validation, None for anything else."""
+    found = words(name)
+    # `map` is a word of many logs, `mAP` is not.
+    if ("mAP" not in name and _SCORES.isdisjoint(found)) or not NO_LOSS.isdisjoint(found):
+        return None
+    return 0 if VALIDATION.isdisjoint(found) else 1
+
+
+def goal_of(name: str) -> Goal | None:
+    """Return whether less or more is better, as far as the name says it.
+
+    A name with "loss" is never one where more is better: "accuracy_loss" is a loss.
+    """
+    found = {word.rstrip("0123456789") or word for word in words(name)} | set(words(name))
+    if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
+        return "min"
+    return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
+
+
+def sides_of(name: str) -> Iterator[tuple[int, bool]]:
+    """Yield the pairs of opponents that a name belongs to, and whether it is the second of the two."""
+    key = canonical(name)
+    for index, (_, first, second) in enumerate(_SIDES):
+        if first.fullmatch(key):
+            yield index, False
+        if second.fullmatch(key):
+            yield index, True
+
+
+def reason(pair: int) -> str:
+    """Return why a log with both sides of a pair cannot be judged."""
+    return _SIDES[pair][0]

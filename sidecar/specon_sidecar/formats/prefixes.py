@@ -1,0 +1,85 @@
+"""What launchers, collectors and loggers put before a line: taken off, the rank and the time kept."""
+
+import re
+from typing import Final, NamedTuple
+
+from specon_sidecar.formats.wall_time import leading_stamp
+
+# Sequences of terminals: colours and cursor moves (CSI), titles and links (OSC), character sets.
+_TERMINAL: Final = re.compile(
+    rb"\x1b(?:\[[0-?]{0,32}+[ -/]{0,8}+[@-~]|\][^\x07\x1b]{0,1024}+(?:\x07|\x1b\\)"
+    rb"|[()][0-9A-Z]|[=>78cDEHMNO])"
+)
+
+_CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9}+)?"
+_LEVEL: Final = rb"(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)"
+# Each alternative ends where the next prefix, or the text, begins. Repeats are possessive or short.
+_PREFIX: Final = re.compile(
+    rb"\s*+(?:"
+    # mpirun and Horovod: job and rank
+    rb"\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>:"
+    # torchrun, DeepSpeed, accelerate
+    rb"|\[(?:rank|Rank|RANK|default|GPU)[ :=-]?(?P<torch>\d{1,6})(?:/\d{1,6})?\]:?"
+    # srun -l; a tab after the colon is CatBoost's iteration
+    rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn)"
+    rb"|\[(?P<bare>\d{1,6})\](?= :::)"
+    # docker compose; kubectl --prefix
+    rb"|[\w.-]{1,64}+ {1,40}\|(?= )|\[pod/[^\]\s]{1,300}+\]"
+    rb"|(?:stdout|stderr) [FP](?= )"
+    # date and time, in brackets or not, with a level, a logger or both inside the brackets
+    rb"|\[?(?:\d{4}[-/])?\d\d[-/]\d\d[T ]"
+    + _CLOCK
+    + rb"(?: ?(?:Z|[+-]\d\d:?\d\d))?(?: "
+    + _LEVEL
+    + rb"| [\w.]{1,64}+(?=\]))?(?:\]:?|,|:)?(?=[\s\[])"
+    rb"|\[" + _CLOCK + rb"\]"
+    # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
+    rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
+    rb"|- [\w.]{1,64}+ - " + _LEVEL + rb" -"
+    rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
+    rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
+    rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"
+    # absl and glog
+    rb"|[IWEF]\d{4} " + _CLOCK + rb" +\d{1,20} [\w./-]{1,128}+:\d{1,6}\]"
+    rb")"
+)
+_MOST: Final = 8
+_NAMED_RANK: Final = re.compile(rb"(?i:(?<![\w.-])(?:global_)?rank)[\"']?[ =:]{1,3}(\d{1,6})(?![\w.])")
+
+
+class Line(NamedTuple):
+    """The text of a line, who wrote it and when, as far as its prefixes say."""
+
+    text: bytes
+    rank: int | None
+    time: float | None
+
+
+def without_terminal(line: bytes) -> bytes:
+    """Return what the line shows: no sequences of the terminal, and only what was written last over it."""
+    if b"\b" in line:
+        # A progress bar that went back over its line: what it wrote last is what counts.
+        line = line.rstrip(b"\b").rsplit(b"\b", 1)[-1]
+    return _TERMINAL.sub(b"", line) if b"\x1b" in line else line
+
+
+def strip(line: bytes) -> Line:
+    """Take off what terminals, launchers and loggers added. The blanks before the text stay."""
+    line = without_terminal(line)
+    start, rank, time = 0, None, None
+    for _ in range(_MOST):
+        found = _PREFIX.match(line, start)
+        if found is None or found.end() == start:
+            break
+        if found.lastgroup is not None:
+            rank = int(found[found.lastgroup])
+        elif time is None:
+            time = leading_stamp(line[start:].lstrip())
+        start = found.end()
+    return Line(line[start:] if start else line, rank, time)
+
+
+def named_rank(text: bytes) -> int | None:
+    """Return the rank that a line tells among its values: `rank=3`."""
+    found = _NAMED_RANK.search(text)
+    return int(found[1]) if found is not None else None

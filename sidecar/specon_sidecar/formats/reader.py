@@ -1,0 +1,191 @@
+"""Readers: lines of a log in, samples of one series out."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Candidate, Detection, Evidence
+from specon_sidecar.formats.metric_names import Goal, goal_of
+from specon_sidecar.formats.parser import Format, FormatOptions
+from specon_sidecar.formats.wrappers import Unwrapping
+from specon_sidecar.sample import Sample
+
+
+class Reader(Protocol):
+    """Reads the lines of one log in their order."""
+
+    @property
+    def chosen(self) -> str | None:
+        """The format in use, or None as long as it is not decided."""
+        ...
+
+    @property
+    def goal(self) -> Goal | None:
+        """Whether less or more of the metric is better, or None where nothing says it."""
+        ...
+
+    @property
+    def unclassifiable(self) -> str | None:
+        """Why the log cannot be judged (a GAN, reinforcement learning), or None where it can."""
+        ...
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the likeliest formats found, best first."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """How often the step went back: resumes and new runs."""
+        ...
+
+    def read(self, lines: Iterable[bytes]) -> list[Sample]:
+        """Return the samples that these lines complete. No bytes whatever make it raise."""
+        ...
+
+    def finish(self) -> list[Sample]:
+        """Return what was held back, for the log has ended, or that of this incarnation."""
+        ...
+
+
+class _LogReader:
+    """What both readers share: unwrapping, and what is said about the series."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._options = options
+        self._unwrapping = Unwrapping()
+
+    @property
+    def _current(self) -> Candidate | None:
+        raise NotImplementedError
+
+    @property
+    def goal(self) -> Goal | None:
+        """Whether less or more of the metric is better, or None where nothing says it."""
+        options, current = self._options, self._current
+        if options.goal is not None or current is None or not current.format.goal_known:
+            return options.goal
+        return current.parser.choice.goal or (None if options.metric is None else goal_of(options.metric))
+
+    @property
+    def unclassifiable(self) -> str | None:
+        """Why the log cannot be judged (a GAN, reinforcement learning), or None where it can."""
+        return None if self._current is None else self._current.parser.choice.verdict
+
+    @property
+    def restarts(self) -> int:
+        """How often the step went back: resumes and new runs."""
+        return 0 if self._current is None else self._current.series.restarts
+
+    def read(self, lines: Iterable[bytes]) -> list[Sample]:
+        """Return the samples that these lines complete. No bytes whatever make it raise."""
+        rest = iter(lines)
+        samples: list[Sample] = []
+        unwrapping = self._unwrapping
+        while unwrapping.needed:
+            line = next(rest, None)
+            if line is None:
+                return samples
+            for text, time in unwrapping.unwrap(line):
+                samples += self._read_line(text, time)
+        samples += self._read(rest)
+        return samples
+
+    def _read(self, lines: Iterable[bytes]) -> list[Sample]:
+        raise NotImplementedError
+
+    def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
+        raise NotImplementedError
+
+
+class FixedReader(_LogReader):
+    """Reader of a format that was named.
+
+    Scores are held back until there are `ENOUGH_WITHOUT_PLACE` of them, for a loss may follow: an evaluation
+    often stands before the first step of a training.
+    """
+
+    def __init__(self, format_: Format, options: FormatOptions) -> None:
+        super().__init__(options)
+        self.chosen: Final = format_.name
+        self._candidate = Candidate(format_, options)
+        self._held: list[Sample] | None = []
+        self._lines = 0
+
+    @property
+    def _current(self) -> Candidate:
+        return self._candidate
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the format found in the first lines."""
+        return (self._candidate.report(self._lines),) if self._candidate.found else ()
+
+    def finish(self) -> list[Sample]:
+        """Return what was held back, for the log has ended, or that of this incarnation."""
+        self._candidate.series.forget_place()
+        held, self._held = self._held, None
+        return held or []
+
+    def _read(self, lines: Iterable[bytes]) -> list[Sample]:
+        samples: list[Sample] = []
+        rest = iter(lines)
+        candidate = self._candidate
+        if self._held is not None or self._lines < HEAD:
+            for line in rest:
+                samples += self._read_line(line, None)
+                if self._held is None and self._lines >= HEAD:
+                    break
+        parse, admit = candidate.parser.parse, candidate.series.admit
+        samples += [one for line in rest if (one := parse(line)) is not None and admit(one)]
+        return samples
+
+    def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
+        self._lines += 1
+        return self._release() if self._candidate.feed(line, time) else ()
+
+    def _release(self) -> list[Sample]:
+        samples = list(self._candidate.samples)
+        self._candidate.samples.clear()
+        if self._held is None:
+            return samples
+        if not self._candidate.parser.choice.is_score:
+            self._held = None  # a loss: the scores before it were another series
+            return samples
+        self._held += samples
+        if len(self._held) < ENOUGH_WITHOUT_PLACE:
+            return []
+        samples, self._held = self._held, None
+        return samples
+
+
+class DetectingReader(_LogReader):
+    """Reader that finds the format out."""
+
+    def __init__(self, formats: Mapping[str, Format], options: FormatOptions) -> None:
+        super().__init__(options)
+        self._detection = Detection(formats, options)
+
+    @property
+    def chosen(self) -> str | None:
+        """The format in use, or None as long as it is not decided."""
+        return self._detection.chosen
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the likeliest formats found, best first."""
+        return self._detection.evidence
+
+    @property
+    def _current(self) -> Candidate | None:
+        return self._detection.current
+
+    def finish(self) -> list[Sample]:
+        """Decide with what there is, for the log has ended; return what was not delivered yet."""
+        return self._detection.finish()
+
+    def _read(self, lines: Iterable[bytes]) -> list[Sample]:
+        feed = self._detection.feed
+        return [sample for line in lines for sample in feed(line)]
+
+    def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
+        return self._detection.feed(line, time)

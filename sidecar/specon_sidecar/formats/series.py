@@ -1,0 +1,71 @@
+"""Samples as parsed -> samples of one series: repetitions and lines of another kind are left out."""
+
+from typing import Final
+
+from specon_sidecar.sample import Sample
+
+# So many samples without a step in a row: the log prints no steps any more.
+_PATIENCE: Final = 100
+
+
+class Series:
+    """Keeps what belongs to one series, in the order of the log.
+
+    - The place (epoch and step) of the sample before: printed twice, so left out. Where only the epoch is
+      known, its value must be the same too.
+    - A sample without a step, where others of the log have one: a summary of an epoch or of the run.
+    - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
+    - With `rewritten`, a step that is not beyond the furthest one: the file was written anew.
+    """
+
+    def __init__(self, *, rewritten: bool = False) -> None:
+        self._rewritten = rewritten
+        self._furthest = -1
+        self._last: Sample | None = None
+        self._stepped = False
+        self._stepless = 0
+        self.restarts = 0
+        """How often the step went back."""
+
+    def admit(self, sample: Sample) -> bool:
+        """Whether this sample belongs to the series."""
+        step = sample.step
+        if step is None:
+            if self._stepped and self._is_summary():
+                return False
+        else:
+            self._stepped, self._stepless = True, 0
+        last = self._last
+        if last is not None and last.name == sample.name:
+            if _same_place(last, sample):
+                return False
+            if step is not None and last.step is not None and step < last.step:
+                self._went_back(last, sample)
+        if self._rewritten and step is not None:
+            if step <= self._furthest:
+                return False
+            self._furthest = step
+        self._last = sample
+        return True
+
+    def forget_place(self) -> None:
+        """Let the next sample count wherever it stands: what follows is another incarnation's."""
+        self._last = None
+
+    def _is_summary(self) -> bool:
+        self._stepless += 1
+        if self._stepless <= _PATIENCE:
+            return True
+        self._stepped = False
+        return False
+
+    def _went_back(self, last: Sample, sample: Sample) -> None:
+        # Steps within an epoch go back at each of its ends.
+        if last.epoch is None or sample.epoch is None or sample.epoch <= last.epoch:
+            self.restarts += 1
+
+
+def _same_place(last: Sample, sample: Sample) -> bool:
+    if last.epoch != sample.epoch or last.step != sample.step:
+        return False
+    return sample.step is not None or (sample.epoch is not None and last.value == sample.value)

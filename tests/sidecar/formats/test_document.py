@@ -1,0 +1,23 @@
+"""The documentation of the formats."""
+
+from pathlib import Path
+
+from specon_sidecar.formats.document import BEGIN, END, table
+from specon_sidecar.formats.safe_pattern import LENGTHS
+from specon_sidecar.formats.table import FORMATS
+
+PAGE = Path(__file__).parents[3] / "docs" / "log-formats.md"
+
+
+def test_table_is_in_step():
+    """The committed table is the one that the code prints."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert page[page.index(BEGIN) : page.index(END) + len(END)] == table()
+    assert all(f"| `{name}` |" in page for name in FORMATS)
+
+
+def test_lengths_are_those_of_the_code():
+    """The lengths of lines that patterns may search are told as they are."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert f"{LENGTHS[0]:,} bytes" in page
+    assert all(one.writers and one.summary for one in FORMATS.values())
