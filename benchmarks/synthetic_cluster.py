@@ -14,9 +14,15 @@ from specon_sidecar.curve import Estimate
 
 NOW = 1_000_000.0
 PER_NODE = 10
-_CORES = 16.0
-_REQUESTS = Resources(cpu=1.0, memory=4e9)
-_CATEGORIES = (Category.CONVERGED, Category.PROGRESSING, Category.WATCHING, Category.UNKNOWN, Category.STALLED)
+_CORES = 8.0
+_REQUESTS = Resources(cpu=0.5, memory=4e9)
+_CATEGORIES = (
+    Category.CONVERGED,
+    Category.PROGRESSING,
+    Category.WATCHING,
+    Category.UNKNOWN,
+    Category.STALLED,
+)
 _SHARES = (60, 24, 10, 4, 2)
 _FLIGHT = (MoveState.CHECKPOINTING, MoveState.EVICTING, MoveState.VERIFYING)
 _IDLE_SHARE = 0.02
@@ -37,7 +43,9 @@ def cluster(nodes: int, *, balanced: bool, seed: int = 0, settings: Settings | N
         job, replica = _running(order, node, rng)
         jobs[job.name], replicas[replica.name] = job, replica
     moves = {}
-    for number, (state, name) in enumerate(zip(_FLIGHT, rng.sample(sorted(replicas), len(_FLIGHT)), strict=True)):
+    for number, (state, name) in enumerate(
+        zip(_FLIGHT, rng.sample(sorted(replicas), len(_FLIGHT)), strict=True)
+    ):
         moves[name] = _move(number, state, replicas[name], rng.choice(names))
     capacity = Resources(cpu=_CORES, memory=128e9)
     return State(

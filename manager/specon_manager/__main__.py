@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from specon_manager import __version__
-from specon_manager.cli import demo, local, owner, replay
+from specon_manager.cli import classify, demo, local, owner, replay
 from specon_manager.cli.run import UsageError
 from specon_manager.runtime.journal import JournalError
 from specon_manager.runtime.state_directory import DirectoryBusyError
@@ -29,6 +29,9 @@ _COMMANDS: Final = (
     _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),
     _Command(
         "explain", "say what was decided about a job, and why", owner.add_explain_arguments, owner.explain
+    ),
+    _Command(
+        "classify", "say what a training log tells about its job", classify.add_arguments, classify.main
     ),
     _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),
 )

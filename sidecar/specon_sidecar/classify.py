@@ -1,7 +1,7 @@
 """Interval by interval, is a training job still growing? SpeCon's Algorithm 1 as one transition table.
 
 Pure: the caller closes the intervals and passes the time. `docs/algorithms/specon.md` has each repair with
-its reason; `ClassifierSettings.literal` switches all of them off.
+its reason; `ClassifierSettings.literal` switches all of them off. The other classifier is in `horizon`.
 """
 
 import math
@@ -25,8 +25,14 @@ class Category(StrEnum):
 
 
 class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of Algorithm 1 and of its repairs."""
+    """Parameters of Algorithm 1 and of its repairs, and of the classifier `horizon`."""
 
+    classifier: Literal["specon", "horizon"] = "specon"
+    """Algorithm 1, or `horizon`, which asks how much of all gain is still to come."""
+    remaining_gain: Annotated[float, Meta(gt=0, lt=1)] = 0.02
+    """Of `horizon`: converged when at most this share of the gain so far is still to come."""
+    confidence: Annotated[float, Meta(gt=0, lt=1)] = 0.7
+    """Of `horizon`: how sure that has to be."""
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     """Categorisation threshold: the gain per interval, relative to `scale`, below which a job is slow."""
     interval: Annotated[float, Meta(gt=0)] = 30.0
@@ -81,6 +87,18 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """Whether the value ever improved by alpha: a job that never learnt is unknown, not converged."""
     interrupted: Category | None = None
     """The category that a stall interrupted, taken up again when samples return."""
+    confidence: float | None = None
+    """Of `horizon`: probability that no more than the remaining gain that was set is still to come."""
+    share: float | None = None
+    """Of `horizon`: expected gain still to come before the job ends, as a share of the gain so far."""
+    share_error: float | None = None
+    """Of `horizon`: half-width of the uncertainty of `share`."""
+    intervals: int = 0
+    """Of `horizon`: intervals with enough points to be judged."""
+    confirmed: int = 0
+    """Of `horizon`: intervals in a row that were confident."""
+    verdict_best: float | None = None
+    """Of `horizon`: the best smoothed value at the verdict converged, less being better."""
     reason: str = "no interval with a sample yet"
 
 
@@ -124,7 +142,7 @@ def judge(previous: Judgement, interval: Interval, now: float, settings: Classif
     """
     if interval.nonfinite_run >= settings.nonfinite_samples:
         reason = f"{interval.nonfinite_run} samples in a row are not finite"
-        return _enter(previous, _C.DIVERGING, now, reason=reason, idle_intervals=0, interrupted=None)
+        return enter(previous, _C.DIVERGING, now, reason=reason, idle_intervals=0, interrupted=None)
     if interval.value is None or not math.isfinite(interval.value):
         return _silent(previous, interval, now, settings)
     return _observed(previous, interval.value, now, settings)
@@ -137,14 +155,14 @@ def _silent(previous: Judgement, interval: Interval, now: float, settings: Class
     patience = max(settings.stalled_intervals * settings.interval, 5 * interval.longest_gap)
     if interval.silence > patience and previous.category is not _C.STALLED:
         reason = f"no new sample for {interval.silence:.0f} s"
-        return _enter(previous, _C.STALLED, now, reason=reason, interrupted=previous.category)
+        return enter(previous, _C.STALLED, now, reason=reason, interrupted=previous.category)
     return msgspec.structs.replace(previous, idle_intervals=previous.idle_intervals + 1)
 
 
 def _observed(previous: Judgement, value: float, now: float, settings: ClassifierSettings) -> Judgement:
     """Apply Algorithm 1, lines 4 to 22, to an interval with a value."""
     if previous.value is None or previous.first is None or previous.best is None or previous.worst is None:
-        return _enter(
+        return enter(
             previous,
             begin(now, settings).category,
             now,
@@ -179,7 +197,7 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
     if not settings.literal and known.rising_run >= settings.rising_intervals:
         reason = f"value {value:.4g} is far above its best {best:.4g}" if settings.goal == "min" else ""
         reason = reason or f"value {value:.4g} is far below its best {best:.4g}"
-        return _enter(known, _C.DIVERGING, now, reason=reason)
+        return enter(known, _C.DIVERGING, now, reason=reason)
     before = previous.interrupted or previous.category
     if not learnt and not settings.literal:
         before = _C.UNKNOWN
@@ -187,7 +205,7 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
         before = _C.PROGRESSING
     condition = _condition(gain, previous.gain, settings.alpha)
     unit = "" if settings.literal else " of its scale"
-    return _enter(known, _TRANSITIONS[before, condition], now, reason=f"{condition}: {gain:.3g}{unit}")
+    return enter(known, _TRANSITIONS[before, condition], now, reason=f"{condition}: {gain:.3g}{unit}")
 
 
 def _scale(first: float, best: float, worst: float, settings: ClassifierSettings) -> float:
@@ -207,6 +225,7 @@ def _condition(gain: float, previous_gain: float | None, alpha: float) -> _Condi
     )
 
 
-def _enter(judgement: Judgement, category: Category, now: float, **changes: object) -> Judgement:
+def enter(judgement: Judgement, category: Category, now: float, **changes: object) -> Judgement:
+    """Return the judgement with its category and other changes; `since` is kept where the category is."""
     since = judgement.since if judgement.category is category else now
     return msgspec.structs.replace(judgement, category=category, since=since, **changes)

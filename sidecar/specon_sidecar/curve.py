@@ -5,23 +5,17 @@ Pure: the caller passes the time. Memory does not grow with the length of the ru
 
 import math
 from collections.abc import Iterable
-from statistics import fmean, pstdev
-from typing import Annotated, Final
+from statistics import fmean
+from typing import Final
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from specon_sidecar.classify import Interval
+from specon_sidecar.remaining import Estimate as Estimate  # noqa: PLC0414 - part of what a curve tells
+from specon_sidecar.remaining import Pace
 from specon_sidecar.sample import Sample
 
 _POINTS: Final = 256  # kept points of the whole run; neighbours are merged when there are twice as many
-_RATES: Final = 30  # intervals over which the step rate is measured
-
-
-class Estimate(Struct, frozen=True, kw_only=True):
-    """A value that was estimated on the way, with the half-width of its uncertainty, in the same unit."""
-
-    value: Annotated[float, Meta(ge=0)]
-    uncertainty: Annotated[float, Meta(ge=0)]
 
 
 class Point(Struct, frozen=True):
@@ -39,6 +33,8 @@ class CurveState(Struct, frozen=True, kw_only=True):
     count: int = 0
     step: int | None = None
     total_steps: int | None = None
+    epoch: float | None = None
+    total_epochs: int | None = None
 
 
 class Curve:
@@ -54,11 +50,12 @@ class Curve:
         self._sum = 0.0
         self._finite = 0
         self._samples = 0
-        self._rates: list[float] = []
-        self._interval_from: tuple[float, int] | None = None
+        self._pace = Pace()
         self.count = state.count
         self.step = state.step
         self.total_steps = state.total_steps
+        self.epoch = state.epoch
+        self.total_epochs = state.total_epochs
         self.last: Sample | None = None
         self.last_at: float | None = None
         self.nonfinite_run = 0
@@ -71,10 +68,7 @@ class Curve:
         if self.last_at is not None:
             self.longest_gap = max(self.longest_gap, now - self.last_at)
         self.last, self.last_at = sample, now
-        if sample.step is not None:
-            self.step = sample.step
-        if sample.total_steps is not None:
-            self.total_steps = sample.total_steps
+        self._place(sample)
         value = sample.value
         if not math.isfinite(value):
             self.nonfinite_run += 1
@@ -99,16 +93,15 @@ class Curve:
             longest_gap=self.longest_gap,
         )
         self._sum, self._finite, self._samples = 0.0, 0, 0
-        self._measure_rate()
+        position, _ = self._position()
+        if position is not None and self.last_at is not None:
+            self._pace.mark(self.last_at, position)
         return interval
 
     def remaining_seconds(self) -> Estimate | None:
         """Return how long the job runs on at its recent speed; None where no total or speed is known."""
-        if self.step is None or self.total_steps is None or not self._rates:
-            return None
-        rate = fmean(self._rates)
-        left = max(0, self.total_steps - self.step) / rate
-        return Estimate(value=left, uncertainty=left * min(1.0, pstdev(self._rates) / rate))
+        position, total = self._position()
+        return None if position is None or total is None else self._pace.remaining(position, total)
 
     def expected_gain(self, gain: float | None, interval: float) -> Estimate | None:
         """Return the gain that the rest of the run may still bring, in the unit of `gain`.
@@ -121,6 +114,21 @@ class Curve:
             return None
         half = gain * remaining.value / interval / 2
         return Estimate(value=half, uncertainty=half)
+
+    @property
+    def done(self) -> float | None:
+        """The part of the run that is done, 0 to 1; None where the log prints no total."""
+        position, total = self._position()
+        return None if position is None or not total else min(1.0, max(0.0, position / total))
+
+    @property
+    def values(self) -> list[float]:
+        """The values of the whole run, oldest first, in at most a few hundred equally long parts."""
+        values = [point.value for point in self._points]
+        # A last part that is not full yet counts once it is half full: it is news.
+        if self._pending and 2 * len(self._pending) >= self._stride:
+            values.append(fmean(point.value for point in self._pending))
+        return values
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -136,7 +144,31 @@ class Curve:
             count=self.count,
             step=self.step,
             total_steps=self.total_steps,
+            epoch=self.epoch,
+            total_epochs=self.total_epochs,
         )
+
+    def _place(self, sample: Sample) -> None:
+        """Note where in the run the sample stands; a run that went back loses what it will do again."""
+        if sample.total_steps is not None:
+            self.total_steps = sample.total_steps
+        if sample.total_epochs is not None:
+            self.total_epochs = sample.total_epochs
+        if sample.epoch is not None:
+            self.epoch = sample.epoch
+        if sample.step is None:
+            return
+        # Without a total, steps may count within an epoch and go back each time.
+        if self.step is not None and sample.step < self.step and self.total_steps is not None:
+            self._points = [point for point in self._points if point.step < sample.step]
+            self._pending.clear()
+        self.step = sample.step
+
+    def _position(self) -> tuple[float | None, float | None]:
+        """Return how far the run is and its end, in steps or else in epochs."""
+        if self.total_steps is None and self.total_epochs is not None and self.epoch is not None:
+            return self.epoch, self.total_epochs
+        return self.step, self.total_steps
 
     def _keep(self, point: Point) -> None:
         self._pending.append(point)
@@ -147,15 +179,6 @@ class Curve:
         if len(self._points) >= 2 * _POINTS:
             self._points = [_merge(self._points[i : i + 2]) for i in range(0, len(self._points), 2)]
             self._stride *= 2
-
-    def _measure_rate(self) -> None:
-        """Add the steps per second between the last samples of two intervals, unless the steps went back."""
-        if self.last_at is None or self.step is None:
-            return
-        before, self._interval_from = self._interval_from, (self.last_at, self.step)
-        if before is not None and self.step > before[1] and self.last_at > before[0]:
-            self._rates.append((self.step - before[1]) / (self.last_at - before[0]))
-            del self._rates[:-_RATES]
 
 
 def _merge(points: list[Point]) -> Point:

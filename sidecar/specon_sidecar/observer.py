@@ -14,6 +14,7 @@ import msgspec
 from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin, judge
 from specon_sidecar.curve import Curve, Estimate
 from specon_sidecar.formats.table import Reader
+from specon_sidecar.horizon import judge_by_horizon
 from specon_sidecar.sample import Sample
 from specon_sidecar.state import Place, State
 from specon_sidecar.wire import Checkpoint, Observation, Report
@@ -50,11 +51,21 @@ class Observer:
             self.judgement = msgspec.structs.replace(state.judgement, since=since)
 
     def go_on(self, state: State, now: float) -> None:
-        """Take up the counters and the first sample of the same incarnation's earlier sidecar."""
+        """Take up the counters and the first sample of the same incarnation's earlier sidecar.
+
+        The trainer trained on in between: what it gained there is spread over the intervals that it took.
+        """
         self.lines, self.samples = state.lines, state.samples
+        away = 0.0 if state.at is None else max(0.0, now - state.at)
+        missed = 0 if self._settings.literal else round(away / self._settings.interval)
+        self.judgement = msgspec.structs.replace(
+            self.judgement,
+            since=self.judgement.since - away,
+            idle_intervals=self.judgement.idle_intervals + missed,
+        )
         if state.first is not None:
             value = math.nan if state.first.value is None else state.first.value
-            self._first = Sample(state.first.name, value, state.first.step), now - state.first.age
+            self._first = Sample(state.first.name, value, state.first.step), now - away - state.first.age
 
     @property
     def format(self) -> str | None:
@@ -164,6 +175,8 @@ class Observer:
             total_steps=_step(self.curve.total_steps),
             expected_gain=_estimate(self.curve.expected_gain(gain, self._settings.interval)),
             remaining_seconds=_estimate(self.curve.remaining_seconds()),
+            confidence=judgement.confidence,
+            remaining_gain=_share(judgement),
             lines=self.lines,
             samples=self.samples,
             unparsed=self.unparsed,
@@ -188,10 +201,17 @@ class Observer:
             first=_observation(self._first, now),
             lines=self.lines,
             samples=self.samples,
+            at=now,
         )
 
     def _judge(self, interval: Interval, now: float) -> None:
-        self.judgement = judge(self.judgement, interval, now, self._settings)
+        settings = self._settings
+        if settings.classifier == "specon" or settings.literal:
+            self.judgement = judge(self.judgement, interval, now, settings)
+        else:
+            self.judgement = judge_by_horizon(
+                self.judgement, interval, self.curve.values, self.curve.done, now=now, settings=settings
+            )
 
     def _add(self, samples: list[Sample], now: float) -> None:
         if not samples:
@@ -227,6 +247,12 @@ def _step(step: int | None) -> int | None:
 
 def _bounded(amount: float | None) -> float | None:
     return None if amount is None or math.isnan(amount) else min(amount, _MOST)
+
+
+def _share(judgement: Judgement) -> Estimate | None:
+    if judgement.share is None or judgement.share_error is None:
+        return None
+    return _estimate(Estimate(value=judgement.share, uncertainty=judgement.share_error))
 
 
 def _estimate(estimate: Estimate | None) -> Estimate | None:

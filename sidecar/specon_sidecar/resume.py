@@ -3,21 +3,27 @@
 Reads what an earlier incarnation wrote, once, before the log is followed; of a long log only its two ends.
 """
 
+import logging
 import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from specon_sidecar.event_reader import FORMAT, EventReader
+from specon_sidecar.events import EventFiles
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import Reader, make_reader
+from specon_sidecar.late_reader import LateReader
 from specon_sidecar.lines import LineSplitter
+from specon_sidecar.log_choice import Log, choose_log
 from specon_sidecar.log_file import MARK_BYTES, Position
 from specon_sidecar.observer import Observer
 from specon_sidecar.settings import Settings
 from specon_sidecar.state import Place, State
 from specon_sidecar.state_file import load
 
+_LOG: Final = logging.getLogger(__name__)
 _CHUNK: Final = 65536
 _HEAD_BYTES: Final = 4 * _CHUNK  # of a history: its first value
 _END_BYTES: Final = 16 * _CHUNK  # of a history: its last values
@@ -28,19 +34,25 @@ class Beginning(NamedTuple):
     """An observer that knows what was before, and where in the log it goes on (None at its beginning)."""
 
     observer: Observer
-    start: Position | None
+    start: Position | EventFiles | None
 
 
-def begin(settings: Settings, now: float) -> Beginning:
-    """Return where to begin, by the state file and the log as they are now; unreadable ones count as none."""
+def begin(settings: Settings, now: float, log: Log | None = None) -> Beginning:
+    """Return where to begin, by the state file and the log as they are now; unreadable ones count as none.
+
+    `log` is what the path in the settings means. Raises EventsError for event files without their package.
+    """
+    log = choose_log(settings.log) if log is None else log
     state = None if settings.state_file is None else load(Path(settings.state_file))
-    reader = _reader(settings, state)
+    reader = _reader(settings, state, log)
     observer = Observer(settings.classifier, reader, now, state=state)
     same = state is not None and state.incarnation == settings.incarnation
     if state is not None and same:
         observer.go_on(state, now)
+    if log.kind == "events":
+        return Beginning(observer, _start_events(settings, observer, state, log, now, same=same))
     try:
-        file = os.open(settings.log, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        file = os.open(log.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return Beginning(observer, None)
     try:
@@ -78,13 +90,37 @@ def _start(
     return Position(begun.device, begun.inode, begun.offset, begun.check)
 
 
-def _reader(settings: Settings, state: State | None) -> Reader:
+def _start_events(
+    settings: Settings, observer: Observer, state: State | None, log: Log, now: float, *, same: bool
+) -> EventFiles:
+    places = {} if state is None else state.event_files
+    known = {name: Position(p.device, p.inode, p.offset, p.check) for name, p in places.items()}
+    files = EventFiles(log.path, places=known, on_problem=_LOG.warning)
+    for lines in files.head():
+        observer.prime(lines)
+    if same and places:
+        return files
+    for lines in files.history(settings.fresh_from):
+        if state is not None and not places:
+            observer.prime(lines)
+        else:
+            observer.take_history(lines, now)
+    observer.end_history(now)
+    return files
+
+
+def _reader(settings: Settings, state: State | None, log: Log) -> Reader:
     options = FormatOptions(metric=settings.metric, pattern=settings.pattern)
-    if state is not None and settings.format == "auto":
+    if log.kind == "events":
+        return EventReader(options)
+    known = None if state is None or settings.format != "auto" else state.format
+    if known is not None and known != FORMAT:
         try:
-            return make_reader(state.format, options)
+            return make_reader(known, options)
         except ValueError:
             pass  # the state of another version: found out anew
+    if log.kind == "later" or not log.path.exists():
+        return LateReader(settings.format, options)
     return make_reader(settings.format, options)
 
 

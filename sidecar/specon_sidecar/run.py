@@ -9,9 +9,14 @@ from random import Random
 from secrets import token_hex
 from typing import Any, Final
 
+import msgspec
+
 from specon_sidecar.checkpoint import CheckpointWatch
 from specon_sidecar.console import Narrator, summary
+from specon_sidecar.follow import LogFollower
 from specon_sidecar.links import Instructed, Manager, Reporter
+from specon_sidecar.log_choice import choose_log
+from specon_sidecar.log_file import Position
 from specon_sidecar.obtain import Checkpoints, Identity, RealTime
 from specon_sidecar.outbox import Outbox, OutboxSettings
 from specon_sidecar.outcome import Outcome
@@ -20,7 +25,6 @@ from specon_sidecar.settings import Settings
 from specon_sidecar.snapshot import Snapshot
 from specon_sidecar.state import Place
 from specon_sidecar.state_file import save
-from specon_sidecar.tail import Tail
 from specon_sidecar.trainer import TrainerProcess
 from specon_sidecar.verify import CancelledError
 from specon_sidecar.wire import (
@@ -38,6 +42,7 @@ _FAREWELL_SECONDS: Final = (
 )
 _RETRY_SECONDS: Final = 0.1
 _SCAN_SECONDS: Final = 1.0
+_NOWHERE: Final = Place(0, 0, 0)  # of event files, whose places are kept by themselves
 _SCAN_SHARE: Final = 20.0  # a scan that takes long is made so many times rarer than it is long
 
 
@@ -49,14 +54,9 @@ class Sidecar:
         self._settings = settings
         self._write = write
         self._time = RealTime()
-        self._observer, start = begin(settings, self._time.now())
-        self._tail = Tail(
-            settings.log,
-            watch=settings.watch,
-            poll_interval=settings.poll_interval,
-            start=start,
-            on_problem=_LOG.warning,
-        )
+        log = choose_log(settings.log)
+        self._observer, start = begin(settings, self._time.now(), log)
+        self._follower = LogFollower(settings, log, start)
         self._process = None if settings.trainer_pid is None else TrainerProcess(settings.trainer_pid)
         self._checkpoints = Checkpoints(
             mode=settings.checkpoint,
@@ -123,7 +123,7 @@ class Sidecar:
             lines=observer.lines,
             samples=observer.samples,
             unparsed=observer.unparsed,
-            oversized=self._tail.counters.oversized,
+            oversized=self._follower.oversized,
             reports_sent=self._outbox.sent,
             reports_failed=self._outbox.failed,
             changes_dropped=self._outbox.dropped,
@@ -141,7 +141,7 @@ class Sidecar:
 
     async def _follow(self) -> None:
         # Cancelled, it is in the generator, which then ends its watching threads: nothing here waits.
-        async for lines in self._tail.batches():
+        async for lines in self._follower.batches():
             trained = self._observer.first_seen
             self._observer.take(lines, self._time.now())
             if self._observer.first_seen and not trained:
@@ -196,7 +196,7 @@ class Sidecar:
 
     async def _farewell(self, follow: asyncio.Task[None]) -> None:
         """Read the log to its end, verify the newest checkpoint, send the last report; all bounded."""
-        self._tail.stop()
+        self._follower.stop()
         if self._ended:
             self._checkpoints.trainer_ended()
         await asyncio.wait({follow}, timeout=_FAREWELL_SECONDS)
@@ -225,11 +225,15 @@ class Sidecar:
         await instructed.drain()
 
     async def _save(self) -> None:
-        position = self._tail.position
-        if self._settings.state_file is None or position is None:
+        position, events = self._follower.position, self._follower.places
+        if self._settings.state_file is None or (position is None and not events):
             return
-        place = Place(position.device, position.inode, position.offset, position.check)
+        place = _NOWHERE if position is None else _place(position)
         state = self._observer.state(self._time.now(), self._settings.incarnation or "", place)
+        if state is not None and events:
+            state = msgspec.structs.replace(
+                state, event_files={name: _place(one) for name, one in events.items()}
+            )
         if state is None:
             return
         try:
@@ -265,6 +269,10 @@ class Sidecar:
     def _tell(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._write(line)
+
+
+def _place(position: Position) -> Place:
+    return Place(position.device, position.inode, position.offset, position.check)
 
 
 def _watch(settings: Settings) -> CheckpointWatch | None:

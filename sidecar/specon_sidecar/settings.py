@@ -123,6 +123,17 @@ _OPTIONS: Final = (
 )
 _CLASSIFIER_OPTIONS: Final = (
     _Option(
+        "--classifier",
+        "specon (Algorithm 1) or horizon (how much is still to come) (specon)",
+        parse.choice("specon", "horizon"),
+    ),
+    _Option(
+        "--remaining-gain",
+        "horizon: share of the gain that may still come to a converged job (0.02)",
+        parse.number(1e-6, 0.999),
+    ),
+    _Option("--confidence", "horizon: how sure that has to be (0.7)", parse.number(0.01, 0.999)),
+    _Option(
         "--alpha",
         "gain per interval, of its scale, below which a job is slow (0.01)",
         parse.number(1e-9, 0.999),
@@ -218,6 +229,8 @@ def _contradictions(settings: Settings) -> list[str]:
         ]
         if settings.once:
             found.append("--once: prints a verdict and talks to no manager; leave out --manager")
+    if settings.classifier.literal and settings.classifier.classifier != "specon":
+        found.append("--literal: is SpeCon's algorithm as printed; leave out --classifier horizon")
     if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
         found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
     try:

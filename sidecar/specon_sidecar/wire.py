@@ -78,6 +78,10 @@ class Report(_Message, frozen=True):
     total_steps: Count | None = None
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """How sure the classifier `horizon` is that next to nothing is still to come."""
+    remaining_gain: Estimate | None = None
+    """Expected gain still to come before the job ends, as a share of its gain so far (`horizon`)."""
     lines: Count = 0
     samples: Count = 0
     unparsed: Count = 0

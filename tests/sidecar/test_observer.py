@@ -116,7 +116,9 @@ def test_state_is_taken_up_by_the_same_incarnation(tmp_path):
     before = leave_state(tmp_path)
     after, start = begin(settings(tmp_path, incarnation="a"), 1000.0)
     assert after.judgement.category is before.judgement.category
-    assert after.judgement.since == pytest.approx(1000.0 - (50.0 - before.judgement.since))
+    assert after.judgement.since == pytest.approx(before.judgement.since)
+    # What the trainer gained meanwhile took so many intervals more.
+    assert after.judgement.idle_intervals == before.judgement.idle_intervals + (1000 - 50) / SETTINGS.interval
     assert (after.lines, after.samples) == (before.lines, before.samples)
     assert report(after, 1000.0).first.step == 1
     assert start.offset == (tmp_path / "log").stat().st_size
@@ -154,3 +156,38 @@ def test_unusable_state_is_started_anew(tmp_path, content, caplog):
     (tmp_path / "state").write_bytes(content)
     assert load(tmp_path / "state") is None
     assert "starting anew" in caplog.text
+
+
+def test_the_classifier_horizon_reports_what_is_to_come():
+    """With `classifier: horizon` a report tells the confidence and the share of gain still to come."""
+    subject = observer(classifier="horizon")
+    values = [1 + 2 * math.exp(-step / 40) for step in range(400)]
+    for number in range(40):
+        part = range(10 * number, 10 * number + 10)
+        subject.take(
+            [f"step={step + 1}/420 loss={values[step]}".encode() for step in part], 10.0 * number + 1
+        )
+        subject.tick(10.0 * number + 10)
+    told = decode_report(encode(report(subject, 400.0)))
+    assert told.category is Category.CONVERGED
+    assert told.confidence > 0.9
+    assert told.remaining_gain.value < 0.01
+    assert told.remaining_gain.uncertainty > 0
+
+
+def test_the_verdict_of_horizon_is_taken_up(tmp_path):
+    """A restarted sidecar goes on with the verdict and its curve, without a second look from nothing."""
+    subject = observer(classifier="horizon")
+    values = [1 + 2 * math.exp(-step / 40) for step in range(400)]
+    for number in range(40):
+        subject.take(lines(values[10 * number : 10 * number + 10], 10 * number + 1), 10.0 * number + 1)
+        subject.tick(10.0 * number + 10)
+    save(subject.state(400.0, "a", Place(0, 0, 0)), tmp_path / "state")
+    successor = Observer(
+        ClassifierSettings(interval=10, classifier="horizon"),
+        make_reader("auto", FormatOptions()),
+        0.0,
+        state=load(tmp_path / "state"),
+    )
+    successor.take(lines([1.0] * 10, 401), 1.0)
+    assert successor.tick(10.0).category is subject.judgement.category is Category.CONVERGED

@@ -117,3 +117,12 @@ def test_help_names_every_option(capsys):
     assert end.value.code == 0
     told = capsys.readouterr().out
     assert all(flag in told for flag in ("--log", "--checkpoint-path", "--alpha", "--once", "SPECON_LOG"))
+
+
+def test_the_classifier_horizon_has_its_own_settings():
+    """The flags of `horizon` are read; SpeCon's literal reading contradicts it."""
+    flags = ["--log", "/log", "--classifier", "horizon", "--remaining-gain", "0.05", "--confidence", "0.8"]
+    classifier = read_settings(flags, {}).classifier
+    assert (classifier.classifier, classifier.remaining_gain, classifier.confidence) == ("horizon", 0.05, 0.8)
+    with pytest.raises(SettingsError, match="--literal"):
+        read_settings([*flags, "--literal", "true"], {})

@@ -5,7 +5,6 @@ one without a verified checkpoint, or overfill a node is found the moment it is 
 """
 
 import dataclasses
-from collections.abc import Callable
 
 from specon_manager.core.state import State
 from specon_manager.core.step import step
@@ -75,7 +74,7 @@ class Cluster:
         self.initial = self.state
         self.history: list[tuple[float, ev.Event, list[Action]]] = []
         self.orders: list[Action] = []
-        self.may_carry_out: Callable[[Action], bool] = lambda action: True
+        self.may_carry_out = lambda action: True
         for index in range(nodes):
             capacity = Resources(cpu=cpus, memory=8e9)
             self.post(ev.NodeObserved(node=f"node-{index}", capacity=capacity, usage=Resources()))
@@ -88,8 +87,9 @@ class Cluster:
         self.state, actions = step(before, event, self.now)
         self.history.append((self.now, event, actions))
         self.orders += actions
-        if isinstance(event, ev.ReplicaStarted) and event.replica in before.replicas:
-            if before.replicas[event.replica].node != event.node:
+        if isinstance(event, ev.ReplicaStarted):
+            ordered = before.replicas.get(event.replica)
+            if ordered is not None and ordered.node != event.node:
                 self.crowded.add(event.node)
         invariants.check(before, self.state, actions, crowded=self.crowded)
         for action in actions:

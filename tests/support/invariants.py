@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 import msgspec
+
 from specon_manager.core.migration import TRANSITIONS
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action, EvictReplica
@@ -24,7 +25,7 @@ def check(before: State, after: State, actions: Sequence[Action], *, crowded: Co
 
 
 def _check_eviction(state: State, action: EvictReplica) -> None:
-    """What is wanted is evicted for a move only, and then only with a verified checkpoint."""
+    """Evict what is wanted for a move only, and then only with a verified checkpoint."""
     replica = state.replicas[action.replica]
     if replica.incarnation is None or action.incarnation not in {None, replica.incarnation}:
         return
@@ -38,7 +39,7 @@ def _check_eviction(state: State, action: EvictReplica) -> None:
 
 
 def _check_moves(before: State, after: State) -> None:
-    """Moves go along the table, do not vanish, and succeed only with the proof."""
+    """See that moves go along the table, do not vanish, and succeed only with the proof."""
     ended = {move.id: move for move in after.history}
     for replica, move in before.moves.items():
         now = after.moves.get(replica)

@@ -3,10 +3,10 @@
 import msgspec
 
 from specon_manager.core import transaction
-from specon_manager.core.restarts import crashed, ended, put_back
+from specon_manager.core.restarts import crashed, ended, eviction, put_back
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, EvictReplica
+from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import Move, MoveOutcome, MoveState
 
@@ -34,7 +34,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     if replica.ended or (replica.phase is Phase.PENDING and move is None) or _unwanted(move):
         # Nobody ordered it, or what ordered it was given up since.
         why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
-        return state, [_eviction(state, replica, event.incarnation, why)]
+        return state, [eviction(state, replica, event.incarnation, why)]
     progress = msgspec.structs.replace(replica.progress, session="", sequence=-1, retired_sessions=())
     running = msgspec.structs.replace(
         replica,
@@ -95,12 +95,12 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
 
 def _is_news(replica: Replica, move: Move | None, event: ev.ReplicaGone) -> bool:
     """Whether the event speaks of the present incarnation, and not of one that was replaced."""
+    if replica.incarnation is not None:
+        return event.incarnation == replica.incarnation
     if event.incarnation is not None and event.incarnation == replica.former:
         return False
-    if event.incarnation is not None and replica.incarnation not in {event.incarnation, None}:
-        return False
     # What was ordered and not seen yet cannot be gone, unless its eviction was asked for.
-    return replica.phase is Phase.RUNNING or (move is not None and move.state is MoveState.EVICTING)
+    return move is not None and move.state is MoveState.EVICTING
 
 
 def _lost(state: State, replica: Replica, event: ev.ReplicaGone, now: float) -> State:
@@ -123,12 +123,3 @@ def _finished(replica: Replica, event: ev.ReplicaGone) -> bool:
 def _why(event: ev.ReplicaGone) -> str:
     code = "killed or lost" if event.exit_code is None else f"exit code {event.exit_code}"
     return f"{code}: {event.reason}" if event.reason else code
-
-
-def _eviction(state: State, replica: Replica, incarnation: str | None, reason: str) -> EvictReplica:
-    return EvictReplica(
-        replica=replica.name,
-        incarnation=incarnation,
-        grace_seconds=state.jobs[replica.job].spec.grace_seconds,
-        reason=reason,
-    )

@@ -3,8 +3,7 @@
 Least disruptive first (design, section 7). Every refusal carries its reason.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -14,8 +13,6 @@ from specon_manager.model.actions import Admit, Migrate, Objection, Proposal, Re
 from specon_manager.model.cluster import Phase, Replica, Snapshot
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets
-
-_ORDER: Final[Mapping[type, int]] = {Stay: 0, Admit: 1, Migrate: 2}
 
 
 class Verdict(Struct, frozen=True, kw_only=True, gc=False):
@@ -33,39 +30,57 @@ def plan(
     `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
     """
     snapshot = state.snapshot(now) if snapshot is None else snapshot
+    asked = list(proposals)
     verdicts = []
-    for proposal in sorted(proposals, key=lambda proposal: _ORDER[type(proposal)]):
-        objection = _objection(proposal, snapshot, state)
-        verdicts.append(Verdict(proposal=proposal, objection=objection))
-        if objection is None:
-            snapshot = _carried_out(proposal, snapshot)
+    for kind in (Stay, Admit, Migrate):
+        for proposal in asked:
+            if type(proposal) is not kind:
+                continue
+            objection = _objection(proposal, snapshot, state)
+            verdicts.append(Verdict(proposal=proposal, objection=objection))
+            if objection is None:
+                snapshot = _carried_out(proposal, snapshot)
     return tuple(verdicts)
 
 
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
-    replica = snapshot.replicas.get(proposal.replica)
-    if replica is None:
+    if proposal.replica not in snapshot.replicas:
         return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
+    replica = snapshot.replicas[proposal.replica]
+    if isinstance(proposal, Migrate):
+        return _objection_to_move(proposal, replica, snapshot, state)
     if isinstance(proposal, Stay):
         return None
-    if isinstance(proposal, Migrate) and len(snapshot.moves) >= state.settings.budgets.moves_at_once:
+    if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
+        return objection
+    if replica.phase is Phase.PENDING:
+        return None
+    return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
+
+
+def _objection_to_move(
+    proposal: Migrate, replica: Replica, snapshot: Snapshot, state: State
+) -> Objection | None:
+    budgets = state.settings.budgets
+    if len(snapshot.moves) >= budgets.moves_at_once:
         # First, for it is the cheapest: a large cluster has thousands of converged replicas that ask.
         text = f"{len(snapshot.moves)} moves are in flight, which is the cluster's budget"
         return Objection(Refusal.CLUSTER_BUDGET, text)
-    node = proposal.node if isinstance(proposal, Admit) else proposal.target
+    return (
+        _no_place(replica, proposal.target, snapshot)
+        or _forbidden(replica, snapshot)
+        or _over_budget(proposal, replica, snapshot, budgets)
+        or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
+    )
+
+
+def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | None:
+    """Return why the node cannot take the replica."""
     if node not in snapshot.nodes or not snapshot.nodes[node].ready:
         return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
     if not replica.requests.fits(snapshot.room(node)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")
-    if isinstance(proposal, Admit):
-        if replica.phase is Phase.PENDING:
-            return None
-        return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
-    return (
-        _forbidden(replica, snapshot)
-        or _over_budget(proposal, replica, snapshot, state.settings.budgets)
-        or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
-    )
+    return None
 
 
 def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
@@ -93,10 +108,10 @@ def _over_budget(
     if snapshot.now < replica.cooldown_until:
         text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
         return Objection(Refusal.COOLDOWN, text)
+    busy = snapshot.busy
     for node in (replica.node, proposal.target):
-        moving = 0 if node is None else snapshot.busy.get(node, 0)
-        if moving >= budgets.moves_at_once_per_node:
-            text = f"{moving} moves of {node} are in flight, which is its budget"
+        if node is not None and node in busy and busy[node] >= budgets.moves_at_once_per_node:
+            text = f"{busy[node]} moves of {node} are in flight, which is its budget"
             return Objection(Refusal.NODE_BUDGET, text)
     return None
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from specon_manager.core.state import State
+from specon_manager.model.actions import EvictReplica
 from specon_manager.model.cluster import Phase, Replica
 
 
@@ -23,6 +24,16 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
         note=f"crash {crashes}: {reason}",
     )
     return state.with_replica(waiting)
+
+
+def eviction(state: State, replica: Replica, incarnation: str | None, reason: str) -> EvictReplica:
+    """Return the order to end an incarnation that is not wanted, None for whichever there is."""
+    return EvictReplica(
+        replica=replica.name,
+        incarnation=incarnation,
+        grace_seconds=state.jobs[replica.job].spec.grace_seconds,
+        reason=reason,
+    )
 
 
 def put_back(state: State, replica: Replica, reason: str) -> State:

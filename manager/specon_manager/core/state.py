@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Job, Node, Replica, Snapshot
 from specon_manager.model.moves import Move
+from specon_manager.model.overlay import changed, flat
 from specon_manager.model.settings import Settings
 
 
@@ -41,9 +42,14 @@ class State(Struct, frozen=True, kw_only=True):
         """Return what policies may look at."""
         return Snapshot(now=now, nodes=self.nodes, jobs=self.jobs, replicas=self.replicas, moves=self.moves)
 
+    def flattened(self) -> "State":
+        """Return the same state in the form that is quick to go through."""
+        replicas = flat(self.replicas)
+        return self if replicas is self.replicas else msgspec.structs.replace(self, replicas=replicas)
+
     def with_replica(self, replica: Replica) -> "State":
         """Return the state with this replica in place of its former record."""
-        return msgspec.structs.replace(self, replicas={**self.replicas, replica.name: replica})
+        return msgspec.structs.replace(self, replicas=changed(self.replicas, replica.name, replica))
 
     def with_move(self, move: Move) -> "State":
         """Return the state with this move in flight."""

@@ -11,13 +11,14 @@ import msgspec
 
 from specon_manager.core import lifecycle, transaction
 from specon_manager.core.expectations import overdue_moves, overdue_starts
+from specon_manager.core.migration import orders
 from specon_manager.core.plan import Verdict, begun, plan
 from specon_manager.core.reports import learn
-from specon_manager.core.restarts import crashed
+from specon_manager.core.restarts import crashed, eviction
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Admit, Decision, Migrate, Proposal, StartReplica, Stay
-from specon_manager.model.cluster import Node, Phase
+from specon_manager.model.cluster import Node, Phase, Replica
 from specon_manager.model.moves import MoveOutcome
 from specon_manager.policies.table import policy_named, settings_of
 
@@ -47,55 +48,62 @@ def calls_for_tick(event: ev.Event) -> bool:
 def _tick(state: State, event: ev.Tick, now: float) -> Step:
     """Look at what is overdue, then ask the policy and order what the plan accepts of its proposals."""
     del event
+    state = state.flattened()
     actions: list[Action] = []
     for move in overdue_moves(state, now):
         state, ordered = transaction.happened(state, move, MoveOutcome.OVERDUE, now)
         actions += ordered
     for replica in overdue_starts(state, now):
-        state = crashed(state, replica, "it did not start in time", now)
+        # Perhaps it did and nobody said so: nothing of it may live when the next one is started.
+        why = "it did not start in time"
+        actions.append(eviction(state, replica, None, why))
+        state = crashed(state, replica, why, now)
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
-    verdicts = plan(state, policy.propose(state.snapshot(now), settings), now)
+    snapshot = state.snapshot(now)
+    verdicts = plan(state, policy.propose(snapshot, settings), now, snapshot)
     state = _remember(state, verdicts, now)
-    for verdict in verdicts:
-        if verdict.objection is None:
-            state, ordered = _order(state, verdict.proposal, now)
-            actions += ordered
-    return state, actions
+    accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
+    state, ordered = _order(state, accepted, now) if accepted else (state, [])
+    return state, actions + ordered
 
 
-def _order(state: State, proposal: Proposal, now: float) -> Step:
-    replica = state.replicas[proposal.replica]
-    if isinstance(proposal, Stay):
-        looked_at = (*replica.moved_for, proposal.purpose)
-        return state.with_replica(msgspec.structs.replace(replica, moved_for=looked_at)), []
-    if isinstance(proposal, Admit):
-        started = msgspec.structs.replace(
-            replica,
-            phase=Phase.STARTING,
-            node=proposal.node,
-            starts=replica.starts + 1,
-            deadline=now + state.settings.deadlines.start,
-        )
-        order = StartReplica(
-            replica=replica.name,
-            start=started.starts,
-            node=proposal.node,
-            template=state.jobs[replica.job].spec.template,
-            reason=proposal.reason,
-        )
-        return state.with_replica(started), [order]
-    number = state.move_count + 1
-    move = begun(
-        proposal,
-        replica,
-        policy=state.settings.policy,
-        number=number,
-        now=now,
-        hold=state.settings.deadlines.hold,
-    )
-    state = msgspec.structs.replace(state.with_move(move), move_count=number)
-    return state, transaction.current_orders(state, move)
+def _order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
+    """Turn accepted proposals into records and orders; the records are copied once for all of them."""
+    changed: dict[str, Replica] = {}
+    moves, number = dict(state.moves), state.move_count
+    actions: list[Action] = []
+    for proposal in accepted:
+        replica = changed.get(proposal.replica) or state.replicas[proposal.replica]
+        job = state.jobs[replica.job]
+        if isinstance(proposal, Stay):
+            looked_at = (*replica.moved_for, proposal.purpose)
+            changed[replica.name] = msgspec.structs.replace(replica, moved_for=looked_at)
+        elif isinstance(proposal, Admit):
+            started = msgspec.structs.replace(
+                replica,
+                phase=Phase.STARTING,
+                node=proposal.node,
+                starts=replica.starts + 1,
+                deadline=now + state.settings.deadlines.start,
+            )
+            changed[replica.name] = started
+            order = StartReplica(
+                replica=replica.name,
+                start=started.starts,
+                node=proposal.node,
+                template=job.spec.template,
+                reason=proposal.reason,
+            )
+            actions.append(order)
+        else:
+            number += 1
+            policy, hold = state.settings.policy, state.settings.deadlines.hold
+            move = begun(proposal, replica, policy=policy, number=number, now=now, hold=hold)
+            moves[replica.name] = move
+            actions += orders(move, replica, job)
+    replicas = {**state.replicas, **changed} if changed else state.replicas
+    return msgspec.structs.replace(state, replicas=replicas, moves=moves, move_count=number), actions
 
 
 def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
@@ -104,18 +112,20 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
     for verdict in verdicts:
         proposal, objection = verdict.proposal, verdict.objection
         target = proposal.target if isinstance(proposal, Migrate) else getattr(proposal, "node", "")
-        decision = Decision(
+        said = f"{type(proposal).__name__} {target}".strip()
+        refusal = None if objection is None else objection.refusal
+        last = state.verdicts.get(proposal.replica)
+        # A refusal for the same reason is no news, though the target may be another one by now.
+        if refusal is not None and last is not None and last.refusal is refusal:
+            continue
+        fresh[proposal.replica] = Decision(
             at=now,
             replica=proposal.replica,
             policy=state.settings.policy,
-            proposal=f"{type(proposal).__name__} {target}".strip(),
+            proposal=said,
             reason=proposal.reason if objection is None else objection.text,
-            refusal=None if objection is None else objection.refusal,
+            refusal=refusal,
         )
-        last = state.verdicts.get(decision.replica)
-        repeated = last is not None and (last.proposal, last.refusal) == (decision.proposal, decision.refusal)
-        if not repeated or decision.refusal is None:
-            fresh[decision.replica] = decision
     if not fresh:
         return state
     return msgspec.structs.replace(
@@ -162,7 +172,7 @@ def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step
     if learnt is None:
         return state, []
     move = learnt.moves.get(event.report.replica)
-    if move is None or not transaction.resumed(learnt, move):
+    if move is None or not transaction.resumed(move, event.report):
         return learnt, []
     return transaction.happened(learnt, move, MoveOutcome.PROGRESSED, now)
 

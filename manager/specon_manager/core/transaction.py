@@ -5,12 +5,12 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.migration import advance, closing_orders, may_evict, orders
-from specon_manager.core.restarts import crashed
+from specon_manager.core.restarts import crashed, eviction
 from specon_manager.core.state import Measured, State
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.moves import FINAL_STATES, Move, MoveOutcome, MoveState
-from specon_sidecar.wire import Acknowledgement, Checkpoint
+from specon_manager.model.moves import ASKING_STATES, FINAL_STATES, Move, MoveOutcome, MoveState
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Report
 
 _HISTORY: Final = 500
 
@@ -32,11 +32,14 @@ def happened(
         return state, []
     if advanced.state is MoveState.EVICTING and move.state is MoveState.RESTORING:
         advanced = msgspec.structs.replace(advanced, incarnation=None)  # whichever it may have started
-    actions = closing_orders(move, advanced)
     if advanced.state in FINAL_STATES:
+        actions = closing_orders(move, advanced)
+        if (move.state, outcome) == (MoveState.RESTORING, MoveOutcome.OVERDUE):
+            actions.append(eviction(state, replica, None, f"move {move.id}: {advanced.note}"))
         return _end(state, advanced, now), actions
     if advanced.state is MoveState.RESTORING:
         state, advanced = _prepare_restore(state, replica, move, advanced)
+    actions = closing_orders(move, advanced)
     state = state.with_move(advanced)
     # A wait that only got a new name orders nothing that was not ordered already.
     if (move.state, advanced.state) == (MoveState.RESERVED, MoveState.CHECKPOINTING):
@@ -45,7 +48,9 @@ def happened(
 
 
 def answered(state: State, move: Move, answer: Acknowledgement, now: float) -> tuple[State, list[Action]]:
-    """Take the sidecar's answer to the request for a checkpoint."""
+    """Take the sidecar's answer to the request for a checkpoint; in other states none is waited for."""
+    if move.state not in ASKING_STATES:
+        return state, []
     if not answer.done:
         return happened(state, move, MoveOutcome.CHECKPOINT_REFUSED, now, note=answer.reason or "refused")
     spec = state.jobs[state.replicas[move.replica].job].spec
@@ -58,14 +63,16 @@ def answered(state: State, move: Move, answer: Acknowledgement, now: float) -> t
     return happened(state, state.moves[move.replica], MoveOutcome.CHECKPOINT_VERIFIED, now)
 
 
-def resumed(state: State, move: Move) -> bool:
-    """Whether the new incarnation has shown a step after the checkpoint's."""
-    if move.state is not MoveState.VERIFYING or move.checkpoint is None:
+def resumed(move: Move, report: Report) -> bool:
+    """Whether the report of the new incarnation shows a step after the checkpoint's.
+
+    Its own step counts: what is known of the replica may still come from the old incarnation.
+    """
+    if move.state is not MoveState.VERIFYING or move.first_step_after is None:
         return False
-    progress = state.replicas[move.replica].progress
-    if move.first_step_after is None or progress.step is None:
-        return False
-    return progress.step > move.checkpoint.step
+    step = None if report.last is None else report.last.step
+    # Without a checkpoint it is back on its source, with whatever older state was there: any step will do.
+    return step is not None and (move.checkpoint is None or step > move.checkpoint.step)
 
 
 def renew(state: State, move: Move, now: float) -> Move:

@@ -115,14 +115,14 @@ class Refusal(StrEnum):
     NO_GAIN = "no-gain"
 
 
-class Objection(Struct, frozen=True):
+class Objection(Struct, frozen=True, gc=False):
     """A refusal and its words."""
 
     refusal: Refusal
     text: str
 
 
-class Decision(Struct, frozen=True, kw_only=True):
+class Decision(Struct, frozen=True, kw_only=True, gc=False):
     """What became of a proposal, for `explain`, the log and the metrics."""
 
     at: float

@@ -1,6 +1,6 @@
 """Nodes, jobs and replicas, and the immutable snapshot of them that policies decide on."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.moves import Move
 from specon_manager.model.overlay import Overlay
-from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.curve import Estimate
 from specon_sidecar.wire import Checkpoint
@@ -45,9 +45,9 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Names of the replicas, `namespace/job/role/index`."""
     requests: Resources = NOTHING
     """What one replica reserves on its node."""
-    restarts: int = 3
+    restarts: Annotated[int, Meta(ge=0)] = 3
     """How many crashes of a replica its owner puts up with; moves never count."""
-    grace_seconds: float = 30.0
+    grace_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 30.0
     """How long an evicted replica may take to end by itself."""
     checkpointing: Literal["asked", "on-termination", "none"] = "asked"
     """When the trainer writes a checkpoint for a move; a job that never does is never moved."""
@@ -71,7 +71,8 @@ class Job(Struct, frozen=True, kw_only=True):
         return self.spec.name
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+# `gc=False`: nothing in these records can refer back to them, and a cluster has very many of them.
+class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """What the sidecar of a replica last said; times on the manager's clock, seconds."""
 
     category: Category = Category.UNKNOWN
@@ -92,7 +93,7 @@ class Progress(Struct, frozen=True, kw_only=True):
     retired_sessions: tuple[str, ...] = ()
 
 
-class Replica(Struct, frozen=True, kw_only=True):
+class Replica(Struct, frozen=True, kw_only=True, gc=False):
     """One replica of a job; its name is stable over moves, its incarnation is not."""
 
     name: str
@@ -160,6 +161,7 @@ class Snapshot:
         self.replicas = replicas
         self.moves = moves
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
+        self._rooms: dict[str, Resources] = {}
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
@@ -169,12 +171,23 @@ class Snapshot:
     @cached_property
     def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
         """The active replicas of each node as they will be when every move in flight has succeeded."""
-        found: dict[str, list[Replica]] = defaultdict(list)
+        found: dict[str, list[Replica]] = {node: [] for node in self.nodes}
         for replica in self.replicas.values():
             place = self.place(replica)
-            if place is not None:
+            if place in found:
                 found[place].append(replica)
-        return {node: tuple(found.get(node, ())) for node in self.nodes}
+        return {node: tuple(replicas) for node, replicas in found.items()}
+
+    @cached_property
+    def settled(self) -> tuple[Replica, ...]:
+        """The converged replicas that run and are in no move."""
+        return tuple(
+            replica
+            for replica in self.replicas.values()
+            if replica.phase is Phase.RUNNING
+            and replica.progress.category is Category.CONVERGED
+            and replica.name not in self.moves
+        )
 
     def with_start(self, replica: Replica, node: str) -> "Snapshot":
         """Return the snapshot in which the replica was started on `node`."""
@@ -188,71 +201,80 @@ class Snapshot:
 
     def _changed(self, before: Replica, after: Replica, moves: Mapping[str, Move]) -> "Snapshot":
         """Return a copy that differs in one replica, without counting the whole cluster anew."""
-        replicas = self.replicas if before is after else Overlay(self.replicas, {after.name: after})
+        replicas = self.replicas
+        if before is not after:
+            known = replicas if isinstance(replicas, Overlay) else Overlay(replicas, {})
+            replicas = known.with_change(after.name, after)
         changed = Snapshot(now=self.now, nodes=self.nodes, jobs=self.jobs, replicas=replicas, moves=moves)
-        differing: dict[str, tuple[Replica, ...]] = {}
+        on_node = dict(self.on_node)
         left, joined = self.place(before), changed.place(after)
-        if left in self.on_node:
-            differing[left] = tuple(replica for replica in self.on_node[left] if replica.name != before.name)
-        if joined in self.on_node:
-            differing[joined] = (*differing.get(joined, self.on_node[joined]), after)
-        # What cached_property would compute.
-        changed.__dict__["on_node"] = Overlay(self.on_node, differing) if differing else self.on_node
+        if left in on_node:
+            on_node[left] = tuple(replica for replica in on_node[left] if replica.name != before.name)
+        if joined in on_node:
+            on_node[joined] = (*on_node[joined], after)
+        changed.__dict__["on_node"] = on_node  # what cached_property would compute
         changed.__dict__["ready_nodes"] = self.ready_nodes
-        changed._counted = self._counted  # noqa: SLF001 - holds what was counted with what it was counted of
+        changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
 
     def place(self, replica: Replica) -> str | None:
         """Return the node that the replica occupies, or will when its move has succeeded."""
-        move = self.moves.get(replica.name)
-        if move is not None:
-            return move.destination
-        return replica.node if replica.active else None
+        if replica.name in self.moves:
+            return self.moves[replica.name].destination
+        return replica.node if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING else None
 
     def census(self, node: str) -> Census:
         """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
-        replicas = self.on_node.get(node, ())
+        replicas = self.on_node[node]
         known = self._counted.get(node)
         if known is not None and known[0] is replicas:
             return known[1]
-        categories = [replica.progress.category for replica in replicas]
-        census = Census(
-            replicas=len(replicas),
-            converged=categories.count(Category.CONVERGED),
-            watching=categories.count(Category.WATCHING),
-            requests=total([replica.requests for replica in replicas]),
-        )
+        converged = watching = 0
+        cpu = memory = gpu = 0.0
+        for replica in replicas:
+            category, requests = replica.progress.category, replica.requests
+            converged += category is Category.CONVERGED
+            watching += category is Category.WATCHING
+            cpu, memory, gpu = cpu + requests.cpu, memory + requests.memory, gpu + requests.gpu
+        requested = Resources(cpu=cpu, memory=memory, gpu=gpu)
+        census = Census(replicas=len(replicas), converged=converged, watching=watching, requests=requested)
         self._counted[node] = (replicas, census)
         return census
 
     @cached_property
     def busy(self) -> Mapping[str, int]:
-        """How many moves in flight each node is the source or the target of; 0 for those not named."""
+        """Of how many moves in flight a node is the source or the target; none of those not named."""
         return Counter(node for move in self.moves.values() for node in {move.source, move.target})
 
     @cached_property
     def _leaving(self) -> Mapping[str, Resources]:
-        """What each node still holds of replicas that are to leave it."""
+        """What each node still holds of replicas that are to leave it.
+
+        The source does until the move ends, for a failed restore goes back there; on the way back the target
+        does until nothing is left of the replica on it.
+        """
         held: dict[str, Resources] = {}
         for move in self.moves.values():
-            if move.source != move.destination and move.state not in _LEFT:
-                held[move.source] = held.get(move.source, NOTHING) + self.replicas[move.replica].requests
+            replica = self.replicas[move.replica]
+            for node in {move.source, replica.node or move.source} - {move.destination}:
+                held[node] = held.get(node, NOTHING) + replica.requests
         return held
 
     def room(self, node: str) -> Resources:
         """Return what nobody has requested on `node`, room held for moves counted as taken."""
-        used = self.census(node).requests
+        known = self._rooms.get(node)
+        if known is not None:
+            return known
+        capacity, used = self.nodes[node].capacity, self.census(node).requests
         if node in self._leaving:
             used += self._leaving[node]
-        capacity = self.nodes[node].capacity
-        return Resources(
+        room = Resources(
             cpu=max(0.0, capacity.cpu - used.cpu),
             memory=max(0.0, capacity.memory - used.memory),
             gpu=max(0.0, capacity.gpu - used.gpu),
         )
-
-
-_LEFT = frozenset({MoveState.RESTORING, MoveState.VERIFYING})
+        self._rooms[node] = room
+        return room
 
 
 def _natural(item: tuple[str, Node]) -> tuple[int, str]:

@@ -51,7 +51,10 @@ class StartRefused(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ReplicaGone(Struct, frozen=True, tag=True, kw_only=True):
-    """No process of that incarnation is left; `incarnation` None says that the replica has none at all."""
+    """No process of that incarnation is left.
+
+    `incarnation` None answers an eviction of whichever there is: the replica has none at all.
+    """
 
     replica: str
     incarnation: str | None

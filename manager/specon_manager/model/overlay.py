@@ -1,9 +1,12 @@
 """A mapping with a few values changed, made without a copy of the whole."""
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 V = TypeVar("V")
+
+_FEW: Final = 256
+"""A mapping of so few is copied; of a larger one so many changes are laid over it before it is copied."""
 
 
 class Overlay(Mapping[str, V]):
@@ -14,11 +17,12 @@ class Overlay(Mapping[str, V]):
     """
 
     def __init__(self, base: Mapping[str, V], changes: Mapping[str, V]) -> None:
-        """Lay `changes` over `base`; what lies over another overlay is put into one."""
-        if isinstance(base, Overlay):
-            base, changes = base._base, {**base._changes, **changes}
         self._base: Mapping[str, V] = base
         self._changes = changes
+
+    def with_change(self, key: str, value: V) -> "Overlay[V]":
+        """Return an overlay with one more change."""
+        return Overlay(self._base, {**self._changes, key: value})
 
     def __getitem__(self, key: str) -> V:
         return self._changes[key] if key in self._changes else self._base[key]
@@ -32,3 +36,29 @@ class Overlay(Mapping[str, V]):
 
     def __len__(self) -> int:
         return len(self._base) + sum(key not in self._base for key in self._changes)
+
+    def flat(self) -> dict[str, V]:
+        """Return the same as a plain dictionary."""
+        return {**self._base, **self._changes}
+
+    @property
+    def changes(self) -> int:
+        """How many values are laid over the base."""
+        return len(self._changes)
+
+
+def changed(base: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
+    """Return `base` with one value changed, at a cost that does not grow with its size.
+
+    Thousands of reports a second each change one replica of ten thousand.
+    """
+    if isinstance(base, Overlay):
+        return base.with_change(key, value) if base.changes < _FEW else {**base.flat(), key: value}
+    if len(base) <= _FEW:
+        return {**base, key: value}
+    return Overlay(base, {key: value})
+
+
+def flat(mapping: Mapping[str, V]) -> Mapping[str, V]:
+    """Return the same mapping in the form that is quick to go through."""
+    return mapping.flat() if isinstance(mapping, Overlay) else mapping

@@ -5,7 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=1e9)]
+"""More than nothing, and finite: JSON, and so the journal, knows no infinity."""
+Pause = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,9 +19,9 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """With this node as source or target."""
     moves_per_replica: Annotated[int, Meta(ge=0)] = 4
     """Successful moves in the life of a replica."""
-    cooldown: Annotated[float, Meta(ge=0)] = 60.0
+    cooldown: Pause = 60.0
     """Seconds between two moves of one replica."""
-    retry_cooldown: Annotated[float, Meta(ge=0)] = 120.0
+    retry_cooldown: Pause = 120.0
     """Seconds after a move that did not succeed, doubled with each further one."""
 
 
@@ -29,9 +31,9 @@ class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = True
     horizon: Seconds = 120.0
     """How far ahead a gain is counted where the remaining time of the replica is not known, seconds."""
-    margin: Annotated[float, Meta(ge=0)] = 1.0
+    margin: Annotated[float, Meta(ge=0, le=1e9)] = 1.0
     """How many times its cost a move must gain."""
-    expected_downtime: Annotated[float, Meta(ge=0)] = 5.0
+    expected_downtime: Pause = 5.0
     """Cost of a move before any was measured, seconds (the paper's save and restore overhead)."""
 
 

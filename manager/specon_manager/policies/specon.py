@@ -5,15 +5,15 @@ in `docs/algorithms/specon.md`; `literal` switches them off.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay
-from specon_manager.model.cluster import Census, Node, Phase, Replica, Snapshot
+from specon_manager.model.cluster import Census, Replica, Snapshot
 from specon_manager.policies.placement import admit_round_robin
-from specon_sidecar.classify import Category
 
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
@@ -22,11 +22,11 @@ REBALANCE: Final = "rebalance"
 class SpeConSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of Algorithms 2 and 3."""
 
-    progressing_weight: Annotated[float, Meta(gt=0)] = 2.0
+    progressing_weight: Annotated[float, Meta(gt=0, le=1e6)] = 2.0
     """w_pc; jobs whose category is not known, or is none of the three, count the same."""
-    watching_weight: Annotated[float, Meta(gt=0)] = 1.5
+    watching_weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.5
     """w_wc."""
-    converged_weight: Annotated[float, Meta(gt=0)] = 1.0
+    converged_weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     """w_cc."""
     min_growing: Annotated[int, Meta(ge=0)] = 1
     """A converged job asks to move only when so many growing ones share its node (the paper needs 2)."""
@@ -36,20 +36,8 @@ class SpeConSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Algorithms 2 and 3 as printed."""
 
 
-def weight(category: Category, settings: SpeConSettings) -> float:
-    """Return what a replica of this category adds to the score of its node."""
-    if category is Category.CONVERGED:
-        return settings.converged_weight
-    return settings.watching_weight if category is Category.WATCHING else settings.progressing_weight
-
-
-def score(replicas: Sequence[Replica], settings: SpeConSettings) -> float:
-    """Return S_w = 2 |PC| + 1.5 |WC| + 1 |CC| (Algorithm 2, line 3)."""
-    return sum(weight(replica.progress.category, settings) for replica in replicas)
-
-
-def _score(census: Census, settings: SpeConSettings) -> float:
-    """Return S_w of replicas that were counted already."""
+def score(census: Census, settings: SpeConSettings) -> float:
+    """Return S_w = 2 |PC| + 1.5 |WC| + 1 |CC| of what a node holds (Algorithm 2, line 3)."""
     others = census.replicas - census.converged - census.watching
     return (
         settings.progressing_weight * others
@@ -72,102 +60,101 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
 
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
     """Algorithm 2, for each request of Algorithm 1, line 16, the longest converged first."""
-    nodes = {node.name: node for node in snapshot.ready_nodes}
-    scores = {name: _score(snapshot.census(name), settings) for name in nodes}
-    ranking = [_rank(node, scores[node.name]) for node in nodes.values()]
+    scores = {node.name: score(snapshot.census(node.name), settings) for node in snapshot.ready_nodes}
+    # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10.
+    by_usage = sorted(snapshot.ready_nodes, key=lambda node: (node.usage.cpu, len(node.name), node.name))
+    names = [node.name for node in by_usage]
+    rank = {name: index for index, name in enumerate(names)}
+    ranking = [(scores[name], index) for index, name in enumerate(names)]
     heapq.heapify(ranking)
-    requests = [replica for replica in _movable(snapshot, MIGRATE) if _asks(replica, snapshot, settings)]
-    requests.sort(key=lambda replica: (replica.progress.category_since, replica.name))
+    crowded = _crowded(snapshot, settings)
+    requests = [replica for replica in _movable(snapshot, MIGRATE) if replica.node in crowded]
+    requests.sort(key=lambda replica: replica.progress.category_since)  # of equals, those submitted first
     for replica in requests:
         source = replica.node
-        if source not in nodes:
+        if source is None:
             continue
-        while ranking[0][0] != scores[ranking[0][-1]]:  # entries from before an earlier proposal
+        while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)
-        lowest, *_, target = ranking[0]
+        lowest, target = ranking[0][0], names[ranking[0][1]]
         if scores[source] == lowest:
             # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
             if settings.literal:
                 why = f"{source} has the lowest score, {lowest:g}"
                 yield Stay(replica=replica.name, purpose=MIGRATE, reason=why)
             continue
+        if not settings.literal and lowest + settings.converged_weight > scores[source]:
+            continue  # the target would be scored worse than the source is now: nobody gains by that
         yield Migrate(
             replica=replica.name,
             target=target,
             purpose=MIGRATE,
             reason=f"{_verdict(replica)}; score {lowest:g} on {target}, {scores[source]:g} on {source}",
         )
-        moved = weight(replica.progress.category, settings)
-        for name, change in ((source, -moved), (target, moved)):
-            scores[name] += change
-            heapq.heappush(ranking, _rank(nodes[name], scores[name]))
-
-
-def _rank(node: Node, score: float) -> tuple[float, float, int, str]:
-    """Order nodes by score, then by measured usage R(w, t), then node-2 before node-10."""
-    return (score, node.usage.cpu, len(node.name), node.name)
+        scores[source] -= settings.converged_weight
+        scores[target] += settings.converged_weight
+        heapq.heapreplace(ranking, (scores[target], ranking[0][1]))
+        heapq.heappush(ranking, (scores[source], rank[source]))
 
 
 def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
     """Algorithm 3: fill idle nodes to the balance factor, else lift nodes that are below it by two."""
     nodes = snapshot.ready_nodes
-    held = {node.name: list(snapshot.on_node[node.name]) for node in nodes}
-    factor = sum(len(replicas) for replicas in held.values()) // len(nodes)
-    idle = [node for node in nodes if not held[node.name]]
-    short = idle or [node for node in nodes if len(held[node.name]) < factor - 1]
-    goal = factor if idle else factor - 1
-    candidates = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
+    held = {node.name: snapshot.census(node.name).replicas for node in nodes}
+    factor = sum(held.values()) // len(nodes)
+    idle = [node.name for node in nodes if not held[node.name]]
+    takers = idle or [node.name for node in nodes if held[node.name] < factor - 1]
+    if not takers:
+        return
+    short = frozenset(takers)
+    goal, floor = (factor, factor) if idle else (factor - 1, None)
+    chosen = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
     # The smallest converged duration d_c: converged last, expected to run longest.
-    candidates.sort(key=lambda replica: (-replica.progress.category_since, replica.name))
-    for node in short:
-        while len(held[node.name]) < goal:
-            chosen = next((r for r in candidates if _gives(r, node, held, factor, idle=bool(idle))), None)
-            if chosen is None or chosen.node is None:
-                break
-            candidates.remove(chosen)
-            before, after = len(held[chosen.node]), len(held[node.name])
-            held[chosen.node].remove(chosen)
-            held[node.name].append(chosen)
+    chosen.sort(key=lambda replica: (-replica.progress.category_since, replica.name))
+    candidates = deque(chosen)
+    for node in takers:
+        passed: list[Replica] = []
+        while held[node] < goal and candidates:
+            replica = candidates.popleft()
+            source = replica.node
+            if source is None or source in short or not _gives(source, node, held, floor):
+                passed.append(replica)
+                continue
             yield Migrate(
-                replica=chosen.name,
-                target=node.name,
+                replica=replica.name,
+                target=node,
                 purpose=REBALANCE,
-                reason=f"{_verdict(chosen)} last of those on {chosen.node}; {node.name} has {after} "
-                f"and {chosen.node} {before} replicas, balance factor {factor}",
+                reason=f"{_verdict(replica)} last of those on {source}; {node} has {held[node]} "
+                f"and {source} {held[source]} replicas, balance factor {factor}",
             )
+            held[source] -= 1
+            held[node] += 1
+        # Another node may take what this one may not. An idle one may not either: sources only shrink.
+        if not idle:
+            candidates.extendleft(reversed(passed))
 
 
-def _gives(
-    replica: Replica, node: Node, held: Mapping[str, list[Replica]], factor: int, *, idle: bool
-) -> bool:
-    """Whether taking the replica from its node leaves that node no worse off than the taker.
+def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -> bool:
+    """Whether taking a replica from `source` leaves it no worse off than the taker.
 
-    The printed argmin runs over all replicas, the taker's own included, and may strip a node bare.
+    It must hold more than `floor`, or, for None, at least two more than the taker. The printed argmin runs
+    over all replicas, the taker's own included, and may strip a node bare.
     """
-    source = replica.node
-    if source is None or source == node.name or replica not in held.get(source, ()):
+    if source == node or source not in held:
         return False
-    return len(held[source]) > (factor if idle else len(held[node.name]) + 1)
+    return held[source] > (held[node] + 1 if floor is None else floor)
 
 
 def _movable(snapshot: Snapshot, purpose: str) -> list[Replica]:
     """Return the converged replicas that run, do not move already, and were not moved for this purpose."""
-    return [
-        replica
-        for replica in snapshot.replicas.values()
-        if replica.progress.category is Category.CONVERGED
-        and replica.phase is Phase.RUNNING
-        and replica.name not in snapshot.moves
-        and purpose not in replica.moved_for
-    ]
+    return [replica for replica in snapshot.settled if purpose not in replica.moved_for]
 
 
-def _asks(replica: Replica, snapshot: Snapshot, settings: SpeConSettings) -> bool:
-    """Algorithm 1, line 15: enough growing neighbours to make room for."""
-    if replica.node is None:
-        return False
-    census = snapshot.census(replica.node)
-    return census.replicas - census.converged >= (2 if settings.literal else settings.min_growing)
+def _crowded(snapshot: Snapshot, settings: SpeConSettings) -> set[str]:
+    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for."""
+    enough = 2 if settings.literal else settings.min_growing
+    counts = ((node.name, snapshot.census(node.name)) for node in snapshot.ready_nodes)
+    return {name for name, census in counts if census.replicas - census.converged >= enough}
 
 
 def _verdict(replica: Replica) -> str:

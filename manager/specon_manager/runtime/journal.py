@@ -30,6 +30,8 @@ class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
     version: str
     at: float
     """Begin of the run, seconds on the manager's clock; kept over rotations."""
+    last_at: float | None = None
+    """Time of the last step before this file; None where there was none."""
     state: State
 
 
@@ -98,7 +100,8 @@ def recover(path: Path) -> Recovered | None:
         return None
     for _, line in read(path):
         if isinstance(line, Begin):
-            recovered = Recovered(began_at=line.at, last_at=line.at, state=line.state, steps=0)
+            last_at = line.at if line.last_at is None else line.last_at
+            recovered = Recovered(began_at=line.at, last_at=last_at, state=line.state, steps=0)
         elif recovered is not None:
             state, _ = step(recovered.state, line.event, line.now)
             recovered = msgspec.structs.replace(
@@ -143,15 +146,21 @@ class Journal:
             self._file.truncate(end)
             self._file.seek(end)
         self.size = end
+        self._rotate_at = _ROTATE_BYTES
+        self._last_at: float | None = None
 
     def begin(self, state: State) -> None:
         """Write the first line."""
-        record = Begin(schema=SCHEMA, version=self._version, at=self._began_at, state=state)
+        record = Begin(
+            schema=SCHEMA, version=self._version, at=self._began_at, last_at=self._last_at, state=state
+        )
         self._write(record)
         self.sync()
+        _sync_directory(self._path)
 
     def append(self, now: float, event: Event, actions: Sequence[Action]) -> None:
         """Add one step; it is on disk only after `sync`."""
+        self._last_at = now
         self._write(Step(now=now, event=event, actions=tuple(actions)))
 
     def flush(self) -> None:
@@ -165,7 +174,7 @@ class Journal:
 
     def rotate_if_large(self, state: State) -> bool:
         """Begin a new file from `state` when the present one is large; the last few are kept."""
-        if self.size < _ROTATE_BYTES:
+        if self.size < self._rotate_at:
             return False
         self.sync()
         self._file.close()
@@ -180,10 +189,12 @@ class Journal:
         os.fchmod(self._file.fileno(), 0o600)
         self.size = 0
         self.begin(state)
+        self._rotate_at = self.size + _ROTATE_BYTES  # the state alone may be large
         former = self._path.with_name(f"{self._path.name}.1")
         former.unlink(missing_ok=True)
         os.link(self._path, former)
         following.replace(self._path)
+        _sync_directory(self._path)
         return True
 
     def close(self) -> None:
@@ -195,6 +206,15 @@ class Journal:
         line = _ENCODER.encode(record) + b"\n"
         self._file.write(line)
         self.size += len(line)
+
+
+def _sync_directory(path: Path) -> None:
+    """Have the name of the file on disk too: without it, what is in the file is lost with the machine."""
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _end_of_last_line(path: Path) -> int:

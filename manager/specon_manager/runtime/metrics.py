@@ -75,7 +75,8 @@ class Metrics:
             self._count_decisions(set(before.decisions), after.decisions)
         if after.history is not before.history:
             self._count_moves({move.id for move in before.history}, after.history)
-        if after.replicas is not before.replicas:
+        # Thousands of reports come, each with new records, and none is a crash.
+        if after.replicas is not before.replicas and not isinstance(stepped.event, ReportReceived):
             self._count_crashes(before.replicas, after.replicas)
 
     def _count_decisions(self, known: Collection[Decision], decisions: Iterable[Decision]) -> None:

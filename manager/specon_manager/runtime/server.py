@@ -48,6 +48,7 @@ class Server:
         self._tokens = tokens
         self._registry = registry
         self._read_job = read_job
+        self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
         self._stopping = asyncio.Event()
         self._runner: web.AppRunner | None = None
 
@@ -149,15 +150,16 @@ class Server:
 
     async def _state(self, request: web.Request) -> web.Response:
         del request
-        return _json(msgspec.json.encode(self._controller.state))
+        return _json(msgspec.json.encode(self._controller.state.flattened()))
 
     async def _submit(self, request: web.Request) -> web.Response:
         try:
             spec = self._read_job(await request.read(), self._controller.state)
         except ValueError as error:
             return _problem(422, str(error))
-        if spec.name in self._controller.state.jobs:
+        if spec.name in self._controller.state.jobs or spec.name in self._submitted:
             return _problem(409, f"name: there is a job {spec.name!r} already")
+        self._submitted.add(spec.name)
         self._controller.post(JobSubmitted(spec))
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 

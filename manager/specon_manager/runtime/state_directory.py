@@ -3,10 +3,10 @@
 import fcntl
 import os
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from specon_manager.runtime.tokens import write_private
 
@@ -19,7 +19,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
     url: str
     pid: int
-    port: int
+    port: Annotated[int, Meta(ge=0, le=65535)]
 
 
 class DirectoryBusyError(Exception):
@@ -62,5 +62,5 @@ def read_address(path: Path) -> Address | None:
     """Return where the manager of a directory is or last was; None when nothing legible says so."""
     try:
         return msgspec.json.decode((path / _ADDRESS).read_bytes(), type=Address)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -13,6 +13,7 @@ from typing import Final
 
 _KEY: Final = "key"
 _OWNER: Final = "token"
+_LEAST_BYTES: Final = 32
 
 
 class Tokens:
@@ -21,9 +22,11 @@ class Tokens:
     def __init__(self, directory: Path) -> None:
         """Read the secret in `directory`, or make one. Raises OSError."""
         path = directory / _KEY
-        if not path.exists():
-            write_private(path, secrets.token_hex(32))
-        self._secret = path.read_text().strip().encode()
+        secret = path.read_bytes().strip() if path.exists() else b""
+        if len(secret) < _LEAST_BYTES:  # an empty key would be everybody's
+            secret = secrets.token_hex(32).encode()
+            write_private(path, secret.decode())
+        self._secret = secret
         self.owner_file = directory / _OWNER
         write_private(self.owner_file, self.owner)
 
@@ -38,14 +41,19 @@ class Tokens:
 
     def is_owner(self, shown: str) -> bool:
         """Whether `shown` is the owner's token."""
-        return hmac.compare_digest(shown.encode(), self.owner.encode())
+        return _equal(shown, self.owner)
 
     def is_sidecar(self, shown: str, replica: str, incarnation: str) -> bool:
         """Whether `shown` may speak for this incarnation."""
-        return hmac.compare_digest(shown.encode(), self.sidecar(replica, incarnation).encode())
+        return _equal(shown, self.sidecar(replica, incarnation))
 
     def _derive(self, purpose: str) -> str:
-        return hmac.new(self._secret, purpose.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._secret, purpose.encode(errors="replace"), hashlib.sha256).hexdigest()
+
+
+def _equal(shown: str, token: str) -> bool:
+    """Compare in constant time; headers may hold what is no UTF-8."""
+    return hmac.compare_digest(shown.encode(errors="replace"), token.encode())
 
 
 def write_private(path: Path, text: str) -> None:

@@ -30,6 +30,7 @@ from specon_manager.model.events import (
     StartRefused,
 )
 from specon_manager.model.resources import Resources
+from specon_sidecar.events import log_size
 
 _log = logging.getLogger(__name__)
 _USAGE_SECONDS: Final = 1.0
@@ -230,7 +231,7 @@ class LocalBackend:
             f"--checkpoint={job.checkpoint}",
             f"--checkpoint-path={values['checkpoint_path']}",
             "--trainer-pid={trainer_pid}",
-            f"--fresh-from={log.stat().st_size if log.exists() else 0}",
+            f"--fresh-from={log_size(log)}",
             f"--state-file={directory / 'sidecar.json'}",
             f"--heartbeat={job.heartbeat}",
         ]

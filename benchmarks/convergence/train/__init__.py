@@ -1,0 +1,1 @@
+"""Trains small real models and records their curves."""

@@ -1,0 +1,103 @@
+"""All benchmarks, or those that are named: each prints its figures beside their bounds.
+
+`python benchmarks/run.py [NAME ...] [--json FILE]`. Figures are ratios against a baseline of the same run
+where that makes sense; nothing here is a test, and a missed bound is told, not punished.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import manager_memory
+import move_downtime
+import plan
+import report_ingestion
+import sidecar_lines
+import sidecar_process
+import trainer_slowdown
+from figure import Figure, Measure, as_json, show
+
+
+def sidecar_speed() -> list[Figure]:
+    """Return the result of `sidecar_lines.py` as figures."""
+    result = sidecar_lines.measure()
+    figures = [
+        Figure(
+            what=title,
+            value=one["lines_per_second"],
+            unit="lines/s",
+            at_least=one["bound"],
+            note=f"{one['ratio_to_bare_loop']:.3f} of a bare loop over the lines",
+        )
+        for title, one in result["speed"].items()
+    ]
+    large, trickle = result["large_log"], result["trickle"]
+    log = f"a log of {large['megabytes']} MB"
+    figures.append(
+        Figure(
+            what=f"peak resident memory, {log}",
+            value=large["peak_resident_mib"],
+            unit="MiB",
+            at_most=large["bound_mib"],
+        )
+    )
+    figures.append(
+        Figure(
+            what=f"tail and parser alone at {trickle['lines_per_second']:.0f} lines/s",
+            value=trickle["core_share"],
+            unit="core",
+            at_most=trickle["bound"],
+        )
+    )
+    return figures
+
+
+BENCHMARKS: dict[str, tuple[str, Measure]] = {
+    "sidecar-lines": ("how fast logs are read", sidecar_speed),
+    "sidecar-process": ("a whole sidecar", sidecar_process.measure),
+    "trainer-slowdown": ("what a sidecar takes from its trainer", trainer_slowdown.measure),
+    "move-downtime": ("downtime of a move beyond the trainer's own", move_downtime.measure),
+    "report-ingestion": ("reports against a bare handler", report_ingestion.measure),
+    "plan": ("one Tick on large clusters", plan.measure),
+    "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure),
+}
+
+
+def main() -> None:
+    """Run what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: not one of {', '.join(BENCHMARKS)}")
+    measured: dict[str, list[Figure]] = {}
+    for name in arguments.names or BENCHMARKS:
+        title, measure = BENCHMARKS[name]
+        began = time.perf_counter()
+        measured[name] = list(measure())
+        print(f"{name}: {title} ({time.perf_counter() - began:.0f} s)")
+        show(measured[name])
+        print(flush=True)
+    _summarize(measured)
+    if arguments.json is not None:
+        content = {name: as_json(figures) for name, figures in measured.items()}
+        arguments.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def _summarize(measured: dict[str, list[Figure]]) -> None:
+    """Print how many bounds hold, and each that does not."""
+    judged = [(name, figure) for name, figures in measured.items() for figure in figures]
+    bounds = [(name, figure) for name, figure in judged if figure.holds is not None]
+    missed = [(name, figure) for name, figure in bounds if not figure.holds]
+    print(f"{len(bounds) - len(missed)} of {len(bounds)} bounds hold")
+    for name, figure in missed:
+        print(f"  missed: {name}, {figure.what}: {figure.value:.3g} {figure.unit}, bound {figure.bound}")
+
+
+if __name__ == "__main__":
+    main()

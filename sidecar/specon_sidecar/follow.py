@@ -1,0 +1,118 @@
+"""Follows whatever log a path means, or comes to mean: a file, event files, the best log of a directory."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Final
+
+from specon_sidecar.event_tail import EventTail
+from specon_sidecar.events import EventFiles
+from specon_sidecar.log_choice import Log, choose_log
+from specon_sidecar.log_file import Position
+from specon_sidecar.settings import Settings
+from specon_sidecar.tail import Tail
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class LogFollower:
+    """Hands out the lines of a log, or the events of event files as lines, as they come.
+
+    What was chosen at first is followed to the end. A directory without a log is looked at until it has one,
+    and so is a path that was expected to be a file and becomes a directory.
+    """
+
+    def __init__(self, settings: Settings, log: Log, start: Position | EventFiles | None) -> None:
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._named = log.kind == "file" and str(log.path) == settings.log
+        self._tail = self._open(log, start)
+
+    @property
+    def position(self) -> Position | None:
+        """How far a file was read; None for event files, and before a file was opened."""
+        return self._tail.position if isinstance(self._tail, Tail) else None
+
+    @property
+    def places(self) -> dict[str, Position]:
+        """How far each event file was read; empty for any other log."""
+        return self._tail.files.places if isinstance(self._tail, EventTail) else {}
+
+    @property
+    def oversized(self) -> int:
+        """Lines or records that were too long."""
+        if isinstance(self._tail, EventTail):
+            return self._tail.files.counters.oversized
+        return 0 if self._tail is None else self._tail.counters.oversized
+
+    def stop(self) -> None:
+        """Let `batches` end when it has handed out what there is now. Call it in the event loop."""
+        self._stopping.set()
+        if self._tail is not None:
+            self._tail.stop()
+
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
+        """Yield lists of lines, never empty; raises EventsError for event files without their package."""
+        while True:
+            while self._tail is None:
+                last_look = self._stopping.is_set()
+                self._tail = self._open(choose_log(self._settings.log), None)
+                if self._tail is None:
+                    if last_look:
+                        return
+                    await self._pause()
+            tail = self._tail
+            if self._stopping.is_set():
+                tail.stop()
+            turning = asyncio.create_task(self._becomes_directory(tail))
+            try:
+                async for lines in tail.batches():
+                    yield lines
+            finally:
+                turning.cancel()
+            if self._stopping.is_set():
+                return
+            self._tail, self._named = None, False
+
+    async def _becomes_directory(self, tail: Tail | EventTail) -> None:
+        """End the following of a file that never came when its path is a directory."""
+        while self._named and isinstance(tail, Tail) and tail.position is None:
+            if _is_directory(self._settings.log):
+                tail.stop()
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.poll_interval):
+                await self._stopping.wait()
+
+    def _open(self, log: Log, start: Position | EventFiles | None) -> Tail | EventTail | None:
+        if log.note is not None:
+            _LOG.warning(log.note)
+        if log.kind == "later":
+            return None
+        if str(log.path) != self._settings.log:
+            _LOG.warning("log %s: following %s, %s", self._settings.log, log.path, log.reason)
+        if log.kind == "events":
+            files = start if isinstance(start, EventFiles) else EventFiles(log.path, on_problem=_LOG.warning)
+            return EventTail(
+                files,
+                log.path,
+                watch=self._settings.watch,
+                poll_interval=self._settings.poll_interval,
+                on_problem=_LOG.warning,
+            )
+        return Tail(
+            log.path,
+            watch=self._settings.watch,
+            poll_interval=self._settings.poll_interval,
+            start=start if isinstance(start, Position) else None,
+            on_problem=_LOG.warning,
+        )
+
+
+def _is_directory(path: str) -> bool:
+    return Path(path).is_dir()

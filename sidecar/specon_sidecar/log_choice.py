@@ -1,0 +1,140 @@
+"""Which log a path means: a file, the event files of a directory, or the best log in it.
+
+Of a directory and those below it, in this order: a table with a column to follow (`*.csv`), JSON lines
+(`*.jsonl`, `metrics.json`, `scalars.json`, `result.json`), TensorBoard event files, and last what was
+written for people (`*.log`, `*.out`, `*.txt`). Of several of a kind the one changed last.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from specon_sidecar.formats.csv_header import CsvWithHeader
+from specon_sidecar.formats.parser import FormatOptions
+
+MOST_ENTRIES: Final = 10_000
+_HEAD_BYTES: Final = 65_536
+_EVENT_MARK: Final = b"brain.Event:"  # in the first record of each event file
+_JSON_LINES: Final = frozenset({"metrics.json", "scalars.json", "result.json"})
+_TEXT: Final = (".log", ".out", ".txt")
+
+Kind = Literal["file", "events", "later"]
+
+
+class Log(NamedTuple):
+    """What is followed: one file by its lines, or all event files at or below `path`.
+
+    The kind `later` is a directory that holds no log yet.
+    """
+
+    kind: Kind
+    path: Path
+    reason: str = "the path that was named"
+    note: str | None = None
+    """What the owner should know: that the directory was too large to be seen whole."""
+
+
+class Entry(NamedTuple):
+    """A file below a directory, by its path from there."""
+
+    name: str
+    status: os.stat_result
+
+
+def choose_log(path: str | os.PathLike[str]) -> Log:
+    """Return what `path` means now; a path that does not exist is a file that comes later."""
+    path = Path(path)
+    if not path.is_dir():
+        return Log("events" if is_event_file(path) else "file", path)
+    entries, whole = list_files(path)
+    note = None if whole else f"{path} has more than {MOST_ENTRIES} entries: not all were looked at"
+    newest = sorted(entries, key=lambda entry: entry.status.st_mtime_ns, reverse=True)
+    for kind, reason, found in (
+        ("file", "a table with a column to follow", (e for e in newest if _is_table(path, e))),
+        ("file", "a file of JSON lines", (e for e in newest if _is_json_lines(e))),
+        ("events", "TensorBoard event files", (e for e in newest if is_event_name(e.name))),
+        ("file", "the log that was changed last", (e for e in newest if _is_text(e))),
+    ):
+        entry = next(found, None)
+        if entry is not None:
+            chosen = path if kind == "events" else path / entry.name
+            return Log("events" if kind == "events" else "file", chosen, reason, note)
+    return Log("later", path, "no log in it yet", note)
+
+
+def is_event_name(name: str) -> bool:
+    """Return whether a file is named as TensorBoard's writers name theirs."""
+    return "tfevents" in name.rpartition("/")[2]
+
+
+def is_event_file(path: Path) -> bool:
+    """Return whether a file is one of TensorBoard's, by its name or its first record."""
+    if is_event_name(path.name):
+        return True
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (OSError, ValueError):
+        return False
+    try:
+        return _EVENT_MARK in os.pread(file, 64, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+
+
+def list_files(directory: Path) -> tuple[list[Entry], bool]:
+    """Return the files at and below a directory, and whether that is all; links to directories are left out.
+
+    What cannot be read is left out, and of more than `MOST_ENTRIES` entries the rest.
+    """
+    found: list[Entry] = []
+    left = MOST_ENTRIES
+    waiting = [""]
+    while waiting:
+        above = waiting.pop(0)
+        for entry in _scan(directory / above):
+            if not left:
+                return found, False
+            left -= 1
+            name = f"{above}/{entry.name}" if above else entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(name)
+                elif entry.is_file():
+                    found.append(Entry(name, entry.stat()))
+            except OSError:
+                continue
+    return found, True
+
+
+def _scan(directory: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+def _is_table(directory: Path, entry: Entry) -> bool:
+    if not entry.name.endswith((".csv", ".tsv")) or not entry.status.st_size:
+        return False
+    try:
+        with (directory / entry.name).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:
+        return False
+    parser = CsvWithHeader(FormatOptions())
+    lines = head.splitlines()
+    # The header alone makes no sample; each line of a table that can be followed makes one.
+    return any(parser.parse(line) is not None for line in lines)
+
+
+def _is_json_lines(entry: Entry) -> bool:
+    name = entry.name.rpartition("/")[2]
+    return bool(entry.status.st_size) and (name.endswith((".jsonl", ".ndjson")) or name in _JSON_LINES)
+
+
+def _is_text(entry: Entry) -> bool:
+    return bool(entry.status.st_size) and entry.name.endswith(_TEXT)

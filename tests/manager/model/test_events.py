@@ -1,0 +1,68 @@
+"""Events and states as the journal keeps them."""
+
+import msgspec
+import pytest
+
+from specon_manager.core.state import State
+from specon_manager.model import events as ev
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.policies.table import POLICIES
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Acknowledgement, Report
+
+A = "default/a/worker/0"
+REPORT = Report(schema=1, replica=A, incarnation="0001", session="s", sequence=1, category=Category.CONVERGED)
+ANSWER = Acknowledgement(schema=1, replica=A, incarnation="0001", id="move-1", done=False, reason="no")
+SPEC = JobSpec(name="default/a", replicas=(A,), template={"command": ["train"], "n": 1, "deep": {"x": None}})
+EVENTS = (
+    ev.ManagerStarted("host/1", Settings(parameters={"literal": True})),
+    ev.Tick(),
+    ev.NodeObserved(node="node-0", capacity=Resources(cpu=1), usage=Resources(), ready=False),
+    ev.JobSubmitted(SPEC),
+    ev.ReplicaStarted(replica=A, incarnation="0001", node="node-0"),
+    ev.StartRefused(replica=A, start=1, reason="no"),
+    ev.ReplicaGone(replica=A, incarnation=None),
+    ev.ReportReceived(REPORT),
+    ev.InstructionDelivered(id="move-1", replica=A, incarnation="0001"),
+    ev.InstructionAcknowledged(ANSWER),
+    ev.RoomHeld(move="move-1"),
+    ev.RoomRefused(move="move-1", reason="full"),
+)
+
+
+def test_every_kind_of_event_has_an_example():
+    """A new kind of event must be shown to survive the journal."""
+    assert {type(event) for event in EVENTS} == set(ev.Event.__args__)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_an_event_survives_the_journal(event):
+    """An event that is read again is the event that was written."""
+    assert msgspec.json.decode(msgspec.json.encode(event), type=ev.Event) == event
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), -1.0])
+@pytest.mark.parametrize(
+    "kind", [Budgets, Gate, Deadlines, Settings, JobSpec, *(p.settings for p in POLICIES.values())]
+)
+def test_what_json_cannot_say_is_refused_before_it_is_written(kind, number):
+    """JSON knows no infinity: a journal that held one could not be read again."""
+    required = {"name": "default/a", "replicas": [A]} if kind is JobSpec else {}
+    for field in msgspec.structs.fields(kind):
+        if isinstance(field.default, float):
+            with pytest.raises(msgspec.ValidationError, match=field.name):
+                msgspec.convert({**required, field.name: number}, kind)
+
+
+def test_a_state_that_is_written_is_a_state_that_is_read():
+    """The first line of a journal holds a whole state, the empty one too."""
+    assert msgspec.json.decode(msgspec.json.encode(State()), type=State) == State()
+
+
+@pytest.mark.parametrize("name", ["a", "a/", "/a", "A/b", "a/b/c", "a/b\n", "a/-b", ""])
+def test_a_job_is_named_by_namespace_and_name(name):
+    """Names go into paths and labels: nothing else passes."""
+    with pytest.raises(msgspec.ValidationError, match="name"):
+        msgspec.convert({"name": name, "replicas": []}, JobSpec)

@@ -1,0 +1,126 @@
+"""What the manager counts of itself."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from specon_manager.model import events as ev
+from specon_manager.model.moves import FINAL_STATES, MoveState
+from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.metrics import Metrics
+from specon_sidecar.classify import Category
+from support.cluster import Cluster
+
+
+class Observed(Cluster):
+    """A cluster whose every step is counted."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry)
+        super().__init__()
+
+    def post(self, event):
+        before = self.state
+        actions = super().post(event)
+        stepped = Stepped(
+            before=before, after=self.state, event=event, actions=actions, now=self.now, seconds=0.003
+        )
+        self.metrics.observe(stepped)
+        return actions
+
+    def value(self, name, **labels):
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def cluster():
+    return Observed()
+
+
+def test_every_category_and_state_is_there_from_the_start(cluster):
+    """A series that appears with its first event cannot be alerted on."""
+    for category in Category:
+        assert cluster.value("specon_replicas", category=category.value) == 0
+    for state in MoveState:
+        expected = None if state in FINAL_STATES else 0
+        assert cluster.value("specon_moves_in_flight", state=state.value) == expected
+
+
+def test_replicas_are_counted_by_category_and_phase(cluster):
+    """The gauges follow with the next Tick, down as well as up."""
+    a, b, c, _ = cluster.run("a", "b", "c", "d")
+    cluster.report(a, Category.WATCHING)
+    cluster.report(b, Category.DIVERGING)
+    cluster.report(c, Category.STALLED)
+    cluster.tick()
+    for category in (Category.WATCHING, Category.DIVERGING, Category.STALLED, Category.UNKNOWN):
+        assert cluster.value("specon_replicas", category=category.value) == 1
+    assert cluster.value("specon_replica_phases", phase="Running") == 4
+    cluster.die(a, 0)
+    cluster.tick()
+    assert cluster.value("specon_replicas", category="watching") == 0
+    assert cluster.value("specon_replica_phases", phase="Running") == 3
+    assert cluster.value("specon_replica_phases", phase="Succeeded") == 1
+
+
+def test_reports_crashes_and_ticks_are_counted(cluster):
+    """Each once, a doubled one and an end without a crash not at all as a crash."""
+    a, b = cluster.run("a", "b")
+    cluster.report(a)
+    cluster.report(b)
+    cluster.die(a, 1)
+    cluster.die(b, 0)
+    assert cluster.value("specon_reports_total") == 2
+    assert cluster.value("specon_replica_crashes_total") == 1
+    ticks = sum(isinstance(event, ev.Tick) for _, event, _ in cluster.history)
+    assert cluster.value("specon_plan_duration_seconds_count") == ticks
+    assert cluster.value("specon_plan_duration_seconds_bucket", le="0.005") == ticks
+    assert cluster.value("specon_plan_duration_seconds_bucket", le="0.002") == 0
+
+
+def moved(cluster):
+    a, b, c, d = cluster.run("a", "b", "c", "d")
+    for replica in (a, b, c, d):
+        cluster.report(replica, step=100)
+    cluster.die(b, 0)
+    cluster.die(d, 0)
+    cluster.report(a, Category.CONVERGED, step=200)
+    cluster.tick()
+    return a
+
+
+def test_a_move_is_counted_where_it_is_and_how_it_ended(cluster):
+    """In flight by state; ended by purpose and outcome, with its downtime and its lost steps."""
+    a = moved(cluster)
+    cluster.tick()
+    assert cluster.value("specon_moves_in_flight", state="Proposed") == 1
+    cluster.carry_out()
+    cluster.now += 4
+    cluster.report(a, Category.CONVERGED, step=201)
+    cluster.tick()
+    assert cluster.value("specon_moves_in_flight", state="Proposed") == 0
+    assert cluster.value("specon_moves_total", purpose="migrate", outcome="Succeeded") == 1
+    assert cluster.value("specon_move_downtime_seconds_count") == 1
+    assert cluster.value("specon_move_downtime_seconds_sum") == pytest.approx(
+        cluster.state.history[0].downtime
+    )
+    assert cluster.value("specon_move_lost_steps_total") == 0
+
+
+def test_decisions_are_counted_by_outcome(cluster):
+    """An accepted one by what was ordered, a refused one by its reason, each change once."""
+    moved(cluster)
+    labels = {"policy": "specon", "proposal": "migrate"}
+    assert cluster.value("specon_decisions_total", **labels, outcome="accepted") == 1
+    admitted = {"policy": "specon", "proposal": "admit", "outcome": "accepted"}
+    assert cluster.value("specon_decisions_total", **admitted) == 4
+
+
+def test_no_label_is_a_name(cluster):
+    """A label per replica, job or node would grow without bound."""
+    moved(cluster)
+    cluster.settle()
+    text = generate_latest(cluster.registry).decode()
+    assert "default/" not in text
+    assert "node-" not in text
