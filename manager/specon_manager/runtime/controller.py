@@ -122,7 +122,9 @@ class Controller:
         for observer in self.observers:
             observer(stepped)
         for action in actions:
-            _log.info("%s", action)
+            # Not the whole action: what starts a replica has its environment in it, and that has secrets.
+            subject = getattr(action, "replica", None) or getattr(action, "move", "")
+            _log.info("%s %s: %s", type(action).__name__, subject, action.reason)
         return actions
 
     async def _commit(self, actions: Sequence[Action]) -> None:
@@ -131,7 +133,8 @@ class Controller:
             await asyncio.to_thread(self._journal.sync)
         else:
             self._journal.flush()
-        if self._journal.rotate_if_large(self.state):
+        # In a thread: the state of a large cluster takes long to write, and reports come meanwhile.
+        if self._journal.large and await asyncio.to_thread(self._journal.rotate_if_large, self.state):
             _log.info("began a new journal file")
 
     def _dispatch(self, action: Action) -> None:
@@ -151,7 +154,7 @@ class Controller:
         try:
             await self._backend.carry_out(order)
         except Exception as error:  # noqa: BLE001  (the rim: whatever a backend runs into becomes an event)
-            _log.exception("%s failed", order)
+            _log.exception("%s failed: %s", type(order).__name__, order.reason)
             self._failed(order, f"{type(error).__name__}: {error}")
 
     def _failed(self, order: Order, reason: str) -> None:

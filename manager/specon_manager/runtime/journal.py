@@ -152,7 +152,11 @@ class Journal:
     def begin(self, state: State) -> None:
         """Write the first line."""
         record = Begin(
-            schema=SCHEMA, version=self._version, at=self._began_at, last_at=self._last_at, state=state
+            schema=SCHEMA,
+            version=self._version,
+            at=self._began_at,
+            last_at=self._last_at,
+            state=state.flattened(),
         )
         self._write(record)
         self.sync()
@@ -172,9 +176,14 @@ class Journal:
         self._file.flush()
         os.fdatasync(self._file.fileno())
 
+    @property
+    def large(self) -> bool:
+        """Whether it is time for a new file."""
+        return self.size >= self._rotate_at
+
     def rotate_if_large(self, state: State) -> bool:
         """Begin a new file from `state` when the present one is large; the last few are kept."""
-        if self.size < self._rotate_at:
+        if not self.large:
             return False
         self.sync()
         self._file.close()
