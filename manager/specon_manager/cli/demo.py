@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
-
 from specon_manager.backends.local.jobs import JobFile
 from specon_manager.cli.comparison import compare, print_comparison, write_json
 from specon_manager.cli.plot import plot
@@ -18,6 +16,7 @@ from specon_manager.cli.result import RunResult, print_result
 from specon_manager.cli.run import (
     RunOptions,
     UsageError,
+    console_for_results,
     load,
     nodes_of_this_machine,
     run,
@@ -47,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
         _require("torch", "sklearn")
     path = arguments.jobs or samples_directory() / "jobs" / "demo.yaml"
     file = load(path)
-    console = Console(highlight=False)
+    console = console_for_results()
     with _directory(arguments.keep) as directory:
         runs = [_run(arguments, file, directory / file.settings.policy)]
         print_result(runs[0], console)

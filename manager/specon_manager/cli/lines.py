@@ -38,7 +38,11 @@ def _nodes(before: State, after: State, now: float) -> Iterator[Change]:
     for name, node in after.nodes.items():
         known = before.nodes.get(name)
         if known is None:
-            yield now, f"node {name}: {node.capacity.cpu:g} CPUs" + ("" if node.ready else ", not ready")
+            yield (
+                now,
+                f"node {name}: {node.capacity.cpu:g} {'CPU' if node.capacity.cpu == 1 else 'CPUs'}"
+                + ("" if node.ready else ", not ready"),
+            )
         elif known.ready != node.ready:
             yield now, f"node {name}: {'ready again' if node.ready else 'not ready'}"
 

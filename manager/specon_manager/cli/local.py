@@ -4,13 +4,12 @@ import argparse
 import os
 from pathlib import Path
 
-from rich.console import Console
-
 from specon_manager.cli.comparison import write_json
 from specon_manager.cli.plot import plot
 from specon_manager.cli.result import print_result
 from specon_manager.cli.run import (
     RunOptions,
+    console_for_results,
     load,
     nodes_of_this_machine,
     run,
@@ -58,7 +57,7 @@ def main(arguments: argparse.Namespace) -> int:
     )
     title = f"{arguments.jobs}, policy {file.settings.policy}"
     result = run(RunOptions(title=title, session=session, plain=arguments.plain, verbose=arguments.verbose))
-    console = Console(highlight=False)
+    console = console_for_results()
     print_result(result, console)
     if arguments.json is not None:
         write_json(arguments.json, [result])

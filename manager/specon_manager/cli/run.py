@@ -24,6 +24,7 @@ from specon_manager.cli.view import LiveView
 from specon_manager.runtime.controller import Stepped
 
 _FRAMES_PER_SECOND: Final = 4
+_PLAIN_WIDTH: Final = 120
 
 
 class UsageError(Exception):
@@ -38,6 +39,12 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     plain: bool = False
     """Plain lines also on a terminal."""
     verbose: bool = False
+
+
+def console_for_results() -> Console:
+    """Return where results are printed: as wide as the terminal, or wide enough where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def samples_directory() -> Path:
