@@ -27,8 +27,8 @@ class Category(StrEnum):
 class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of Algorithm 1 and of its repairs, and of the classifier `horizon`."""
 
-    classifier: Literal["specon", "horizon"] = "specon"
-    """Algorithm 1, or `horizon`, which asks how much of all gain is still to come."""
+    classifier: Literal["specon", "horizon"] = "horizon"
+    """`horizon`, which asks how much of all gain is still to come, or Algorithm 1."""
     remaining_gain: Annotated[float, Meta(gt=0, lt=1)] = 0.02
     """Of `horizon`: converged when at most this share of the gain so far is still to come."""
     confidence: Annotated[float, Meta(gt=0, lt=1)] = 0.7
@@ -39,8 +39,8 @@ class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Categorisation interval t_m - t_(m-1), seconds."""
     scale: Literal["first", "range"] = "first"
     """What a gain is relative to: the first value, or the range of values seen so far."""
-    goal: Literal["min", "max"] = "min"
-    """Whether less (a loss) or more (an accuracy) is better."""
+    goal: Literal["min", "max"] | None = None
+    """Whether less (a loss) or more (an accuracy) is better; None goes by the metric's name, else less is."""
     nonfinite_samples: Annotated[int, Meta(ge=1)] = 3
     """So many NaN or infinite samples in a row mean divergence."""
     rising_share: Annotated[float, Meta(gt=0)] = 0.5
@@ -50,7 +50,7 @@ class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     stalled_intervals: Annotated[float, Meta(gt=1)] = 10.0
     """Silence for so many intervals, and for longer than five times the longest gap seen, is a stall."""
     literal: bool = False
-    """The algorithm as printed: starts in PROGRESSING, last values, absolute gains, silence is G = 0."""
+    """Algorithm 1 as printed, whatever `classifier` says: starts in PROGRESSING, last values, absolute gains, silence is G = 0."""
 
 
 class Interval(Struct, frozen=True, kw_only=True):
@@ -174,7 +174,7 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
             interrupted=None,
             reason="first value",
         )
-    better, worse = (min, max) if settings.goal == "min" else (max, min)
+    better, worse = (max, min) if settings.goal == "max" else (min, max)
     best, worst = better(previous.best, value), worse(previous.worst, value)
     scale = 1.0 if settings.literal else _scale(previous.first, best, worst, settings)
     # A value that took several intervals to come is spread over them: G is a gain per interval.
@@ -195,8 +195,8 @@ def _observed(previous: Judgement, value: float, now: float, settings: Classifie
         interrupted=None,
     )
     if not settings.literal and known.rising_run >= settings.rising_intervals:
-        reason = f"value {value:.4g} is far above its best {best:.4g}" if settings.goal == "min" else ""
-        reason = reason or f"value {value:.4g} is far below its best {best:.4g}"
+        where = "below" if settings.goal == "max" else "above"
+        reason = f"value {value:.4g} is far {where} its best {best:.4g}"
         return enter(known, _C.DIVERGING, now, reason=reason)
     before = previous.interrupted or previous.category
     if not learnt and not settings.literal:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from specon_sidecar.observer import Observer
 
 if TYPE_CHECKING:
-    from specon_sidecar.classify import Category
+    from specon_sidecar.classify import Category, Judgement
 
 
 class Narrator:
-    """Tells what is new about an observation: the format once, each interval, each change of category."""
+    """Tells what is new about an observation: how the log is read, each interval, each change of category."""
 
     def __init__(self) -> None:
-        self._format: str | None = None
+        self._reading: tuple[str, str | None, str] | None = None
         self._category: Category | None = None
 
     def interval(self, observer: Observer) -> Iterator[str]:
@@ -24,15 +24,16 @@ class Narrator:
         step = "-" if observer.step is None else f"{observer.step}{total}"
         yield (
             f"step {step:>12}  value {_number(judgement.value):>10}  gain {_number(judgement.gain):>9}"
-            f"  {judgement.category.value}"
+            f"{_outlook(judgement)}  {judgement.category.value}"
         )
 
     def changes(self, observer: Observer) -> Iterator[str]:
         """Yield the lines to print when only changes are wanted."""
-        if observer.format is not None and observer.format != self._format:
-            self._format = observer.format
-            name = "" if observer.last is None else f", metric {observer.last.name!r}"
-            yield f"format {observer.format}{name}"
+        if observer.format is not None:
+            reading = (observer.format, observer.metric, observer.goal)
+            if reading != self._reading:
+                self._reading = reading
+                yield from _reading(observer)
         judgement = observer.judgement
         if judgement.category is not self._category:
             before, self._category = self._category, judgement.category
@@ -44,10 +45,37 @@ class Narrator:
 def summary(observer: Observer) -> Iterator[str]:
     """Yield the last lines: the verdict and what it rests on."""
     judgement = observer.judgement
-    counted = f"{observer.lines} lines, {observer.samples} samples, format {observer.format or 'unknown'}"
+    counted = (
+        f"classifier {observer.classifier}, {observer.lines} lines, {observer.samples} samples,"
+        f" format {observer.format or 'unknown'}"
+    )
     yield f"verdict {judgement.category.value}: {judgement.reason} ({counted})"
     if observer.samples == 0:
         yield from (f"  not understood: {example}" for example in observer.examples)
+
+
+def _reading(observer: Observer) -> Iterator[str]:
+    """Yield what was chosen, and what it rests on."""
+    metric = observer.metric
+    if metric is None:
+        yield f"format {observer.format}"
+    else:
+        better = "more" if observer.goal == "max" else "less"
+        yield f"format {observer.format}, metric {metric!r}, {better} is better ({observer.goal_from})"
+    found = observer.evidence
+    if found is not None:
+        yield (
+            f"  its first {found.samples} samples are at {found.steps} steps or epochs,"
+            f" {found.share_of_lines:.0%} of the lines"
+        )
+
+
+def _outlook(judgement: "Judgement") -> str:
+    """Return what `horizon` expects; nothing of the other classifier."""
+    if judgement.confidence is None:
+        return ""
+    share = "-" if judgement.share is None else f"{judgement.share:.2%}"
+    return f"  to come {share:>7}  confidence {judgement.confidence:.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -135,7 +135,7 @@ def judge_by_horizon(
     if interval.value is None or interval.nonfinite_run >= settings.nonfinite_samples:
         return known
     known = msgspec.structs.replace(known, category=previous.category, since=previous.since)
-    view = outlook(values if settings.goal == "min" else [-value for value in values], done)
+    view = outlook([-value for value in values] if settings.goal == "max" else values, done)
     if view is None:
         return enter(known, _C.UNKNOWN, now, reason=f"only {len(values)} points yet")
     return _judged(known, previous.rising_run, view, now, settings)

@@ -1,6 +1,7 @@
 """The sidecar's Prometheus metrics, read from the observer when they are scraped."""
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -10,6 +11,7 @@ from specon_sidecar.classify import Category
 from specon_sidecar.snapshot import Snapshot
 
 _PREFIX = "specon_sidecar_"
+_LONGEST_LABEL: Final = 64  # the name of a metric comes from the log
 
 
 class SidecarCollector(Collector):
@@ -31,9 +33,20 @@ class SidecarCollector(Collector):
         for one in Category:
             category.add_metric([one.value], float(one is now.category))
         yield category
-        yield InfoMetricFamily(_PREFIX + "format", "Format of the log", {"format": now.format or "unknown"})
+        log = {"format": now.format, "metric": now.metric, "goal": now.goal}
+        yield InfoMetricFamily(
+            _PREFIX + "log",
+            "Format of the log, the metric that is judged, and whether less (min) or more (max) of it is better",
+            {label: _bounded(value or "unknown") for label, value in log.items()},
+        )
         for name, text, amount in (
             ("gain_ratio", "Gain of the last interval, relative to its scale", now.gain),
+            (
+                "confidence",
+                "Probability that the job has converged, of the classifier horizon",
+                now.confidence,
+            ),
+            ("remaining_gain_ratio", "Gain still expected, relative to the gain so far", now.remaining_gain),
             ("value", "Last value of the evaluation function", now.value),
             ("step", "Last step in the log", now.step),
             ("total_steps", "Steps of the whole run, as the log tells", now.total_steps),
@@ -53,6 +66,12 @@ class SidecarCollector(Collector):
             ("checkpoints_unreadable", "Checkpoints found unreadable", now.checkpoints_unreadable),
         ):
             yield CounterMetricFamily(_PREFIX + name, text, float(count))
+
+
+def _bounded(label: str) -> str:
+    """Return the text as a label: printable and short."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in label[:_LONGEST_LABEL])
+    return shown.encode("utf-8", "replace").decode()
 
 
 def serve(port: int, snapshot: Callable[[], Snapshot]) -> Callable[[], None]:

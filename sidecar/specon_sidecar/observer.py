@@ -11,8 +11,10 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin, judge
+from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin, enter, judge
 from specon_sidecar.curve import Curve, Estimate
+from specon_sidecar.formats.detect import Evidence
+from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.table import Reader
 from specon_sidecar.horizon import judge_by_horizon
 from specon_sidecar.sample import Sample
@@ -45,8 +47,11 @@ class Observer:
         self.judgement = begin(now, settings)
         self.lines = 0
         self.samples = 0
-        self._taken_up = state is not None and state.judgement.value is not None
-        if state is not None:
+        self._named: Goal | None = None if state is None else state.goal
+        # A verdict on the way to less says nothing about the way to more; the curve is the same.
+        other_goal = state is not None and state.goal is not None and state.goal != self.goal
+        self._taken_up = state is not None and state.judgement.value is not None and not other_goal
+        if state is not None and not other_goal:
             since = now - max(0.0, state.judgement.since)
             self.judgement = msgspec.structs.replace(state.judgement, since=since)
 
@@ -71,6 +76,33 @@ class Observer:
     def format(self) -> str | None:
         """The format that is read, or None as long as it is not decided."""
         return self._reader.chosen
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What the format that is read found in the first lines, or None as long as it is not decided."""
+        return next((one for one in self._reader.evidence if one.format == self.format), None)
+
+    @property
+    def metric(self) -> str | None:
+        """The name of the metric that is followed, or None before its first sample."""
+        return None if self._last is None else self._last[0].name
+
+    @property
+    def goal(self) -> Goal:
+        """Whether less or more is better: as it was set, else as the metric's name says, else less."""
+        return self._settings.goal or self._named or "min"
+
+    @property
+    def goal_from(self) -> str:
+        """What says so, for people."""
+        if self._settings.goal is not None:
+            return "as --goal says"
+        return "as its name says" if self._named is not None else "nothing says so; --goal does"
+
+    @property
+    def classifier(self) -> str:
+        """Which classifier judges."""
+        return "specon" if self._settings.literal else self._settings.classifier
 
     @property
     def unparsed(self) -> int:
@@ -198,6 +230,7 @@ class Observer:
             place=place,
             curve=self.curve.state,
             judgement=msgspec.structs.replace(self.judgement, since=age),
+            goal=self.goal,
             first=_observation(self._first, now),
             lines=self.lines,
             samples=self.samples,
@@ -205,8 +238,12 @@ class Observer:
         )
 
     def _judge(self, interval: Interval, now: float) -> None:
-        settings = self._settings
-        if settings.classifier == "specon" or settings.literal:
+        why = self._reader.unclassifiable
+        if why is not None:
+            self.judgement = _refused(self.judgement, now, why)
+            return
+        settings = msgspec.structs.replace(self._settings, goal=self.goal)
+        if self.classifier == "specon":
             self.judgement = judge(self.judgement, interval, now, settings)
         else:
             self.judgement = judge_by_horizon(
@@ -217,19 +254,49 @@ class Observer:
         if not samples:
             return
         self.samples += len(samples)
+        samples = self._of_the_goal(samples, now)
         self.curve.extend(samples, now)
         if self._first is None:
             self._first = samples[0], now
         self._last = samples[-1], now
 
+    def _of_the_goal(self, samples: list[Sample], now: float) -> list[Sample]:
+        """Return the samples to judge by, having begun anew where the metric now has the opposite goal.
+
+        A loss that appears takes over from the accuracy before it: one curve of both would mean nothing.
+        """
+        before, self._named = self.goal, self._reader.goal
+        if self.goal == before:
+            return samples
+        if self.curve.count:
+            self.curve = Curve(last_value=self._settings.literal)
+            self.judgement = begin(now, self._settings)
+            self._history.clear()
+            self._taken_up = False
+        return [sample for sample in samples if sample.name == samples[-1].name]
+
     def _recall(self, samples: list[Sample], now: float) -> None:
-        for sample in samples:
+        for sample in self._of_the_goal(samples, now) if samples else ():
             self.curve.add(sample, now)
             if not math.isfinite(sample.value):
                 continue
             if self.judgement.first is None:
                 self._judge(self.curve.close_interval(now), now)
             self._history.append(sample.value)
+
+
+def _refused(judgement: Judgement, now: float, why: str) -> Judgement:
+    return enter(
+        judgement,
+        Category.NOT_CLASSIFIABLE,
+        now,
+        reason=f"{why}; name a metric to have it judged by that",
+        confidence=None,
+        share=None,
+        share_error=None,
+        confirmed=0,
+        verdict_best=None,
+    )
 
 
 def _observation(seen: tuple[Sample, float] | None, now: float) -> Observation | None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Final
 
 from specon_sidecar.console import Narrator, summary
-from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import Reader, make_reader
 from specon_sidecar.lines import LineSplitter
 from specon_sidecar.observer import Observer
@@ -47,8 +46,7 @@ def read_once(settings: Settings, write: Callable[[str], object]) -> Observer:
 
 
 def _reader(settings: Settings, chosen: str | None = None) -> Reader:
-    options = FormatOptions(metric=settings.metric, pattern=settings.pattern)
-    return make_reader(chosen or settings.format, options)
+    return make_reader(chosen or settings.format, settings.format_options)
 
 
 def _batches(path: Path) -> Iterator[list[bytes]]:

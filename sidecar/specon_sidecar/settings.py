@@ -75,6 +75,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     once: bool = False
     """Read the log to its end as if replayed, print the verdict and end."""
 
+    @property
+    def format_options(self) -> FormatOptions:
+        """What the reader of the log is told."""
+        return FormatOptions(metric=self.metric, pattern=self.pattern, goal=self.classifier.goal)
+
 
 class _Option(NamedTuple):
     flag: str
@@ -124,7 +129,7 @@ _OPTIONS: Final = (
 _CLASSIFIER_OPTIONS: Final = (
     _Option(
         "--classifier",
-        "specon (Algorithm 1) or horizon (how much is still to come) (specon)",
+        "horizon (how much is still to come) or specon (Algorithm 1) (horizon)",
         parse.choice("specon", "horizon"),
     ),
     _Option(
@@ -135,13 +140,21 @@ _CLASSIFIER_OPTIONS: Final = (
     _Option("--confidence", "horizon: how sure that has to be (0.7)", parse.number(0.01, 0.999)),
     _Option(
         "--alpha",
-        "gain per interval, of its scale, below which a job is slow (0.01)",
+        "specon: gain per interval, of its scale, below which a job is slow (0.01)",
         parse.number(1e-9, 0.999),
     ),
     _Option("--interval", "categorisation interval, seconds (30)", parse.number(0.05, 86400)),
-    _Option("--scale", "what gains are relative to: first or range (first)", parse.choice("first", "range")),
-    _Option("--goal", "min for a loss, max for an accuracy (min)", parse.choice("min", "max")),
-    _Option("--literal", "the algorithm as printed in its paper: true or false (false)", parse.boolean),
+    _Option(
+        "--scale",
+        "specon: what gains are relative to: first or range (first)",
+        parse.choice("first", "range"),
+    ),
+    _Option(
+        "--goal",
+        "min for a loss, max for an accuracy (as the name of the metric says, else min)",
+        parse.choice("min", "max"),
+    ),
+    _Option("--literal", "specon as printed in its paper: true or false (false)", parse.boolean),
 )
 
 
@@ -156,6 +169,8 @@ def read_settings(
     environment = os.environ if environment is None else environment
     fields = _values(_OPTIONS, flags, environment, mistakes)
     classifier = _values(_CLASSIFIER_OPTIONS, flags, environment, mistakes)
+    if classifier.get("literal"):
+        classifier.setdefault("classifier", "specon")
     if "log" not in fields:
         mistakes.append("--log: is missing; name the training log to follow")
     changes: dict[str, Any] = {
@@ -234,7 +249,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
         found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
     try:
-        make_reader(settings.format, FormatOptions(metric=settings.metric, pattern=settings.pattern))
+        make_reader(settings.format, settings.format_options)
     except ValueError as error:
         found.append(f"--format, --pattern: {error}")
     return found

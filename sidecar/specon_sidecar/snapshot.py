@@ -10,7 +10,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
     category: Category
     format: str | None = None
+    metric: str | None = None
+    goal: str | None = None
     gain: float | None = None
+    confidence: float | None = None
+    remaining_gain: float | None = None
     value: float | None = None
     step: int | None = None
     total_steps: int | None = None

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from specon_sidecar.classify import Judgement
 from specon_sidecar.curve import CurveState
+from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.wire import Observation
 
 _Natural = Annotated[int, Meta(ge=0)]
@@ -34,6 +35,8 @@ class State(Struct, frozen=True, kw_only=True):
     curve: CurveState
     judgement: Judgement
     """With `since` as an age in seconds."""
+    goal: Goal | None = None
+    """What `judgement` took for better; None was written before goals were found out, and means less."""
     first: Observation | None = None
     """The first sample of the incarnation."""
     lines: _Natural = 0

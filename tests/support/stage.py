@@ -46,6 +46,7 @@ _SETTINGS: Final = {
     },
 }
 _DEFAULTS: Final = {
+    "classifier": "specon",  # converges within a few intervals; `horizon` wants to see more of a run
     "interval": 0.1,
     "alpha": 0.05,
     "heartbeat": 0.1,

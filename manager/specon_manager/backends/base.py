@@ -25,7 +25,9 @@ class Backend(Protocol):
     async def begin(self, state: State, emit: Emit) -> None:
         """Report the nodes, take up what an earlier manager left running, and watch from now on.
 
-        `state` is what that manager knew. Called once, before any order.
+        `state` is what that manager knew. Called once, before any order. What runs and is not wanted by
+        `state` is ended, and room is given up that is held for a move which is not in flight any more, or
+        which is on its way back to the source: those orders may have died with that manager.
         """
 
     async def carry_out(self, order: Order) -> None:

@@ -69,13 +69,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", help="name of the metric to judge by")
     parser.add_argument("--goal", choices=("min", "max"), help="whether less or more is better (by its name)")
     parser.add_argument(
-        "--classifier", choices=("specon", "horizon"), default="specon", help="how to judge (specon)"
+        "--classifier",
+        choices=("specon", "horizon"),
+        default=defaults.classifier,
+        help=f"how to judge ({defaults.classifier})",
     )
     parser.add_argument(
         "--alpha",
         type=_checked(parse.number(1e-9, 0.999)),
         default=defaults.alpha,
-        help="gain per interval below which a job is slow (0.01)",
+        help="specon: gain per interval below which a job is slow (0.01)",
     )
     parser.add_argument(
         "--interval",
@@ -202,6 +205,7 @@ def show(found: Classification, console: Console) -> None:
         for text in draw(found.course.points, width=width - 1, height=_HEIGHT):
             console.print(text, highlight=False, soft_wrap=True)
         console.print()
+        console.print(f"judged    by {found.settings.classifier}", markup=False, highlight=False)
     for line in verdict(found):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 

@@ -1,6 +1,7 @@
 """A move through its states, and what happens when anything goes wrong in each of them."""
 
 import pytest
+
 from specon_manager.core.migration import TRANSITIONS
 from specon_manager.model import events as ev
 from specon_manager.model.actions import (
@@ -266,7 +267,7 @@ def test_a_trainer_that_finished_just_before_its_eviction_is_finished():
     assert cluster.state.history[-1].state is MoveState.ROLLED_BACK
 
 
-@pytest.mark.parametrize("stop", list(STOPS) + [MoveState.CHECKPOINTING])
+@pytest.mark.parametrize("stop", [*STOPS, MoveState.CHECKPOINTING])
 def test_a_manager_killed_in_any_state_finishes_the_move_after_its_restart(stop):
     """Whatever had been ordered is ordered again, once; the move then ends like any other."""
     cluster = cluster_with_move(stop)
@@ -279,7 +280,7 @@ def test_a_manager_killed_in_any_state_finishes_the_move_after_its_restart(stop)
     assert cluster.state.history[-1].state is MoveState.SUCCEEDED
 
 
-@pytest.mark.parametrize("stop", list(STOPS) + [MoveState.CHECKPOINTING])
+@pytest.mark.parametrize("stop", [*STOPS, MoveState.CHECKPOINTING])
 def test_news_that_comes_twice_changes_nothing(stop):
     """Every event of a move, delivered a second time, leaves the state as it is."""
     cluster = cluster_with_move(stop)

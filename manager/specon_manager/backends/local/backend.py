@@ -20,6 +20,7 @@ from specon_manager.backends.local.pod_files import PodSpec, replica_directory
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, StartReplica
+from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import (
     Event,
     NodeObserved,
@@ -68,6 +69,7 @@ class LocalBackend:
         self._token = token
         self._nodes = {node.name: node for node in settings.nodes}
         self._pods: dict[str, Pod] = {}
+        self._ending: dict[str, asyncio.Task[object]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._emit: Emit = _before_begin
 
@@ -83,9 +85,9 @@ class LocalBackend:
             replica = state.replicas.get(pod.replica)
             if replica is not None and replica.incarnation == pod.incarnation:
                 self._watch(pod)
-            elif pod.alive and (replica is None or pod.incarnation != _incarnation(replica.starts)):
+            elif pod.alive and not _awaited(pod, replica):
                 _log.warning("%s %s runs and is not wanted: evicted", pod.replica, pod.incarnation)
-                self._start(pod.evict())
+                self._ending[pod.replica] = self._start(pod.evict())
         known = {pod.replica for pod in self._pods.values()}
         for replica in state.replicas.values():
             if replica.incarnation is not None and replica.name not in known:
@@ -135,6 +137,7 @@ class LocalBackend:
             self._refuse(order, f"there is no node {order.node}")
             return
         incarnation = _incarnation(order.start)
+        await self._ended(order.replica)
         try:
             pod = await pods.start(self._specify(order, node, incarnation))
         except (ReplicaBusy, PodStuckError, pods.StartError, ValueError, OSError) as error:
@@ -147,6 +150,7 @@ class LocalBackend:
         self._emit(StartRefused(replica=order.replica, start=order.start, reason=reason))
 
     async def _evict(self, order: EvictReplica) -> None:
+        await self._ended(order.replica)
         pod = self._pods.get(order.replica)
         if pod is None or order.incarnation not in {None, pod.incarnation}:
             # Nothing of it was found when this manager began, and nothing was started since.
@@ -267,10 +271,23 @@ class LocalBackend:
             usage=Resources(cpu=round(used, 2), memory=float(int(memory.used * share))),
         )
 
-    def _start(self, work: Coroutine[Any, Any, object]) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task: asyncio.Task[object] = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _ended(self, replica: str) -> None:
+        """Wait until what `begin` found of the replica and nobody wanted is gone."""
+        if replica in self._ending:
+            await asyncio.wait([self._ending[replica]])
+
+
+def _awaited(pod: Pod, replica: Replica | None) -> bool:
+    """Whether the pod is the start that was ordered and not yet heard of: it will be ordered again."""
+    if replica is None or replica.phase is not Phase.STARTING:
+        return False
+    return pod.incarnation == _incarnation(replica.starts)
 
 
 def _before_begin(event: Event) -> NoReturn:

@@ -18,7 +18,6 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.policies.table import policy_named, settings_of
 from specon_sidecar import parse
-from specon_sidecar.classify import ClassifierSettings
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 
@@ -45,7 +44,11 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Text = "auto"
     pattern: Text | None = None
     metric: Text | None = None
-    goal: Literal["min", "max"] = "min"
+    goal: Literal["min", "max"] | None = None
+    """None goes by the name of the metric."""
+    classifier: Literal["specon", "horizon"] = "horizon"
+    remaining_gain: Annotated[float, Meta(ge=1e-6, le=0.999)] = 0.02
+    confidence: Annotated[float, Meta(ge=0.01, le=0.999)] = 0.7
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     interval: Annotated[float, Meta(ge=0.05, le=86400)] = 30.0
     scale: Literal["first", "range"] = "first"
@@ -151,7 +154,7 @@ def _settings(content: Mapping[str, Any], mistakes: list[str]) -> Settings:
         "budgets": Budgets,
         "gate": Gate,
         "deadlines": Deadlines,
-        "tick": Annotated[float, Meta(gt=0)],
+        "tick": Annotated[float, Meta(gt=0, le=1e9)],
     }
     known = ("jobs", "defaults", *kinds)
     mistakes += [f"{key}: is not known; use {', '.join(known)}" for key in content if key not in known]
@@ -243,10 +246,11 @@ def _short(value: object) -> str:
 
 def classifier_arguments(job: LocalJob) -> list[str]:
     """Return the sidecar's flags for the job's classifier."""
-    settings = ClassifierSettings(alpha=job.alpha, interval=job.interval, scale=job.scale, goal=job.goal)
-    return [
-        f"--alpha={settings.alpha}",
-        f"--interval={settings.interval}",
-        f"--scale={settings.scale}",
-        f"--goal={settings.goal}",
-    ]
+    own = {
+        "specon": {"alpha": job.alpha, "scale": job.scale},
+        "horizon": {"remaining-gain": job.remaining_gain, "confidence": job.confidence},
+    }
+    flags = {"classifier": job.classifier, "interval": job.interval, **own[job.classifier]}
+    if job.goal is not None:
+        flags["goal"] = job.goal
+    return [f"--{flag}={value}" for flag, value in flags.items()]
