@@ -50,7 +50,8 @@ class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     stalled_intervals: Annotated[float, Meta(gt=1)] = 10.0
     """Silence for so many intervals, and for longer than five times the longest gap seen, is a stall."""
     literal: bool = False
-    """Algorithm 1 as printed, whatever `classifier` says: starts in PROGRESSING, last values, absolute gains, silence is G = 0."""
+    """Algorithm 1 as printed, whatever `classifier` says: starts in PROGRESSING, last values, absolute gains,
+    silence is G = 0."""
 
 
 class Interval(Struct, frozen=True, kw_only=True):

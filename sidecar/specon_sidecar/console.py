@@ -56,13 +56,10 @@ def summary(observer: Observer) -> Iterator[str]:
 
 def _reading(observer: Observer) -> Iterator[str]:
     """Yield what was chosen, and what it rests on."""
-    metric = observer.metric
-    if metric is None:
-        yield f"format {observer.format}"
-    else:
-        better = "more" if observer.goal == "max" else "less"
-        yield f"format {observer.format}, metric {metric!r}, {better} is better ({observer.goal_from})"
-    found = observer.evidence
+    metric, found = observer.metric, observer.evidence
+    yield f"format {observer.format}{'' if metric is None else f', metric {metric!r}'}"
+    if metric is not None:
+        yield f"  {'more' if observer.goal == 'max' else 'less'} is better ({observer.goal_from})"
     if found is not None:
         yield (
             f"  its first {found.samples} samples are at {found.steps} steps or epochs,"

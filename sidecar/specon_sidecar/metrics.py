@@ -36,7 +36,7 @@ class SidecarCollector(Collector):
         log = {"format": now.format, "metric": now.metric, "goal": now.goal}
         yield InfoMetricFamily(
             _PREFIX + "log",
-            "Format of the log, the metric that is judged, and whether less (min) or more (max) of it is better",
+            "Format of the log, the metric that is judged, and whether less or more of it is better",
             {label: _bounded(value or "unknown") for label, value in log.items()},
         )
         for name, text, amount in (

@@ -6,9 +6,11 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import web
 
+from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.once import read_once
 from specon_sidecar.settings import Settings
 
@@ -36,10 +38,37 @@ def test_once_prints_the_verdict_of_an_old_log(tmp_path):
     (tmp_path / "log").write_text(training(1000))
     written = []
     observer = read_once(Settings(log=str(tmp_path / "log"), once=True), written.append)
-    assert written[0] == "format key-value, metric 'loss'"
+    assert written[:2] == ["format key-value, metric 'loss'", "  less is better (as its name says)"]
+    assert written[2].endswith("samples are at 20 steps or epochs, 100% of the lines")
     assert written[-1].startswith("verdict converged")
+    assert "classifier horizon" in written[-1]
     assert "1000 lines, 1000 samples" in written[-1]
     assert observer.step == 1000
+
+
+def test_once_finds_the_goal_out(tmp_path):
+    """An accuracy that rises is learnt, not lost, though nobody gave the goal; a goal that is given wins."""
+    rising = "".join(f"step={n} accuracy={1 - math.exp(-n / 50):.5f}\n" for n in range(1, 1001))
+    (tmp_path / "log").write_text(rising)
+    settings = Settings(log=str(tmp_path / "log"), once=True)
+    written = []
+    assert read_once(settings, written.append).judgement.category is Category.CONVERGED
+    assert written[1] == "  more is better (as its name says)"
+    wrong = msgspec.structs.replace(settings, classifier=ClassifierSettings(goal="min"))
+    assert read_once(wrong, written.append).judgement.category is Category.DIVERGING
+    assert "  less is better (as --goal says)" in written
+
+
+def test_once_refuses_a_gan(tmp_path):
+    """Two losses against each other are no curve, until one is named."""
+    losses = (f"step {n} Loss_D: {1 + 1 / n:.4f} Loss_G: {2 - 1 / n:.4f}\n" for n in range(1, 501))
+    (tmp_path / "log").write_text("".join(losses))
+    settings = Settings(log=str(tmp_path / "log"), once=True)
+    written = []
+    assert read_once(settings, written.append).judgement.category is Category.NOT_CLASSIFIABLE
+    assert "GAN" in written[-1]
+    named = msgspec.structs.replace(settings, metric="Loss_D")
+    assert read_once(named, written.append).judgement.category is Category.CONVERGED
 
 
 def test_once_shows_what_was_not_understood(tmp_path):
@@ -151,12 +180,13 @@ async def test_stand_alone_prints_and_sums_up(tmp_path):
     (tmp_path / "log").write_text(training(100))
     sidecar = await start("--log", str(tmp_path / "log"), "--interval", "0.1")
     async with asyncio.timeout(15):
-        told = [(await sidecar.stdout.readline()).decode() for _ in range(3)]
+        told = [(await sidecar.stdout.readline()).decode() for _ in range(5)]
         sidecar.send_signal(signal.SIGINT)
         rest, _ = await sidecar.communicate()
     assert told[0].startswith("format key-value")
-    assert told[1].startswith("category unknown at step 100")
-    assert rest.decode().splitlines()[-1].startswith("verdict unknown")
+    assert told[3].startswith("category progressing at step 100")
+    assert "to come" in told[4]
+    assert rest.decode().splitlines()[-1].startswith("verdict progressing")
 
 
 @pytest.mark.processes

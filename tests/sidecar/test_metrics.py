@@ -37,11 +37,25 @@ def test_counters_and_labels_follow_the_conventions():
     """Counters end in _total, and the only labels are bounded."""
     found = scraped(Snapshot(category=Category.UNKNOWN, lines=7, format="csv"))
     assert found["specon_sidecar_lines_total",] == 7.0
-    assert found["specon_sidecar_format_info", "csv"] == 1.0
+    assert found["specon_sidecar_log_info", "csv", "unknown", "unknown"] == 1.0
     assert {key[0] for key in found if len(key) > 1} == {
         "specon_sidecar_category",
-        "specon_sidecar_format_info",
+        "specon_sidecar_log_info",
     }
+
+
+def test_what_the_log_names_is_bounded():
+    """The name of a metric comes from the log: as a label it is short and can be printed."""
+    snapshot = Snapshot(category=Category.UNKNOWN, format="csv", metric="a\n\ud800" + "b" * 500, goal="min")
+    assert scraped(snapshot)["specon_sidecar_log_info", "csv", "a??" + "b" * 61, "min"] == 1.0
+
+
+def test_the_outlook_is_told_where_there_is_one():
+    """Confidence and the share still to come are gauges of the classifier `horizon` alone."""
+    names = {"specon_sidecar_confidence", "specon_sidecar_remaining_gain_ratio"}
+    assert not names & {key[0] for key in scraped(Snapshot(category=Category.UNKNOWN))}
+    found = scraped(Snapshot(category=Category.CONVERGED, confidence=0.75, remaining_gain=0.5))
+    assert [found[name,] for name in sorted(names)] == [0.75, 0.5]
 
 
 @pytest.mark.processes

@@ -1,5 +1,6 @@
 import math
 
+import msgspec
 import pytest
 
 from specon_sidecar.classify import Category, ClassifierSettings
@@ -12,7 +13,7 @@ from specon_sidecar.state import Place
 from specon_sidecar.state_file import load, save
 from specon_sidecar.wire import decode_report, encode
 
-SETTINGS = ClassifierSettings(alpha=0.01, interval=10)
+SETTINGS = ClassifierSettings(classifier="specon", alpha=0.01, interval=10)
 
 
 def lines(values, start=1):
@@ -20,7 +21,8 @@ def lines(values, start=1):
 
 
 def observer(**changes):
-    return Observer(ClassifierSettings(interval=10, **changes), make_reader("auto", FormatOptions()), 0.0)
+    settings = msgspec.structs.replace(SETTINGS, **changes)
+    return Observer(settings, make_reader("auto", FormatOptions()), 0.0)
 
 
 def report(subject, now=100.0):
@@ -191,3 +193,100 @@ def test_the_verdict_of_horizon_is_taken_up(tmp_path):
     )
     successor.take(lines([1.0] * 10, 401), 1.0)
     assert successor.tick(10.0).category is subject.judgement.category is Category.CONVERGED
+
+
+def rising(steps, name="accuracy"):
+    return [f"step={n} {name}={1 - math.exp(-n / 50):.5f}".encode() for n in steps]
+
+
+def feed(subject, lines, per_interval=10):
+    """Feed the lines, so many in each interval; return the categories."""
+    seen = []
+    for at in range(0, len(lines), per_interval):
+        now = subject.judgement.since + 10.0 * at
+        subject.take(lines[at : at + per_interval], now)
+        seen.append(subject.tick(now + 5).category)
+    return seen
+
+
+@pytest.mark.parametrize("classifier", ["specon", "horizon"])
+def test_the_name_of_the_metric_says_the_goal(classifier):
+    """Without a goal an accuracy that falls for good is diverging, and one that rises is not."""
+    subject = observer(classifier=classifier)
+    assert Category.DIVERGING not in feed(subject, rising(range(1, 301)))
+    assert (subject.goal, subject.goal_from) == ("max", "as its name says")
+    falling = [f"step={300 + n} accuracy=0.1".encode() for n in range(100)]
+    assert feed(subject, falling)[-1] is Category.DIVERGING
+
+
+def test_a_name_that_says_nothing_means_less():
+    """Where neither the name nor a setting says it, less is better, and that is told."""
+    subject = Observer(SETTINGS, make_reader("auto", FormatOptions(metric="badness")), 0.0)
+    feed(subject, rising(range(1, 100), "badness"))
+    assert (subject.goal, subject.goal_from) == ("min", "nothing says so; --goal does")
+
+
+def test_a_loss_that_takes_over_begins_a_new_curve():
+    """An accuracy before the first loss is no part of its curve, nor of its judgement."""
+    subject = observer()
+    feed(subject, rising(range(1, 101)))
+    assert (subject.goal, subject.metric) == ("max", "accuracy")
+    feed(subject, lines([5.0] * 10, 101))
+    assert (subject.goal, subject.metric) == ("min", "loss")
+    assert set(subject.curve.values) == {5.0}
+    assert subject.judgement.best == 5.0
+
+
+GAN = [f"step={n} Loss_D={1 / n} Loss_G={1 - 1 / n}".encode() for n in range(1, 200)]
+
+
+@pytest.mark.parametrize("classifier", ["specon", "horizon"])
+def test_a_log_that_cannot_be_judged_never_is(classifier):
+    """The losses of a GAN are not classifiable from the first interval on, silent or not, with the reason."""
+    subject = observer(classifier=classifier)
+    assert set(feed(subject, GAN)) == {Category.NOT_CLASSIFIABLE}
+    assert subject.tick(1e6).category is Category.NOT_CLASSIFIABLE
+    told = decode_report(encode(report(subject, 1e6)))
+    assert "GAN" in told.reason
+    assert "name a metric" in told.reason
+
+
+def test_a_verdict_does_not_outlive_its_metric():
+    """A job that had converged, by a state or so far, is not converged once its log cannot be judged."""
+    subject = observer(classifier="horizon")
+    feed(subject, lines([1 + 2 * math.exp(-step / 40) for step in range(800)]))
+    assert subject.judgement.category is Category.CONVERGED
+    feed(subject, GAN)
+    told = report(subject, 1e6)
+    assert (told.category, told.confidence) == (Category.NOT_CLASSIFIABLE, None)
+
+
+def test_the_goal_is_handed_on():
+    """A successor that has read nothing yet knows which way was better."""
+    subject = observer()
+    feed(subject, rising(range(1, 301)))
+    state = subject.state(1000.0, "a", Place(0, 0, 0))
+    after = Observer(SETTINGS, make_reader("auto", FormatOptions()), 0.0, state=state)
+    assert (after.goal, after.judgement.category) == ("max", subject.judgement.category)
+    feed(after, rising(range(301, 331)))
+    assert after.judgement.first == subject.judgement.first
+
+
+def test_a_verdict_for_the_other_goal_is_not_taken_up():
+    """Where the owner corrects the goal, the curve goes on and the judgement begins anew."""
+    subject = observer(goal="min")
+    feed(subject, rising(range(1, 301)))
+    assert subject.judgement.category is Category.DIVERGING
+    state = subject.state(1000.0, "a", Place(0, 0, 0))
+    settings = msgspec.structs.replace(SETTINGS, goal="max")
+    after = Observer(settings, make_reader("auto", FormatOptions()), 0.0, state=state)
+    assert after.judgement.category is Category.UNKNOWN
+    assert after.curve.values == subject.curve.values
+
+
+def test_epochs_tell_how_much_is_done():
+    """Where a log prints the number of epochs but no number of steps, the share done is in epochs."""
+    subject = observer(classifier="horizon")
+    feed(subject, [f"Epoch [{n // 10 + 1}/40] loss: {1 + 2 * math.exp(-n / 40):.5f}".encode() for n in range(200)])
+    assert subject.curve.total_steps is None
+    assert subject.curve.done == pytest.approx(0.5)

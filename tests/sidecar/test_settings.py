@@ -1,5 +1,6 @@
 import pytest
 
+from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.settings import Settings, SettingsError, read_settings
 
@@ -15,6 +16,7 @@ def test_defaults_are_those_promised():
     settings = read_settings(["--log", "/l"], {})
     assert settings == Settings(log="/l")
     assert (settings.classifier.alpha, settings.classifier.interval) == (0.01, 30.0)
+    assert (settings.classifier.classifier, settings.classifier.goal) == ("horizon", None)
     assert (settings.heartbeat, settings.settle, settings.metrics_port) == (10.0, 0.5, None)
     assert settings.checkpoint == CheckpointMode("periodic")
     assert (settings.manager, settings.fresh_from, settings.once) == (None, 0, False)
@@ -126,3 +128,16 @@ def test_the_classifier_horizon_has_its_own_settings():
     assert (classifier.classifier, classifier.remaining_gain, classifier.confidence) == ("horizon", 0.05, 0.8)
     with pytest.raises(SettingsError, match="--literal"):
         read_settings([*flags, "--literal", "true"], {})
+
+
+def test_literal_implies_specon():
+    """The algorithm as printed is SpeCon's, without saying so twice."""
+    classifier = read_settings(["--log", "/log"], {"SPECON_LITERAL": "true"}).classifier
+    assert (classifier.literal, classifier.classifier) == (True, "specon")
+
+
+def test_a_goal_that_is_given_reaches_the_reader():
+    """The reader is told the goal only where its owner gave one."""
+    assert read_settings(["--log", "/log"], {}).format_options == FormatOptions()
+    settings = read_settings(["--log", "/log", "--goal", "max", "--metric", "x"], {})
+    assert settings.format_options == FormatOptions(metric="x", goal="max")

@@ -9,6 +9,7 @@ STATE = State(
     format="key-value",
     place=Place(1, 2, 3, 4),
     curve=CurveState(points=(Point(1, 2.0),), step=1, total_steps=9, epoch=1.5, total_epochs=3),
+    goal="max",
     judgement=Judgement(
         category=Category.CONVERGED, since=5.0, confidence=0.9, share=0.01, share_error=0.02, verdict_best=1.0
     ),
@@ -27,7 +28,9 @@ def test_a_state_without_the_newer_fields_is_read():
         del written["judgement"][field]
     for field in ("epoch", "total_epochs"):
         del written["curve"][field]
+    del written["goal"]
     state = msgspec.convert(written, State)
+    assert state.goal is None
     assert state.judgement.category is Category.CONVERGED
     assert state.judgement.verdict_best is None
     assert state.curve.total_steps == 9

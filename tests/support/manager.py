@@ -64,7 +64,7 @@ class Teller:
             "incarnation": replica.incarnation,
             "crashes": replica.crashes,
             "category": progress.category,
-            "session": progress.session,
+            "session": progress.sessions[-1].name if progress.sessions else "",
         }
 
     def tell(self, **fields: object) -> None:

@@ -35,7 +35,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         # Nobody ordered it, or what ordered it was given up since.
         why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
         return state, [eviction(state, replica, event.incarnation, why)]
-    progress = msgspec.structs.replace(replica.progress, session="", sequence=-1, retired_sessions=())
+    progress = msgspec.structs.replace(replica.progress, sessions=())
     running = msgspec.structs.replace(
         replica,
         phase=Phase.RUNNING,

@@ -5,31 +5,37 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Progress, Replica
+from specon_manager.model.cluster import Progress, Replica, Session
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint, Report
 
-_SESSIONS: Final = 4  # former sidecar processes that are remembered, so that their late reports are known
+_SESSIONS: Final = 5  # sidecar processes of an incarnation that are remembered
+_ALIVE: Final = 2  # so many new reports of a former process: it sends one at a time, so one alone may be late
 
 
 def learn(state: State, report: Report, now: float) -> State | None:
     """Return the state with the report taken in, or None where it says nothing new.
 
-    Nothing is learnt from a report of another incarnation than the present one, of a former sidecar
-    process, or one that is not newer than the last.
+    Nothing is learnt from a report of another incarnation than the present one, from one that is not newer
+    than the last of its sidecar process, or from a former process. A late first report of a process that is
+    dead looks like that of a new one; the living process, taken for a former one then, is believed again
+    from its second report on.
     """
     replica = state.replicas.get(report.replica)
     if replica is None or replica.incarnation != report.incarnation:
         return None
     progress = replica.progress
-    if report.session in progress.retired_sessions:
+    known = next((session for session in progress.sessions if session.name == report.session), None)
+    if known is not None and report.sequence <= known.sequence:
         return None
-    retired = progress.retired_sessions
-    if report.session != progress.session:
-        retired = (*retired, progress.session)[-_SESSIONS:] if progress.session else retired
-    elif report.sequence <= progress.sequence:
-        return None
-    learnt = msgspec.structs.replace(_progress(progress, report, now), retired_sessions=retired)
+    others = tuple(session for session in progress.sessions if session is not known)
+    ignored = 0 if known is None or known is progress.sessions[-1] else known.ignored + 1
+    heard = Session(name=report.session, sequence=report.sequence, ignored=ignored % _ALIVE)
+    if heard.ignored:
+        contested = msgspec.structs.replace(progress, sessions=(heard, *others))
+        return state.with_replica(msgspec.structs.replace(replica, progress=contested))
+    sessions = (*others, heard)[-_SESSIONS:]
+    learnt = msgspec.structs.replace(_progress(progress, report, now), sessions=sessions)
     state = state.with_replica(msgspec.structs.replace(replica, progress=learnt))
     return _first_step(state, replica, report, now)
 
@@ -40,8 +46,6 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
     silent = report.category is Category.UNKNOWN and progress.category is not Category.UNKNOWN
     return msgspec.structs.replace(
         progress,
-        session=report.session,
-        sequence=report.sequence,
         reported_at=now,
         category=progress.category if silent else report.category,
         category_since=progress.category_since if silent else _since(progress, report, now),

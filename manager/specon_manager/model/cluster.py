@@ -71,6 +71,14 @@ class Job(Struct, frozen=True, kw_only=True):
         return self.spec.name
 
 
+class Session(Struct, frozen=True, kw_only=True, gc=False):
+    """One sidecar process: its last sequence number, and how many of its reports were not believed since."""
+
+    name: str
+    sequence: int
+    ignored: int = 0
+
+
 # `gc=False`: nothing in these records can refer back to them, and a cluster has very many of them.
 class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """What the sidecar of a replica last said; times on the manager's clock, seconds."""
@@ -88,9 +96,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     remaining_seconds: Estimate | None = None
     checkpoint: Checkpoint | None = None
     reported_at: float | None = None
-    session: str = ""
-    sequence: int = -1
-    retired_sessions: tuple[str, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    """The sidecar processes of this incarnation that were heard, the one that is believed last."""
 
 
 class Replica(Struct, frozen=True, kw_only=True, gc=False):

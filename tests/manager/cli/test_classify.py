@@ -58,7 +58,8 @@ def test_finished_log_is_told_whole(capsys, log):
     assert "1,010 lines, 1,000 samples, 10 lines without one" in out
     assert "first     2.2604 at step 1, epoch 0" in out
     assert "verdict   converged after 50 intervals" in out
-    assert "have been movable from step 2" in out
+    assert "judged    by horizon" in out
+    assert "have been movable from step 4" in out
     drawn = [line for line in out.splitlines() if " |" in line]
     assert len(drawn) == 16
     assert "o" in "".join(drawn[:8])
@@ -108,13 +109,13 @@ def test_event_files_are_read(capsys, tmp_path):
     """A directory of event files is one log; of several runs the last one counts, which is told."""
     append(event_file(tmp_path / "run_1", 0), *(simple(n, loss=9.0) for n in range(10)))
     path = event_file(tmp_path / "run_2" / "train", 60)
-    append(path, *(tensor(n, epoch_loss=loss(n)) for n in range(1, 401)))
+    append(path, *(tensor(n, epoch_loss=loss(n)) for n in range(1, 601)))
     code, found = as_json(capsys, tmp_path, tmp_path)
     assert (code, found["format"], found["metric"]) == (0, "event-files", "train/epoch_loss")
-    assert (found["samples"], found["category"]) == (400, "converged")
+    assert (found["samples"], found["category"]) == (600, "converged")
     assert "2 runs" in found["notes"][0]
     _, alone = as_json(capsys, tmp_path, path)
-    assert (alone["metric"], alone["samples"]) == ("epoch_loss", 400)
+    assert (alone["metric"], alone["samples"]) == ("epoch_loss", 600)
 
 
 def test_directory_prefers_the_structured_log(capsys, tmp_path, log):
@@ -343,7 +344,7 @@ def test_division_by_time_has_empty_intervals():
 
 def test_reopened_verdict_is_counted():
     """A job that learnt again after it had converged is told."""
-    course = Course(ClassifierSettings(), "csv")
+    course = Course(ClassifierSettings(classifier="specon"), "csv")
     for value in (2.0, 1.0, 0.99, 0.985, 0.5, 0.3):
         course.close_interval([Sample("loss", value)])
     assert [mark.category for mark in course.changes][-2:] == [Category.CONVERGED, Category.PROGRESSING]

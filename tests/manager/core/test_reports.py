@@ -119,9 +119,7 @@ def test_a_restarted_sidecar_begins_to_count_anew(cluster):
     """A new session is heard from its first report on; late ones of the former are not."""
     tell(cluster, report(50, "one", last=seen(step=50)))
     assert tell(cluster, report(1, "two", last=seen(step=51))).step == 51
-    before = cluster.state
-    tell(cluster, report(51, "one", last=seen(step=49)))
-    assert cluster.state == before
+    assert tell(cluster, report(51, "one", last=seen(step=49))).step == 51
     assert tell(cluster, report(2, "two", last=seen(step=52))).step == 52
 
 
@@ -129,10 +127,25 @@ def test_several_former_sessions_are_remembered(cluster):
     """A sidecar may be restarted more than once."""
     for number, session in enumerate(["one", "two", "three", "four", "five"]):
         tell(cluster, report(1, session, last=seen(step=number)))
-    before = cluster.state
     for session in ["one", "two", "three", "four"]:
-        tell(cluster, report(99, session, last=seen(step=77)))
-    assert cluster.state == before
+        assert tell(cluster, report(99, session, last=seen(step=77))).step == 4
+
+
+def test_a_late_first_report_of_a_dead_sidecar_silences_the_living_for_one_report_only(cluster):
+    """It cannot be told from a new process, but the living one goes on reporting, and is believed again."""
+    tell(cluster, report(1, "living", last=seen(step=50)))
+    tell(cluster, report(1, "dead", last=seen(step=10)))
+    tell(cluster, report(2, "living", last=seen(step=51)))
+    assert tell(cluster, report(3, "living", last=seen(step=52))).step == 52
+    assert tell(cluster, report(4, "living", last=seen(step=53))).step == 53
+
+
+def test_a_former_report_that_comes_twice_is_late_and_not_alive(cluster):
+    """Only a newer report of a former process counts towards its being alive."""
+    tell(cluster, report(1, "one", last=seen(step=50)))
+    tell(cluster, report(1, "two", last=seen(step=60)))
+    for _ in range(3):
+        assert tell(cluster, report(2, "one", last=seen(step=51))).step == 60
 
 
 def test_a_new_incarnation_begins_a_new_session(cluster):

@@ -246,11 +246,11 @@ def _short(value: object) -> str:
 
 def classifier_arguments(job: LocalJob) -> list[str]:
     """Return the sidecar's flags for the job's classifier."""
-    own = {
-        "specon": {"alpha": job.alpha, "scale": job.scale},
-        "horizon": {"remaining-gain": job.remaining_gain, "confidence": job.confidence},
-    }
-    flags = {"classifier": job.classifier, "interval": job.interval, **own[job.classifier]}
+    flags: dict[str, object] = {"classifier": job.classifier, "interval": job.interval}
+    if job.classifier == "specon":
+        flags |= {"alpha": job.alpha, "scale": job.scale}
+    else:
+        flags |= {"remaining-gain": job.remaining_gain, "confidence": job.confidence}
     if job.goal is not None:
         flags["goal"] = job.goal
     return [f"--{flag}={value}" for flag, value in flags.items()]

@@ -147,6 +147,21 @@ def test_placeholders_are_filled_in_and_other_braces_stay():
 
 
 def test_the_classifier_gets_the_job_s_parameters():
-    """What a job says of alpha, interval, scale and goal reaches its sidecar."""
-    job = read_job(b'{"name": "x", "command": "true", "alpha": 0.05, "interval": 2, "goal": "max"}')
-    assert classifier_arguments(job) == ["--alpha=0.05", "--interval=2.0", "--scale=first", "--goal=max"]
+    """What a job says of its classifier reaches its sidecar; a goal only where it has one."""
+    job = read_job(b'{"name": "x", "command": "true", "remaining_gain": 0.05, "interval": 2}')
+    expected = ["--classifier=horizon", "--interval=2.0", "--remaining-gain=0.05", "--confidence=0.7"]
+    assert classifier_arguments(job) == expected
+    body = b'{"name": "x", "command": "true", "classifier": "specon", "alpha": 0.05, "goal": "max"}'
+    expected = ["--classifier=specon", "--interval=30.0", "--alpha=0.05", "--scale=first", "--goal=max"]
+    assert classifier_arguments(read_job(body)) == expected
+
+
+@pytest.mark.parametrize("least", [True, False])
+def test_the_sidecar_takes_what_a_job_may_say(least):
+    """The bounds of a job's classifier are within those of its sidecar: none fails at its start."""
+    values = {"remaining_gain": 1e-6, "confidence": 0.01} if least else {"remaining_gain": 0.999, "confidence": 0.999}
+    job = read_job(json.dumps({"name": "x", "command": "true", **values}).encode())
+    classifier = read_settings(["--log", "/log", *classifier_arguments(job)], {}).classifier
+    assert (classifier.remaining_gain, classifier.confidence) == tuple(values.values())
+    with pytest.raises(JobFileError, match="remaining_gain"):
+        read_job(b'{"name": "x", "command": "true", "remaining_gain": 1}')
