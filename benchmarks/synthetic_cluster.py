@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica, Session
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
@@ -110,8 +110,7 @@ def _progress(rng: Random) -> Progress:
         gain=rng.uniform(0, 0.02),
         remaining_seconds=Estimate(value=(100_000 - step) * 0.1, uncertainty=10.0),
         reported_at=NOW - 1,
-        session="session",
-        sequence=1,
+        sessions=(Session(name="session", sequence=1),),
     )
 
 

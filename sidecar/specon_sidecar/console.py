@@ -50,7 +50,7 @@ def summary(observer: Observer) -> Iterator[str]:
         f" format {observer.format or 'unknown'}"
     )
     yield f"verdict {judgement.category.value}: {judgement.reason} ({counted})"
-    if observer.samples == 0:
+    if observer.samples == 0 and observer.unclassifiable is None:
         yield from (f"  not understood: {example}" for example in observer.examples)
 
 

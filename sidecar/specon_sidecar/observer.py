@@ -83,6 +83,11 @@ class Observer:
         return next((one for one in self._reader.evidence if one.format == self.format), None)
 
     @property
+    def unclassifiable(self) -> str | None:
+        """Why no curve of the log says anything about convergence, or None where one does."""
+        return self._reader.unclassifiable
+
+    @property
     def metric(self) -> str | None:
         """The name of the metric that is followed, or None before its first sample."""
         return None if self._last is None else self._last[0].name
@@ -238,9 +243,8 @@ class Observer:
         )
 
     def _judge(self, interval: Interval, now: float) -> None:
-        why = self._reader.unclassifiable
-        if why is not None:
-            self.judgement = _refused(self.judgement, now, why)
+        if self.unclassifiable is not None:
+            self.judgement = _refused(self.judgement, now, self.unclassifiable)
             return
         settings = msgspec.structs.replace(self._settings, goal=self.goal)
         if self.classifier == "specon":

@@ -47,7 +47,8 @@ def test_counters_and_labels_follow_the_conventions():
 def test_what_the_log_names_is_bounded():
     """The name of a metric comes from the log: as a label it is short and can be printed."""
     snapshot = Snapshot(category=Category.UNKNOWN, format="csv", metric="a\n\ud800" + "b" * 500, goal="min")
-    assert scraped(snapshot)["specon_sidecar_log_info", "csv", "a??" + "b" * 61, "min"] == 1.0
+    (labels,) = (key[1:] for key in scraped(snapshot) if key[0] == "specon_sidecar_log_info")
+    assert set(labels) == {"csv", "a??" + "b" * 61, "min"}
 
 
 def test_the_outlook_is_told_where_there_is_one():

@@ -287,6 +287,9 @@ def test_a_verdict_for_the_other_goal_is_not_taken_up():
 def test_epochs_tell_how_much_is_done():
     """Where a log prints the number of epochs but no number of steps, the share done is in epochs."""
     subject = observer(classifier="horizon")
-    feed(subject, [f"Epoch [{n // 10 + 1}/40] loss: {1 + 2 * math.exp(-n / 40):.5f}".encode() for n in range(200)])
+    feed(
+        subject,
+        [f"Epoch [{n // 10 + 1}/40] loss: {1 + 2 * math.exp(-n / 40):.5f}".encode() for n in range(200)],
+    )
     assert subject.curve.total_steps is None
     assert subject.curve.done == pytest.approx(0.5)

@@ -17,19 +17,27 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
     if not nodes:
         return
     promised: dict[str, Resources] = defaultdict(lambda: NOTHING)
-    waiting = [replica for replica in snapshot.replicas.values() if _may_start(replica, snapshot)]
+    pending = [replica for replica in snapshot.replicas.values() if replica.phase is Phase.PENDING]
+    waiting = [replica for replica in pending if _may_start(replica, snapshot)]
     waiting.sort(key=lambda replica: (snapshot.jobs[replica.job].order, replica.name))
+    # What fits nowhere does not for anybody who asks for as much: a long queue is not tried on each node.
+    too_much: set[Resources] = set()
     for replica in waiting:
+        if any(amount.fits(replica.requests) for amount in too_much):
+            continue
         for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
             wanted = promised[node.name] + replica.requests
             if wanted.fits(snapshot.room(node.name)):
                 promised[node.name] = wanted
                 yield Admit(replica=replica.name, node=node.name, reason=_reason(replica, node))
                 break
+        else:
+            too_much.add(replica.requests)
 
 
 def _may_start(replica: Replica, snapshot: Snapshot) -> bool:
-    if replica.phase is not Phase.PENDING or replica.name in snapshot.moves:
+    """Whether nothing else is ordered for a pending replica, and its pause after a crash is over."""
+    if replica.name in snapshot.moves:
         return False
     return replica.deadline is None or replica.deadline <= snapshot.now
 

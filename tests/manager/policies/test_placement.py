@@ -8,6 +8,7 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.policies.placement import admit_round_robin
 from specon_manager.policies.round_robin import RoundRobinSettings, propose
+from support.cluster import Cluster, replica_of
 from support.snapshots import NOW, cluster_of, short
 
 
@@ -94,3 +95,12 @@ def test_the_baseline_places_and_never_moves():
     assert list(propose(state.snapshot(NOW), RoundRobinSettings())) == []
     proposals = list(propose(pending(2).snapshot(NOW), RoundRobinSettings()))
     assert [type(proposal) for proposal in proposals] == [Admit, Admit]
+
+
+def test_a_queue_that_fits_nowhere_does_not_hold_up_what_fits():
+    """A replica that asks for less than one that fits nowhere is still placed."""
+    cluster = Cluster()
+    for name, cpu in (("big", 2.0), ("bigger", 3.0), ("small", 0.5)):
+        cluster.submit(name, requests=Resources(cpu=cpu))
+    admitted = [proposal.replica for proposal in admit_round_robin(cluster.state.snapshot(cluster.now))]
+    assert admitted == [replica_of("small")]

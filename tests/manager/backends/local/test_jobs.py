@@ -16,6 +16,7 @@ from specon_manager.backends.local.jobs import (
     read_job,
     read_job_file,
 )
+from specon_sidecar.settings import read_settings
 
 SAMPLE = Path(__file__).parents[4] / "samples" / "jobs" / "demo.yaml"
 
@@ -159,7 +160,11 @@ def test_the_classifier_gets_the_job_s_parameters():
 @pytest.mark.parametrize("least", [True, False])
 def test_the_sidecar_takes_what_a_job_may_say(least):
     """The bounds of a job's classifier are within those of its sidecar: none fails at its start."""
-    values = {"remaining_gain": 1e-6, "confidence": 0.01} if least else {"remaining_gain": 0.999, "confidence": 0.999}
+    values = (
+        {"remaining_gain": 1e-6, "confidence": 0.01}
+        if least
+        else {"remaining_gain": 0.999, "confidence": 0.999}
+    )
     job = read_job(json.dumps({"name": "x", "command": "true", **values}).encode())
     classifier = read_settings(["--log", "/log", *classifier_arguments(job)], {}).classifier
     assert (classifier.remaining_gain, classifier.confidence) == tuple(values.values())
