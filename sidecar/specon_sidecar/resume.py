@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from specon_sidecar.event_reader import FORMAT, EventReader
 from specon_sidecar.events import EventFiles
-from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import Reader, make_reader
 from specon_sidecar.late_reader import LateReader
 from specon_sidecar.lines import LineSplitter
@@ -110,7 +109,7 @@ def _start_events(
 
 
 def _reader(settings: Settings, state: State | None, log: Log) -> Reader:
-    options = FormatOptions(metric=settings.metric, pattern=settings.pattern)
+    options = settings.format_options
     if log.kind == "events":
         return EventReader(options)
     known = None if state is None or settings.format != "auto" else state.format

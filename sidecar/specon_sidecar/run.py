@@ -115,7 +115,11 @@ class Sidecar:
         return Snapshot(
             category=observer.judgement.category,
             format=observer.format,
+            metric=observer.metric,
+            goal=None if last is None else observer.goal,
             gain=observer.judgement.gain,
+            confidence=observer.judgement.confidence,
+            remaining_gain=observer.judgement.share,
             value=None if last is None else last.value,
             step=observer.step,
             total_steps=observer.curve.total_steps,

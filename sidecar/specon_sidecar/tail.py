@@ -16,7 +16,7 @@ from specon_sidecar.watch import Watch, WatchMode
 
 # Seconds between two looks at a file that grows. A writer that flushes each line would cause an event for
 # each, and handling those costs more than the reading.
-BUSY_INTERVAL: Final = 0.25
+BUSY_INTERVAL: Final = 0.3
 
 
 class Counters(msgspec.Struct):

@@ -61,7 +61,7 @@ def test_once_finds_the_goal_out(tmp_path):
 
 def test_once_refuses_a_gan(tmp_path):
     """Two losses against each other are no curve, until one is named."""
-    losses = (f"step {n} Loss_D: {1 + 1 / n:.4f} Loss_G: {2 - 1 / n:.4f}\n" for n in range(1, 501))
+    losses = (f"step {n} Loss_D: {1 + math.exp(-n / 30):.5f} Loss_G: 2.{n % 7}\n" for n in range(1, 501))
     (tmp_path / "log").write_text("".join(losses))
     settings = Settings(log=str(tmp_path / "log"), once=True)
     written = []

@@ -24,7 +24,8 @@ def add_submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", help="format of the log")
     parser.add_argument("--metric", help="metric to judge by")
     parser.add_argument("--goal", choices=("min", "max"), help="whether less or more is better")
-    parser.add_argument("--alpha", type=float, help="categorisation threshold")
+    parser.add_argument("--classifier", choices=("horizon", "specon"), help="how to judge (horizon)")
+    parser.add_argument("--alpha", type=float, help="categorisation threshold of specon")
     parser.add_argument("--interval", type=float, help="categorisation interval, seconds")
     parser.add_argument("--checkpoint", help="periodic, file:PATH, http:URL, signal:USR1, sigterm or none")
     parser.add_argument("--checkpoint-path", help="where the command writes its checkpoints")
@@ -36,7 +37,17 @@ def submit(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("there is no command: specon submit -- COMMAND ARGUMENT ...")
-    fields = ("log", "format", "metric", "goal", "alpha", "interval", "checkpoint", "checkpoint_path")
+    fields = (
+        "log",
+        "format",
+        "metric",
+        "goal",
+        "classifier",
+        "alpha",
+        "interval",
+        "checkpoint",
+        "checkpoint_path",
+    )
     entry = {name: getattr(arguments, name) for name in fields if getattr(arguments, name) is not None}
     directory = _state_directory(arguments.state)
     entry |= {
