@@ -17,7 +17,7 @@ demo: $(VENV)/.demo  ## run the main job: ten training jobs on the virtual nodes
 	$(BIN)/specon demo $(ARGS)
 
 test: $(VENV)/.dev  ## run the tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
 
 check: lint types contracts  ## lint, formatting, types and import contracts
 
