@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from specon_manager import __version__
-from specon_manager.cli import classify, demo, local, owner, replay
-from specon_manager.cli.run import UsageError
-from specon_manager.runtime.journal import JournalError
-from specon_manager.runtime.state_directory import DirectoryBusyError
+
+try:
+    from specon_manager.cli import classify, demo, local, owner, replay
+    from specon_manager.cli.run import UsageError
+    from specon_manager.runtime.journal import JournalError
+    from specon_manager.runtime.state_directory import DirectoryBusyError
+except ModuleNotFoundError as missing:
+    # The base distribution is what a sidecar needs; the commands need more.
+    sys.exit(f"specon: {missing.name} is not installed: pip install 'specon[manager]'")
 
 _INTERRUPTED: Final = 130
 

@@ -1,0 +1,60 @@
+"""What the distribution promises: versions, commands, types, reasons, and a light sidecar."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import specon_manager
+import specon_sidecar
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_the_version_is_the_same_everywhere():
+    """The metadata, the package, and the newest entry of the changelog name one version."""
+    assert importlib.metadata.version("specon") == PROJECT["version"] == specon_manager.__version__
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == PROJECT["version"]
+
+
+def test_both_packages_are_typed():
+    """Type checkers of those who import them see the annotations."""
+    for package in (specon_manager, specon_sidecar):
+        assert package.__file__ is not None
+        assert (Path(package.__file__).parent / "py.typed").exists()
+
+
+def test_every_dependency_has_its_reason():
+    """Each line of a dependency ends in a comment that says what it is for."""
+    listed = [name for names in PROJECT["optional-dependencies"].values() for name in names]
+    listed += PROJECT["dependencies"]
+    lines = (ROOT / "pyproject.toml").read_text().splitlines()
+    for name in listed:
+        if name.startswith("specon["):
+            continue
+        (line,) = {line for line in lines if line.strip().startswith(f'"{name}"')}
+        assert re.search(r"#\s+\S+", line), name
+
+
+@pytest.mark.parametrize("module", ["specon_sidecar.__main__", "specon_sidecar.run"])
+def test_a_sidecar_imports_only_what_it_needs(module):
+    """One lives beside every training job: nothing of the extras is imported with it."""
+    extras = "kubernetes matplotlib numpy psutil rich sklearn tensorboard torch yaml specon_manager"
+    program = f"import sys, {module}; print(*sorted(set({extras.split()!r}) & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("command", ["specon", "specon-sidecar"])
+def test_the_commands_are_installed(command):
+    """Each answers to --help."""
+    path = Path(sys.executable).parent / command
+    answer = subprocess.run([path, "--help"], check=True, capture_output=True, text=True)
+    assert command in answer.stdout
