@@ -9,13 +9,16 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from specon_sidecar.formats import layout
 from specon_sidecar.formats.epochs import Epochs
+from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
 from specon_sidecar.formats.number import NUMBER, to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.position_keys import STEP_KEYS, Position, position_of
-from specon_sidecar.formats.prefixes import named_rank, strip, without_terminal
+from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.wall_time import has_stamp
 from specon_sidecar.sample import Sample
 
 # All repeats are possessive or short: the time is linear in the length of the line.
@@ -37,6 +40,8 @@ _OTHER_SET: Final = re.compile(
     rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(?:val|valid|validation|eval|evaluation|test|dev)(?: set)?)"
     rb"\s?[\[:(|\])]"
 )
+# The same for an epoch of any number of digits.
+_OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
@@ -63,9 +68,20 @@ class KeyValue:
         self._any_set = options.metric is not None
         self._places = Places()
         self._ranks = Ranks()
+        self._layouts = Layouts()
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this line."""
+        known = self._layouts.read(line)
+        if known is None:
+            return self._parse(line)
+        picked = self.choice.pick(known.pairs)
+        if picked is None or not self._ranks.admit(None):
+            return None
+        step, epoch, total, epochs = self._places.through(*known[1:])
+        return Sample(picked[0], picked[1], step, epoch, total, None, epochs)
+
+    def _parse(self, line: bytes) -> Sample | None:
         lowered = line.lower()
         if not self.choice.may_count(lowered):
             return None
@@ -82,6 +98,10 @@ class KeyValue:
             rank = named_rank(text)
         if not self._ranks.admit(rank):
             return None
+        if rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
+            made = self._layout(line, lowered, len(line) - len(text))
+            if made is not None:
+                self._layouts.add(made)
         step, epoch, total, epochs = self._places.of(text)
         return Sample(
             name=picked[0],
@@ -92,6 +112,37 @@ class KeyValue:
             time=time,
             total_epochs=epochs,
         )
+
+    def _layout(self, line: bytes, lowered: bytes, body: int) -> Layout | None:
+        """Return the layout of a line that was read, where lines of the same layout are surely read alike.
+
+        Not where the value of a number, or how many digits it has, may change what the others mean.
+        """
+        needle = self.choice.needle
+        if (
+            needle not in lowered
+            or any(one in b"0123456789" for one in needle)
+            or without_terminal(line) is not line
+            or not may_have_layout(line, body)
+            or _OTHER_SET_LATER.match(line, body)
+            or PREFIX.match(line, body)
+            or has_stamp(line[:body])
+        ):
+            return None
+        named = list(NAMED.finditer(line))
+        values = [
+            (candidate, one.span(2))
+            for one in named
+            if (candidate := self.choice.candidate(one[1])) is not None
+        ]
+        places = _place_spans(line, body)
+        if places is None:
+            return None
+        keys = [one.span(1) for one in named]
+        try:
+            return Layout(line, body, values, places, literal=keys, unless=PREFIX_EXPRESSION)
+        except (ValueError, re.error):  # the metric is the step
+            return None
 
 
 def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tuple[Candidate, float]]:
@@ -119,7 +170,18 @@ class Places:
 
         Steps that are counted within an epoch of known length are numbered through.
         """
-        step, step_rank, of_step, epoch, epochs, total = _named_places(text)
+        return self.through(*_named_places(text))
+
+    def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
+        self,
+        step: int | None,
+        step_rank: int,
+        of_step: int | None,
+        epoch: float | None,
+        epochs: int | None,
+        total: int | None,
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the same, of the numbers that a line prints."""
         if step is None or of_step is None:
             return step, epoch, total, epochs
         if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
@@ -173,3 +235,29 @@ def _named_places(
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _place_spans(line: bytes, body: int) -> layout.Places | None:
+    """Return where `_named_places` takes its numbers from; None where that depends on what they are."""
+    step: layout.Span | None = None
+    of_step: layout.Span | None = None
+    epoch: layout.Span | None = None
+    epochs: layout.Span | None = None
+    total: layout.Span | None = None
+    step_rank = 0
+    for found in _PLACE.finditer(line[body:]):
+        position = _position(found[1])
+        if position is None:
+            continue
+        kind, rank = position
+        if kind is not Position.EPOCH and not found[2].isdigit():
+            return None  # 12.0 is a step, 12.5 is none
+        number = (found.start(2) + body, found.end(2) + body)
+        of = None if found[3] is None else (found.start(3) + body, found.end(3) + body)
+        if kind is Position.STEP and (step is None or rank < step_rank):
+            step, step_rank, of_step = number, rank, of
+        elif kind is Position.EPOCH and epoch is None:
+            epoch, epochs = number, of
+        elif kind is Position.TOTAL_STEPS:
+            total = number
+    return layout.Places(step, step_rank, of_step, epoch, epochs, total)

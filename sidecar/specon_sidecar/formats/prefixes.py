@@ -14,7 +14,7 @@ _TERMINAL: Final = re.compile(
 _CLOCK: Final = rb"\d\d:\d\d:\d\d(?:[.,]\d{1,9}+)?"
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARNING|WARN|ERROR|NOTICE)"
 # Each alternative ends where the next prefix, or the text, begins. Repeats are possessive or short.
-_PREFIX: Final = re.compile(
+PREFIX: Final = re.compile(
     rb"\s*+(?:"
     # mpirun and Horovod: job and rank
     rb"\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>:"
@@ -43,6 +43,9 @@ _PREFIX: Final = re.compile(
     rb"|[IWEF]\d{4} " + _CLOCK + rb" +\d{1,20} [\w./-]{1,128}+:\d{1,6}\]"
     rb")"
 )
+"""One prefix."""
+PREFIX_EXPRESSION: Final = re.sub(rb"\(\?P<\w+>", rb"(?:", PREFIX.pattern)
+"""The same without groups, for a part of another expression."""
 _MOST: Final = 8
 _NAMED_RANK: Final = re.compile(rb"(?i:(?<![\w.-])(?:global_)?rank)[\"']?[ =:]{1,3}(\d{1,6})(?![\w.])")
 
@@ -68,7 +71,7 @@ def strip(line: bytes) -> Line:
     line = without_terminal(line)
     start, rank, time = 0, None, None
     for _ in range(_MOST):
-        found = _PREFIX.match(line, start)
+        found = PREFIX.match(line, start)
         if found is None or found.end() == start:
             break
         if found.lastgroup is not None:

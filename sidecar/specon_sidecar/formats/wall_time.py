@@ -41,3 +41,8 @@ def leading_stamp(line: bytes) -> float | None:
         return datetime.fromisoformat((stamp + zone).decode("ascii").replace(",", ".")).timestamp()
     except (ValueError, OverflowError):  # the 31st of February; a zone of 99 hours
         return None
+
+
+def has_stamp(line: bytes) -> bool:
+    """Whether something in the line has the form of a stamp with its time zone, though it be no date."""
+    return _STAMP.search(line) is not None
