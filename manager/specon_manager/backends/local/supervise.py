@@ -45,10 +45,17 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def write_json(path: str, record: Mapping[str, object]) -> None:
-    """Write `record` so that after a crash the file is either absent or whole."""
+    """Write `record` so that after a crash the file is either absent or whole.
+
+    Only its owner may read it: a pod's specification holds the environment, and that holds secrets.
+    """
     temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with open(temporary, "w", encoding="utf-8", opener=_private) as file:
         json.dump(record, file)
         file.flush()
         os.fsync(file.fileno())

@@ -168,3 +168,12 @@ async def test_the_trainer_has_the_lock_and_the_sidecar_has_not(place: Place) ->
     supervisor = pod._record.supervisor.pid
     assert holders == {supervisor, pod.trainer_pid}
     assert {os.getsid(process.pid) for process in place.processes()} == {supervisor}
+
+
+async def test_what_holds_the_environment_is_for_its_owner_only(place: Place) -> None:
+    """Secrets in the environment of a trainer are not readable by other users of the machine."""
+    pod = await pods.start(place.spec(place.python("pass")))
+    await place.ended(pod)
+    written = list(pod.spec.incarnation_directory.glob("*.json"))
+    assert {path.name for path in written} == {"spec.json", "pod.json", "exit.json"}
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o600}
