@@ -15,6 +15,7 @@ class Narrator:
     def __init__(self) -> None:
         self._reading: tuple[str, str | None, str] | None = None
         self._category: Category | None = None
+        self._overfitting = False
 
     def interval(self, observer: Observer) -> Iterator[str]:
         """Yield the lines to print after an interval."""
@@ -40,6 +41,14 @@ class Narrator:
             arrow = "" if before is None else f"{before.value} -> "
             at = "" if observer.step is None else f" at step {observer.step}"
             yield f"category {arrow}{judgement.category.value}{at}: {judgement.reason}"
+        if observer.overfitting is not self._overfitting:
+            self._overfitting = observer.overfitting
+            name = observer.validation.name
+            yield (
+                f"overfitting: {name!r} is worse than its best"
+                if self._overfitting
+                else "overfitting no more"
+            )
 
 
 def summary(observer: Observer) -> Iterator[str]:

@@ -9,6 +9,7 @@ from specon_sidecar.event_reader import EventReader
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.reader import Validating
 from specon_sidecar.formats.table import Reader, make_reader
 from specon_sidecar.sample import Sample
 
@@ -63,3 +64,8 @@ class LateReader:
     def finish(self) -> list[Sample]:
         """Return what was held back."""
         return self._reader.finish()
+
+    def validation(self) -> list[Sample]:
+        """Return the values of validation since the last call."""
+        reader = self._reader
+        return reader.validation() if isinstance(reader, Validating) else []

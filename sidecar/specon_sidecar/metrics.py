@@ -47,6 +47,7 @@ class SidecarCollector(Collector):
                 now.confidence,
             ),
             ("remaining_gain_ratio", "Gain still expected, relative to the gain so far", now.remaining_gain),
+            ("overfitting", "1 where validation got worse again since long, else 0", now.overfitting),
             ("value", "Last value of the evaluation function", now.value),
             ("step", "Last step in the log", now.step),
             ("total_steps", "Steps of the whole run, as the log tells", now.total_steps),

@@ -15,8 +15,10 @@ from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judg
 from specon_sidecar.curve import Curve, Estimate
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
+from specon_sidecar.formats.reader import Validating
 from specon_sidecar.formats.table import Reader
 from specon_sidecar.horizon import judge_by_horizon
+from specon_sidecar.overfitting import Validation, extend, overfits
 from specon_sidecar.sample import Sample
 from specon_sidecar.state import Place, State
 from specon_sidecar.wire import Checkpoint, Observation, Report
@@ -39,12 +41,14 @@ class Observer:
         """Begin with nothing known, or where `state` left off; `now` is seconds on a steady clock."""
         self._settings = settings
         self._reader = reader
+        self._validating = reader if isinstance(reader, Validating) else None
         self._history: deque[float] = deque(maxlen=_HISTORY_SAMPLES)
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
         self.curve = Curve(None if state is None else state.curve, last_value=settings.literal)
         self.judgement = begin(now, settings)
+        self.validation = Validation()
         self.lines = 0
         self.samples = 0
         self._named: Goal | None = None if state is None else state.goal
@@ -52,8 +56,10 @@ class Observer:
         other_goal = state is not None and state.goal is not None and state.goal != self.goal
         self._taken_up = state is not None and state.judgement.value is not None and not other_goal
         if state is not None and not other_goal:
+            self.validation = state.validation
             since = now - max(0.0, state.judgement.since)
             self.judgement = msgspec.structs.replace(state.judgement, since=since)
+        self.overfitting = overfits(self.validation, more_is_better=self.goal == "max")
 
     def go_on(self, state: State, now: float) -> None:
         """Take up the counters and the first sample of the same incarnation's earlier sidecar.
@@ -142,24 +148,30 @@ class Observer:
         """Take lines that this incarnation wrote."""
         self.lines += len(lines)
         self._add(self._reader.read(lines), now)
+        self._validate()
         if not self.samples:
             self._examples.extend(lines[-_EXAMPLES:])
 
     def finish(self, now: float) -> None:
         """Take what the reader still held back: the log has ended."""
         self._add(self._reader.finish(), now)
+        self._validate()
 
     def prime(self, lines: Sequence[bytes]) -> None:
         """Show the reader the head of a log that was read before: its header, and which metrics there are."""
         self._reader.read(lines)
+        if self._validating is not None:
+            self._validating.validation()  # it is in the state already
 
     def take_history(self, lines: Sequence[bytes], now: float) -> None:
         """Take lines of an earlier incarnation: they give the scale, and no proof of a resume."""
         self._recall(self._reader.read(lines), now)
+        self._validate()
 
     def end_history(self, now: float) -> None:
         """End the history: its old samples are one interval, whose value is that of the last ones."""
         self._recall(self._reader.finish(), now)
+        self._validate()
         interval = self.curve.close_interval(now)
         # How an earlier incarnation ended, and that it did, is not how this one trains.
         self.curve.nonfinite_run = 0
@@ -172,6 +184,7 @@ class Observer:
     def tick(self, now: float) -> Judgement:
         """Close the interval at `now` and return the judgement after it."""
         self._judge(self.curve.close_interval(now), now)
+        self.overfitting = overfits(self.validation, more_is_better=self.goal == "max")
         hopeless = self._reader.chosen is None and self.lines >= _HOPELESS_LINES and not self.samples
         if hopeless and self.judgement.category is Category.UNKNOWN:
             self.judgement = msgspec.structs.replace(
@@ -214,6 +227,7 @@ class Observer:
             remaining_seconds=_estimate(self.curve.remaining_seconds()),
             confidence=judgement.confidence,
             remaining_gain=_share(judgement),
+            overfitting=self.overfitting,
             lines=self.lines,
             samples=self.samples,
             unparsed=self.unparsed,
@@ -237,6 +251,7 @@ class Observer:
             judgement=msgspec.structs.replace(self.judgement, since=age),
             goal=self.goal,
             first=_observation(self._first, now),
+            validation=self.validation,
             lines=self.lines,
             samples=self.samples,
             at=now,
@@ -253,6 +268,11 @@ class Observer:
             self.judgement = judge_by_horizon(
                 self.judgement, interval, self.curve.values, self.curve.done, now=now, settings=settings
             )
+
+    def _validate(self) -> None:
+        for sample in () if self._validating is None else self._validating.validation():
+            if math.isfinite(sample.value):
+                self.validation = extend(self.validation, sample.name, sample.value)
 
     def _add(self, samples: list[Sample], now: float) -> None:
         if not samples:
@@ -275,6 +295,7 @@ class Observer:
         if self.curve.count:
             self.curve = Curve(last_value=self._settings.literal)
             self.judgement = begin(now, self._settings)
+            self.validation = Validation()
             self._history.clear()
             self._taken_up = False
         return [sample for sample in samples if sample.name == samples[-1].name]

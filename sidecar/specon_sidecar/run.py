@@ -120,6 +120,7 @@ class Sidecar:
             gain=observer.judgement.gain,
             confidence=observer.judgement.confidence,
             remaining_gain=observer.judgement.share,
+            overfitting=observer.overfitting,
             value=None if last is None else last.value,
             step=observer.step,
             total_steps=observer.curve.total_steps,

@@ -15,6 +15,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     gain: float | None = None
     confidence: float | None = None
     remaining_gain: float | None = None
+    overfitting: bool = False
     value: float | None = None
     step: int | None = None
     total_steps: int | None = None

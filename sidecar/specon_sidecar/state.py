@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 from specon_sidecar.classify import Judgement
 from specon_sidecar.curve import CurveState
 from specon_sidecar.formats.metric_names import Goal
+from specon_sidecar.overfitting import Validation
 from specon_sidecar.wire import Observation
 
 _Natural = Annotated[int, Meta(ge=0)]
@@ -39,6 +40,8 @@ class State(Struct, frozen=True, kw_only=True):
     """What `judgement` took for better; None was written before goals were found out, and means less."""
     first: Observation | None = None
     """The first sample of the incarnation."""
+    validation: Validation = Validation()
+    """The values of validation beside the curve."""
     lines: _Natural = 0
     samples: _Natural = 0
     at: float | None = None

@@ -82,6 +82,8 @@ class Report(_Message, frozen=True):
     """How sure the classifier `horizon` is that next to nothing is still to come."""
     remaining_gain: Estimate | None = None
     """Expected gain still to come before the job ends, as a share of its gain so far (`horizon`)."""
+    overfitting: bool = False
+    """Whether validation got worse again since long; a remark beside the category, which it never changes."""
     lines: Count = 0
     samples: Count = 0
     unparsed: Count = 0

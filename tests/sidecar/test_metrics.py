@@ -68,3 +68,10 @@ def test_metrics_are_served(unused_tcp_port):
             assert b'specon_sidecar_category{category="stalled"} 1.0' in answer.read()
     finally:
         end()
+
+
+def test_overfitting_is_zero_or_one():
+    """The flag is always there, so that an alert can rest on it."""
+    for flag in (False, True):
+        found = scraped(Snapshot(category=Category.CONVERGED, overfitting=flag))
+        assert found["specon_sidecar_overfitting",] == float(flag)

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from specon_sidecar.classify import Category, ClassifierSettings
+from specon_sidecar.console import Narrator
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 from specon_sidecar.observer import Observer
@@ -293,3 +294,56 @@ def test_epochs_tell_how_much_is_done():
     )
     assert subject.curve.total_steps is None
     assert subject.curve.done == pytest.approx(0.5)
+
+
+def overfit(subject, values, start=0):
+    """Feed a falling loss and these values of validation, each in an interval of its own."""
+    flags = []
+    for number, value in enumerate(values, start):
+        subject.take([b"step=%d loss=%f val_loss=%f" % (number, 3 * 0.9**number, value)], 10.0 * number)
+        subject.tick(10.0 * number + 5)
+        flags.append(subject.overfitting)
+    return flags
+
+
+WORSE = [3.0, 2.0, 1.5, 1.2, *(1.3 + 0.1 * number for number in range(12))]
+
+
+def test_overfitting_is_told_beside_the_category():
+    """Validation that rises sets the flag, and leaves the category as it is without."""
+    subject, without = observer(), observer()
+    flags = overfit(subject, WORSE)
+    overfit(without, [1.0] * len(WORSE))
+    assert (flags[0], flags[-1], without.overfitting) == (False, True, False)
+    assert subject.judgement == without.judgement
+    assert (report(subject).overfitting, report(without).overfitting) == (True, False)
+
+
+def test_new_bests_of_validation_end_overfitting():
+    """The flag is taken back, and the console says so in one line each time."""
+    subject, narrator = observer(), Narrator()
+    overfit(subject, WORSE)
+    told = [line for line in narrator.changes(subject) if "overfitting" in line]
+    assert told == ["overfitting: 'val_loss' is worse than its best"]
+    assert not [line for line in narrator.changes(subject) if "overfitting" in line]
+    overfit(subject, [1.0, 0.9, 0.8, 0.7, 0.6], start=len(WORSE))
+    assert [line for line in narrator.changes(subject) if "overfitting" in line] == ["overfitting no more"]
+
+
+def test_a_successor_knows_of_overfitting():
+    """The values of validation move with the state, and the head of the log does not count twice."""
+    subject = observer()
+    overfit(subject, WORSE)
+    state = subject.state(0.0, "uid", Place(1, 1, 1))
+    successor = Observer(SETTINGS, make_reader("key-value", FormatOptions()), 0.0, state=state)
+    successor.prime([b"step=0 loss=3 val_loss=3", b"step=1 loss=2 val_loss=2"])
+    successor.take([b"step=99 loss=0.1"], 1.0)
+    assert successor.overfitting
+    assert successor.validation == subject.validation
+
+
+def test_validation_that_is_not_finite_is_left_out():
+    """NaN and infinities neither set the flag nor stay in the state."""
+    subject = observer()
+    overfit(subject, [*WORSE[:6], math.nan, math.inf, *WORSE[6:]])
+    assert subject.validation.values == pytest.approx(tuple(WORSE))

@@ -28,9 +28,10 @@ def test_a_state_without_the_newer_fields_is_read():
         del written["judgement"][field]
     for field in ("epoch", "total_epochs"):
         del written["curve"][field]
-    del written["goal"]
+    del written["goal"], written["validation"]
     state = msgspec.convert(written, State)
     assert state.goal is None
+    assert state.validation.values == ()
     assert state.judgement.category is Category.CONVERGED
     assert state.judgement.verdict_best is None
     assert state.curve.total_steps == 9

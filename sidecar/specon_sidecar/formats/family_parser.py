@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
-from specon_sidecar.formats.key_value import BARE, NAMED, Places, pairs
+from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, Places, other_set, pairs
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions
@@ -15,6 +15,8 @@ from specon_sidecar.sample import Sample
 # An epoch of more steps than this gives its running mean at each tenth too, or more often: after so many
 # steps at most.
 LONG_EPOCH: Final = 1000
+# In each line of validation: `val`, `valid`, `eval`, `Test`.
+_VALIDATION_NEEDLES: Final = (b"val", b"Val", b"VAL", b"test", b"Test")
 _PLACE_GROUPS: Final = frozenset({"step", "total", "i", "n", "epoch", "epochs"})
 
 _Fields = dict[str, bytes | None]
@@ -33,6 +35,7 @@ class FamilyParser:
         self._more = family.needles[1:]
         # A line of validation need not hold what the others do.
         self._any = bool(family.also) and named
+        self._also = _compile(family.also) if family.also and not named else None
         self._pair = {SIGNED: NAMED, BLANK: BARE}.get(family.pair) or _compile(family.pair)
         self._place = _compile(family.place) if family.place else None
         groups = {*self._line.groupindex, *(self._place.groupindex if self._place else ())}
@@ -59,6 +62,8 @@ class FamilyParser:
             sample = self._read(line)
         if sample is not None:
             return sample
+        if self._also is not None and any(needle in line for needle in _VALIDATION_NEEDLES):
+            self._note(line)
         if self._context_needle is not None and self._context_needle in line:
             return self._take_context(line)
         if self._family.skip_after and self._family.skip_after in line:
@@ -85,14 +90,26 @@ class FamilyParser:
         else:
             found = pairs(self.choice, self._pair, text)
         picked = self.choice.pick(found) if found else None
-        if picked is None or not self._ranks.admit(rank):
+        if picked is None:
+            self.choice.note(found)
             return None
+        if not self._ranks.admit(rank):
+            return None
+        if len(found) > 1:
+            self.choice.note(found)
         if self._place is not None:
             place = self._place.search(text)
             if place is not None:
                 fields |= {key: one for key, one in place.groupdict().items() if one is not None}
         sample = self._sample(picked, fields, text, time)
         return self._of_epoch(sample, fields) if self._family.last_of_epoch else sample
+
+    def _note(self, line: bytes) -> None:
+        """Keep the counterpart of the metric, where the line is one of validation."""
+        assert self._also is not None  # the caller looked
+        text = strip(line).text
+        if self._also.search(text) and not PROGRESS.search(text):
+            self.choice.note(pairs(self.choice, self._pair, text), data_set=other_set(text))
 
     def _sample(self, picked: tuple[str, float], fields: _Fields, text: bytes, time: float | None) -> Sample:
         name, value = picked

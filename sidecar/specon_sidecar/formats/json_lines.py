@@ -53,6 +53,9 @@ def _decode(text: bytes) -> dict[str, Any] | None:
         # and a diverged run is worth reporting.
         try:
             record = json.loads(text)
+            if b"\\u" in text:
+                # It lets halves of surrogate pairs through, and a name with one could not be reported.
+                record = json.loads(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace"))
         except (ValueError, RecursionError):
             return None
     return record if isinstance(record, dict) else None

@@ -37,11 +37,13 @@ _LAST_GLOBAL: Final = STEP_KEYS["global_step"]
 _BATCH: Final = STEP_KEYS["batch"]
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
-    rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(?:val|valid|validation|eval|evaluation|test|dev)(?: set)?)"
+    rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(val|valid|validation|eval|evaluation|test|dev)(?: set)?)"
     rb"\s?[\[:(|\])]"
 )
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
+PROGRESS: Final = re.compile(rb"%\||\[\s{0,8}+\d{1,15}+/\d{1,15}+\]")
+"""What a line within a validation holds, whose value is that of some of its data: `Test: [10/50]`, a bar."""
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
@@ -75,9 +77,15 @@ class KeyValue:
         known = self._layouts.read(line)
         if known is None:
             return self._parse(line)
-        picked = self.choice.pick(known.pairs)
-        if picked is None or not self._ranks.admit(None):
+        found = known.pairs
+        picked = self.choice.pick(found)
+        if picked is None:
+            self.choice.note(found)
             return None
+        if not self._ranks.admit(None):
+            return None
+        if len(found) > 1:
+            self.choice.note(found)
         step, epoch, total, epochs = self._places.through(*known[1:])
         return Sample(picked[0], picked[1], step, epoch, total, None, epochs)
 
@@ -89,15 +97,18 @@ class KeyValue:
         if not found:
             return None
         text, rank, time = strip(line)
-        if not self._any_set and _OTHER_SET.match(text):
+        if not self._any_set and self._is_of_other_set(text, found):
             return None
         picked = self.choice.pick(found)
         if picked is None:
+            self.choice.note(found)
             return None
         if rank is None and b"rank" in lowered:
             rank = named_rank(text)
         if not self._ranks.admit(rank):
             return None
+        if len(found) > 1:
+            self.choice.note(found)
         if rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
             made = self._layout(line, lowered, len(line) - len(text))
             if made is not None:
@@ -112,6 +123,12 @@ class KeyValue:
             time=time,
             total_epochs=epochs,
         )
+
+    def _is_of_other_set(self, text: bytes, found: list[tuple[Candidate, float]]) -> bool:
+        other = other_set(text)
+        if other and not PROGRESS.search(text):
+            self.choice.note(found, data_set=other)
+        return bool(other)
 
     def _layout(self, line: bytes, lowered: bytes, body: int) -> Layout | None:
         """Return the layout of a line that was read, where lines of the same layout are surely read alike.
@@ -131,9 +148,7 @@ class KeyValue:
             return None
         named = list(NAMED.finditer(line))
         values = [
-            (candidate, one.span(2))
-            for one in named
-            if (candidate := self.choice.candidate(one[1])) is not None
+            (candidate, one.span(2)) for one in named if (candidate := self.choice.named(one[1])) is not None
         ]
         places = _place_spans(line, body)
         if places is None:
@@ -145,11 +160,17 @@ class KeyValue:
             return None
 
 
+def other_set(text: bytes) -> str:
+    """Return the name of the data set that all of a line is about; empty where none begins the line."""
+    found = _OTHER_SET.match(text)
+    return "" if found is None else found[1].decode().lower()
+
+
 def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tuple[Candidate, float]]:
-    """Return the pairs of a line that may be the metric, in their order."""
+    """Return the pairs of a line that may be the metric or its counterpart, in their order."""
     found: list[tuple[Candidate, float]] = []
     for key, number in pair.findall(text):
-        candidate = choice.candidate(key)
+        candidate = choice.named(key)
         if candidate is not None:
             value = to_float(number)
             if value is not None:

@@ -16,10 +16,14 @@ from specon_sidecar.formats.metric_names import (
     fold,
     goal_of,
     is_loss,
+    is_validation,
+    may_be_counterpart,
+    measured,
     reason,
     score_rank,
     sides_of,
 )
+from specon_sidecar.formats.validation import Place, ValidationSeries
 
 __all__ = ["PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
 
@@ -27,6 +31,8 @@ _ANY_LOSS: Final = 100
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 # A name that was given up ranks behind all that were not.
 _GIVEN_UP: Final = 1000
+# A name that is never followed: it may be the counterpart of validation.
+_BESIDE: Final = 1_000_000
 
 # Words that stand before a name on a line without being part of it: log levels, stream names, units.
 _NOISE: Final = frozenset(
@@ -53,6 +59,8 @@ class Candidate(NamedTuple):
     name: str
     sides: tuple[tuple[int, bool], ...] = ()
     """The adversarial pairs that it belongs to."""
+    validates: tuple[str, ...] | None = None
+    """What a name of validation measures; None where the name is none."""
 
 
 class MetricChoice:
@@ -64,6 +72,8 @@ class MetricChoice:
     appears. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what is printed
     instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says why.
     With `closed`, only the names of the format count.
+
+    Beside the chosen name its counterpart of validation is kept, in `validation`, from what `note` is given.
     """
 
     def __init__(self, metric: str | None = None, names: Sequence[str] = (), *, closed: bool = False) -> None:
@@ -85,6 +95,9 @@ class MetricChoice:
         self._chosen: Candidate | None = None
         self._missed = 0
         self._given_up: set[str] = set()
+        self._measured: tuple[str, ...] | None = None
+        self.validation: Final = ValidationSeries()
+        """The values of the counterpart of the chosen name."""
 
     @property
     def goal(self) -> Goal | None:
@@ -105,6 +118,11 @@ class MetricChoice:
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
+        found = self.named(key)
+        return None if found is None or found.rank == _BESIDE else found
+
+    def named(self, key: bytes | str) -> Candidate | None:
+        """Return the rank of a key that is the name of a metric to follow, or to keep beside it, or None."""
         try:
             return self._known[key]
         except KeyError:
@@ -122,6 +140,8 @@ class MetricChoice:
         best_rank = 0
         for one in found:
             candidate = one[0]
+            if candidate.rank == _BESIDE:
+                continue
             if candidate.sides:
                 self._take_sides(candidate)
             if chosen is not None and candidate.name == chosen.name:
@@ -133,6 +153,26 @@ class MetricChoice:
         if best is None or self.verdict is not None or not self._holds(best[0], best_rank):
             return None
         return best[0].name, best[1]
+
+    def note(
+        self, found: list[tuple[Candidate, float]], place: Place = (None, None), *, data_set: str = ""
+    ) -> None:
+        """Keep the counterpart of the chosen name among what one line holds, after `pick`.
+
+        `data_set` is the name of other data than those of the training, where all of the line is about them.
+        """
+        of = self._measured
+        if of is None:
+            return
+        values: dict[str, float] = {}
+        for candidate, value in found:
+            if candidate.validates is not None:
+                if candidate.validates == of:
+                    values.setdefault(candidate.name, value)
+            elif data_set and measured(candidate.name) == of:
+                values.setdefault(f"{data_set}/{candidate.name}", value)
+        if values:
+            self.validation.take(values, place)
 
     def _holds(self, candidate: Candidate, rank: int) -> bool:
         chosen = self._chosen
@@ -152,6 +192,10 @@ class MetricChoice:
 
     def _choose(self, candidate: Candidate) -> None:
         self._chosen = candidate
+        before = self._measured
+        self._measured = None if is_validation(candidate.name) else measured(candidate.name)
+        if before != self._measured:
+            self.validation.forget()
         if self._metric is None:
             name = candidate.name.lower().encode("utf-8", "replace")
             self.score_needles = tuple(one for one in SCORE_NEEDLES if one in name and self.is_score)
@@ -167,11 +211,17 @@ class MetricChoice:
         if self._metric is not None:
             # One name for all spellings, so that `Loss` and `loss` are not two series.
             if fold(name) != self._metric:
-                return None
+                counts = may_be_counterpart(name) and measured(name) == measured(self._metric)
+                return Candidate(_BESIDE, name, (), measured(name)) if counts else None
             self._printed = self._printed or name
             return Candidate(0, self._printed)
         rank = self._rank(name)
-        return None if rank is None else Candidate(rank, name, tuple(sides_of(name)))
+        if rank is None and not may_be_counterpart(name):
+            return None
+        validates = measured(name) if is_validation(name) else None
+        if rank is None:
+            return Candidate(_BESIDE, name, (), validates)
+        return Candidate(rank, name, tuple(sides_of(name)), validates)
 
     def _rank(self, name: str) -> int | None:
         for rank, expression in enumerate(self._names):

@@ -22,6 +22,14 @@ NO_LOSS: Final = frozenset(
     },
 )
 
+# Words that tell a series of the training from its counterpart of validation, but not what is measured.
+_OF_TRAINING: Final = frozenset(
+    {
+        *("train", "training", "trainer", "learn", "step", "epoch", "batch"),
+        *("avg", "average", "mean", "running", "total"),
+    },
+)
+
 # Names where more is better. Those that no other kind of log prints are also followed where there is no
 # loss at all.
 _SCORES: Final = frozenset(
@@ -133,6 +141,23 @@ def goal_of(name: str) -> Goal | None:
     if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
         return "min"
     return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
+
+
+def is_validation(name: str) -> bool:
+    """Whether a name says that it is of other data than those of the training."""
+    return not VALIDATION.isdisjoint(words(name))
+
+
+def measured(name: str) -> tuple[str, ...]:
+    """Return what is measured, whatever the data: the same for "train/loss", "loss" and "val_loss"."""
+    return tuple(word for word in words(name) if word not in VALIDATION and word not in _OF_TRAINING)
+
+
+def may_be_counterpart(name: str) -> bool:
+    """Whether a name may be that of a metric of validation: "val_loss", "eval_ppl", but no "eval_runtime"."""
+    if not is_validation(name) or not NO_LOSS.isdisjoint(words(name)):
+        return False
+    return "loss" in name.casefold() or goal_of(name) is not None
 
 
 def sides_of(name: str) -> Iterator[tuple[int, bool]]:

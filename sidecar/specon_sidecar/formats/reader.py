@@ -1,7 +1,7 @@
 """Readers: lines of a log in, samples of one series out."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Candidate, Detection, Evidence
 from specon_sidecar.formats.metric_names import Goal, goal_of
@@ -47,6 +47,15 @@ class Reader(Protocol):
         ...
 
 
+@runtime_checkable
+class Validating(Protocol):
+    """What a reader may give beside its samples."""
+
+    def validation(self) -> list[Sample]:
+        """Return the values of the metric's counterpart of validation since the last call: a bounded few."""
+        ...
+
+
 class _LogReader:
     """What both readers share: unwrapping, and what is said about the series."""
 
@@ -89,6 +98,11 @@ class _LogReader:
                 samples += self._read_line(text, time)
         samples += self._read(rest)
         return samples
+
+    def validation(self) -> list[Sample]:
+        """Return the values of the metric's counterpart of validation since the last call: a bounded few."""
+        current = self._current
+        return [] if current is None else current.parser.choice.validation.drain()
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:
         raise NotImplementedError
@@ -178,6 +192,10 @@ class DetectingReader(_LogReader):
     @property
     def _current(self) -> Candidate | None:
         return self._detection.current
+
+    def validation(self) -> list[Sample]:
+        """Return the same; nothing as long as the format is not decided."""
+        return [] if self.chosen is None else super().validation()
 
     def finish(self) -> list[Sample]:
         """Decide with what there is, for the log has ended; return what was not delivered yet."""

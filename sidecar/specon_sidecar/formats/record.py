@@ -15,6 +15,7 @@ _REMEMBERED: Final = 1024
 
 _Role = tuple[Candidate | None, tuple[Position, int] | None]
 _UNKNOWN: Final[_Role] = (None, None)
+_NOTHING: Final = (0, None)
 
 
 class RecordReader:
@@ -50,11 +51,19 @@ class RecordReader:
                     found.append((candidate, value))
             if position is not None:
                 _note(places, position, raw)
-        picked = self._choice.pick(found) if found else None
+        return self._picked(found, places) if found else None
+
+    def _picked(
+        self, found: list[tuple[Candidate, float]], places: dict[Position, tuple[int, object]]
+    ) -> Sample | None:
+        picked = self._choice.pick(found)
         if picked is None:
+            self._choice.note(found, _epoch_and_step(places))
             return None
         if Position.RANK in places and not self._ranks.admit(to_step(places[Position.RANK][1])):
             return None
+        if len(found) > 1:
+            self._choice.note(found, _epoch_and_step(places))
         return _sample(picked, places)
 
     def _with_sum(self, record: list[tuple[str, object]]) -> list[tuple[str, object]]:
@@ -65,7 +74,7 @@ class RecordReader:
         return record
 
     def _role(self, key: str) -> _Role:
-        candidate, position = self._choice.candidate(key), position_of(key)
+        candidate, position = self._choice.named(key), position_of(key)
         role = _UNKNOWN if candidate is None and position is None else (candidate, position)
         if len(self._roles) < _REMEMBERED:
             self._roles[key] = role
@@ -79,15 +88,20 @@ def _note(places: dict[Position, tuple[int, object]], position: tuple[Position, 
         places[kind] = (rank, raw)
 
 
+def _epoch_and_step(places: dict[Position, tuple[int, object]]) -> tuple[float | None, int | None]:
+    epoch = to_float(places.get(Position.EPOCH, _NOTHING)[1])
+    step = to_step(places.get(Position.STEP, _NOTHING)[1])
+    return epoch if epoch is not None and 0 <= epoch < float("inf") else None, step
+
+
 def _sample(picked: tuple[str, float], places: dict[Position, tuple[int, object]]) -> Sample:
-    nothing = (0, None)
-    epoch = to_float(places.get(Position.EPOCH, nothing)[1])
+    epoch, step = _epoch_and_step(places)
     return Sample(
         name=picked[0],
         value=picked[1],
-        step=to_step(places.get(Position.STEP, nothing)[1]),
-        epoch=epoch if epoch is not None and 0 <= epoch < float("inf") else None,
-        total_steps=to_step(places.get(Position.TOTAL_STEPS, nothing)[1]),
-        time=wall_time(places.get(Position.TIME, nothing)[1]),
-        total_epochs=to_step(places.get(Position.TOTAL_EPOCHS, nothing)[1]),
+        step=step,
+        epoch=epoch,
+        total_steps=to_step(places.get(Position.TOTAL_STEPS, _NOTHING)[1]),
+        time=wall_time(places.get(Position.TIME, _NOTHING)[1]),
+        total_epochs=to_step(places.get(Position.TOTAL_EPOCHS, _NOTHING)[1]),
     )

@@ -16,6 +16,7 @@ told by their form, before anything is searched:
 # The parser of regular expressions has no public name since Python 3.11; its tree is the only source of this.
 import re._constants as op  # type: ignore[import-not-found]
 import re._parser as regex_parser  # type: ignore[import-not-found]
+import warnings
 from collections.abc import Iterator, Sequence
 from math import factorial
 from typing import Any, Final
@@ -35,7 +36,9 @@ def longest_line(pattern: str) -> int:
 
     Raises ValueError, saying what, where the pattern is not safe at any length. The pattern must compile.
     """
-    tree = list(regex_parser.parse(pattern.encode()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a form whose meaning may change: the pattern's owner meant it
+        tree = list(regex_parser.parse(pattern.encode()))
     anchored = bool(tree) and tree[0] == (op.AT, op.AT_BEGINNING)
     cost = _Cost()
     _walk(tree, cost, before=None, followed=None)
