@@ -6,9 +6,11 @@ BIN    := $(VENV)/bin
 PIP_FLAGS ?=
 # Handed to the command, for instance: make demo ARGS="--compare --json out.json"
 ARGS ?=
+# How long make fuzz goes on, seconds
+FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts format bench clean
+.PHONY: help demo test check lint types contracts format bench fuzz clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +41,9 @@ format: $(VENV)/.dev  ## write what the linter and the formatter can mend
 bench: $(VENV)/.dev  ## the benchmarks, as ratios against baselines of the same run
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+fuzz: $(VENV)/.fuzz  ## look for logs that break the readers, for FUZZ_SECONDS (60)
+	$(BIN)/python tests/fuzz/fuzz_formats.py $(FUZZ_SECONDS)
+
 $(VENV)/.demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your distribution's python3-venv package" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[demo]"
@@ -46,6 +51,11 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[dev]"
+	@touch $@
+
+# Not one of the dev dependencies: it has wheels for some versions of Python only, and building it needs clang.
+$(VENV)/.fuzz: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --only-binary atheris "atheris>=3" || { echo "atheris cannot be installed: it may have no wheel for $$($(BIN)/python --version) on this machine; make clean, then make fuzz PYTHON=python3.11" >&2; exit 1; }
 	@touch $@
 
 clean:  ## remove the environment and everything that tools leave behind
