@@ -29,7 +29,8 @@ def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measu
     source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
     stay, join = snapshot.census(source.name), snapshot.census(target.name)
     held, joined = stay.replicas, join.replicas + 1
-    if _load(joined, target) > _load(held, source):
+    if _load(joined, target) >= _load(held, source):
+        # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime besides.
         text = f"{target.name} would hold {joined} replicas, {source.name} holds {held}"
         return Objection(Refusal.WORSE_LOADED, text)
     own = _weight(replica)

@@ -47,9 +47,10 @@ def test_the_target_may_not_end_up_fuller_than_the_source_was():
     assert judged(None, state=state) is None
 
 
-def test_swapping_one_crowd_for_the_same_crowd_is_no_gain():
-    """Two with two on each side: what leaves gains what joins loses."""
-    assert judged({"node-0": "pc", "node-1": "p"}) is Refusal.NO_GAIN
+def test_swapping_one_crowd_for_the_same_crowd_is_refused():
+    """Whatever grows on either side: a target that ends up as loaded as the source was is a swap."""
+    assert judged({"node-0": "pc", "node-1": "p"}) is Refusal.WORSE_LOADED
+    assert judged({"node-0": "ppc", "node-1": "cc"}) is Refusal.WORSE_LOADED
 
 
 def test_what_still_grows_counts_more_than_what_converged():

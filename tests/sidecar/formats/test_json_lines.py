@@ -92,7 +92,11 @@ def test_configured_nested_metric():
     value=st.floats(allow_nan=False),
     step=st.integers(min_value=0, max_value=2**53 - 1),
     epoch=st.floats(min_value=0, max_value=1e6),
-    others=st.dictionaries(st.text(), st.none() | st.booleans() | st.floats() | st.text()),
+    # Two spellings of one name in one object are nobody's log.
+    others=st.dictionaries(
+        st.text().filter(lambda name: name.casefold() not in {"loss", "step", "epoch"}),
+        st.none() | st.booleans() | st.floats() | st.text(),
+    ),
 )
 def test_round_trip(value, step, epoch, others):
     """What was written is read, whatever else the object holds."""
