@@ -82,8 +82,8 @@ class RecordReader:
 
 
 def _note(places: dict[Position, tuple[int, object]], position: tuple[Position, int], raw: object) -> None:
-    if raw is None:
-        return  # a null names no place, and hides none that stands under another key
+    if raw is None or isinstance(raw, bool):
+        return  # names no place, and hides none that stands under another key
     kind, rank = position
     known = places.get(kind)
     if known is None or rank < known[0]:

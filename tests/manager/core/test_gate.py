@@ -50,7 +50,7 @@ def test_the_target_may_not_end_up_fuller_than_the_source_was():
 def test_swapping_one_crowd_for_the_same_crowd_is_refused():
     """Whatever grows on either side: a target that ends up as loaded as the source was is a swap."""
     assert judged({"node-0": "pc", "node-1": "p"}) is Refusal.WORSE_LOADED
-    assert judged({"node-0": "ppc", "node-1": "cc"}) is Refusal.WORSE_LOADED
+    assert judged({"node-0": "ppc", "node-1": "cc"}, "c2") is Refusal.WORSE_LOADED
 
 
 def test_what_still_grows_counts_more_than_what_converged():
