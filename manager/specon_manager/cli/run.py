@@ -115,7 +115,7 @@ async def _run(options: RunOptions) -> RunResult:
 def _shown(options: RunOptions, session: Session) -> Iterator[None]:
     """Show the run: live on a terminal, else a line for each change."""
     if options.plain or not Console().is_terminal or Console().is_dumb_terminal:
-        session.controller.observers.append(_line_printer(session.began_at, verbose=options.verbose))
+        session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
         yield
         return
     with LiveView(title=options.title, began=session.began_at) as view:
@@ -131,10 +131,6 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
         finally:
             drawing.cancel()
             view.update(session.controller.state, session.controller.clock.now())
-
-
-def _line_printer(began: float, *, verbose: bool) -> "_Printer":
-    return _Printer(began, verbose=verbose)
 
 
 class _Printer:

@@ -65,6 +65,7 @@ class Controller:
         self._last: dict[str, asyncio.Task[None]] = {}
         self.observers: list[Observer] = []
         self.ready = False
+        self._ticked = float("-inf")
 
     def post(self, event: Event) -> None:
         """Hand in an event; it is looked at soon, in the order of arrival."""
@@ -107,8 +108,6 @@ class Controller:
         await self._commit(actions)
         for action in actions:
             self._dispatch(action)
-
-    _ticked = float("-inf")
 
     def _step(self, event: Event) -> list[Action]:
         now, before = self.clock.now(), self.state
