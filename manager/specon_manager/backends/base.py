@@ -4,13 +4,19 @@ from collections.abc import Callable
 from typing import Protocol
 
 from specon_manager.core.state import State
-from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
+from specon_manager.model.actions import (
+    EvictReplica,
+    HoldRoom,
+    ReleaseRoom,
+    SetWeight,
+    StartReplica,
+)
 from specon_manager.model.events import Event
 
 Emit = Callable[[Event], None]
 """Hands an event to the controller; never blocks, never raises."""
 
-Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom
+Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | SetWeight
 """The actions that are a backend's to carry out; those about checkpoints go to the sidecars."""
 
 
@@ -19,7 +25,8 @@ class Backend(Protocol):
 
     Orders are idempotent: a manager that was killed gives them again. Outcomes, failures too, come as
     events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone, holding room in
-    RoomHeld or RoomRefused. The end of a replica that nobody ordered is a ReplicaGone as well.
+    RoomHeld or RoomRefused. A weight has no outcome; it is ordered only where the settings say that the
+    backend can change shares in place. The end of a replica that nobody ordered is a ReplicaGone as well.
     """
 
     async def begin(self, state: State, emit: Emit) -> None:

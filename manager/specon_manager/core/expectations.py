@@ -11,16 +11,26 @@ def overdue_moves(state: State, now: float) -> list[Move]:
     return sorted(late, key=lambda move: (move.proposed_at, move.id))
 
 
-def overdue_starts(state: State, now: float) -> list[Replica]:
-    """Return the replicas that were ordered to start, outside of moves, and did not within their deadline."""
-    return sorted(
-        (
-            replica
-            for replica in state.replicas.values()
-            if replica.phase is Phase.STARTING
-            and replica.name not in state.moves
+def overdue_replicas(state: State, now: float) -> tuple[list[Replica], list[Replica]]:
+    """Return what is late outside of moves, by name: the starts, and the ends that were told.
+
+    The first were ordered to start and did not; the second were told to end and are still there, or are to be
+    told now.
+    """
+    starts, ends = [], []
+    for replica in state.replicas.values():
+        if replica.leaving is not None:
+            if now >= replica.leaving.deadline and replica.active and replica.name not in state.moves:
+                ends.append(replica)
+        elif (
+            replica.phase is Phase.STARTING
             and replica.deadline is not None
             and now >= replica.deadline
-        ),
-        key=lambda replica: replica.name,
-    )
+            and replica.name not in state.moves
+        ):
+            starts.append(replica)
+    return sorted(starts, key=_by_name), sorted(ends, key=_by_name)
+
+
+def _by_name(replica: Replica) -> str:
+    return replica.name

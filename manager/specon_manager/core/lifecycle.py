@@ -3,12 +3,14 @@
 import msgspec
 
 from specon_manager.core import transaction
-from specon_manager.core.restarts import crashed, ended, eviction, put_back
+from specon_manager.core.gang import regrouped
+from specon_manager.core.restarts import crashed, ended, eviction, left, put_back
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Phase, Replica, index_of, role_of
 from specon_manager.model.moves import Move, MoveOutcome, MoveState
+from specon_manager.model.overlay import changed
 
 Step = tuple[State, list[Action]]
 
@@ -18,11 +20,21 @@ def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
     spec = event.spec
     if spec.name in state.jobs:
         return state, []
-    job = Job(spec=spec, order=len(state.jobs), submitted_at=now)
-    replicas = {name: Replica(name=name, job=spec.name, requests=spec.requests) for name in spec.replicas}
-    return msgspec.structs.replace(
-        state, jobs={**state.jobs, spec.name: job}, replicas={**state.replicas, **replicas}
-    ), []
+    job = Job(spec=spec, order=state.job_count, submitted_at=now, queued_at=now)
+    spare = set(spec.worker_names[spec.wanted_workers :])
+    replicas = state.replicas
+    for name in spec.replicas:
+        replica = Replica(
+            name=name,
+            job=spec.name,
+            role=role_of(name),
+            index=index_of(name),
+            requests=spec.requests_of(name),
+            phase=Phase.ABSENT if name in spare else Phase.PENDING,
+        )
+        replicas = changed(replicas, name, replica)
+    jobs = changed(state.jobs, spec.name, job)
+    return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, job_count=state.job_count + 1), []
 
 
 def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
@@ -31,7 +43,13 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     if replica is None or event.incarnation in {replica.incarnation, replica.former}:
         return state, []
     move = state.moves.get(replica.name)
-    if replica.ended or (replica.phase is Phase.PENDING and move is None) or _unwanted(move):
+    if _unwanted(replica, move):
+        if replica.phase is Phase.STARTING and replica.leaving is not None:
+            # It was told to end before it was seen: now there is an incarnation to name.
+            seen = msgspec.structs.replace(
+                replica, phase=Phase.RUNNING, node=event.node, incarnation=event.incarnation, deadline=None
+            )
+            state = state.with_replica(seen)
         # Nobody ordered it, or what ordered it was given up since.
         why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
         return state, [eviction(state, replica, event.incarnation, why)]
@@ -44,15 +62,18 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         deadline=None,
         progress=progress,
     )
-    state = state.with_replica(running)
+    state = regrouped(state.with_replica(running), replica.job, now)
     if move is None:
         return state, []
     state = state.with_move(msgspec.structs.replace(move, incarnation=event.incarnation))
     return transaction.happened(state, state.moves[replica.name], MoveOutcome.STARTED, now)
 
 
-def _unwanted(move: Move | None) -> bool:
-    return move is not None and move.state is MoveState.EVICTING
+def _unwanted(replica: Replica, move: Move | None) -> bool:
+    """Whether nothing wants a new incarnation of the replica."""
+    if move is None:
+        return not replica.active or replica.leaving is not None
+    return replica.ended or move.state is MoveState.EVICTING
 
 
 def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
@@ -63,6 +84,8 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
     move = state.moves.get(replica.name)
     if move is not None:
         return transaction.happened(state, move, MoveOutcome.START_REFUSED, now, note=event.reason)
+    if replica.leaving is not None:
+        return left(state, replica, now), []
     return crashed(state, replica, event.reason, now), []
 
 
@@ -88,7 +111,7 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     state, actions = transaction.happened(state, move, MoveOutcome.GONE, now, note=_why(event))
     after = state.replicas[replica.name]
     if replica.name in state.moves or not after.active:
-        return state, actions
+        return regrouped(state, replica.job, now), actions
     # The move had not evicted it yet: it ended by itself, and is treated as if there had been no move.
     return _lost(state, after, event, now), actions
 
@@ -100,13 +123,15 @@ def _is_news(replica: Replica, move: Move | None, event: ev.ReplicaGone) -> bool
     if event.incarnation is not None and event.incarnation == replica.former:
         return False
     # What was ordered and not seen yet cannot be gone, unless its eviction was asked for.
-    return move is not None and move.state is MoveState.EVICTING
+    return replica.leaving is not None or (move is not None and move.state is MoveState.EVICTING)
 
 
 def _lost(state: State, replica: Replica, event: ev.ReplicaGone, now: float) -> State:
     """Let the replica start again: after a crash with a pause and a count, else at once."""
+    if replica.leaving is not None:
+        return left(state, replica, now)
     if event.evicted:
-        return put_back(state, replica, _why(event))
+        return put_back(state, replica, _why(event), now)
     return crashed(state, replica, _why(event), now)
 
 

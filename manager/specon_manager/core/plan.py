@@ -3,16 +3,41 @@
 Least disruptive first (design, section 7). Every refusal carries its reason.
 """
 
+import math
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.core import gate
+from specon_manager.core import gate, scaling
 from specon_manager.core.state import State
-from specon_manager.model.actions import Admit, Migrate, Objection, Proposal, Refusal, Stay
-from specon_manager.model.cluster import Phase, Replica, Snapshot
+from specon_manager.model.actions import (
+    Admit,
+    AdmitGang,
+    Claim,
+    Migrate,
+    Objection,
+    Preempt,
+    Proposal,
+    Refusal,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+    Stay,
+)
+from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets
+from specon_manager.model.snapshot import Snapshot
+
+_RANKS: Final[dict[type, int]] = {
+    kind: rank
+    for rank, kinds in enumerate(
+        ((Stay,), (Reweight,), (Admit, AdmitGang), (ScaleOut,), (Migrate,), (ScaleIn,), (Preempt,), (Claim,))
+    )
+    for kind in kinds
+}
+"""The least disruptive first; within a rank in the order of the proposals."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True, gc=False):
@@ -30,20 +55,22 @@ def plan(
     `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
     """
     snapshot = state.snapshot(now) if snapshot is None else snapshot
-    asked = list(proposals)
     verdicts = []
-    for kind in (Stay, Admit, Migrate):
-        for proposal in asked:
-            if type(proposal) is not kind:
-                continue
-            objection = _objection(proposal, snapshot, state)
-            verdicts.append(Verdict(proposal=proposal, objection=objection))
-            if objection is None:
-                snapshot = _carried_out(proposal, snapshot)
+    for proposal in sorted(proposals, key=_rank):
+        objection = _objection(proposal, snapshot, state)
+        verdicts.append(Verdict(proposal=proposal, objection=objection))
+        if objection is None:
+            snapshot = _carried_out(proposal, snapshot)
     return tuple(verdicts)
 
 
+def _rank(proposal: Proposal) -> int:
+    return _RANKS[type(proposal)]
+
+
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
+    if not isinstance(proposal, Admit | Migrate | Stay | Reweight):
+        return scaling.objection(proposal, snapshot, state.settings.budgets)
     if proposal.replica not in snapshot.replicas:
         return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
     replica = snapshot.replicas[proposal.replica]
@@ -51,6 +78,8 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
         return _objection_to_move(proposal, replica, snapshot, state)
     if isinstance(proposal, Stay):
         return None
+    if isinstance(proposal, Reweight):
+        return scaling.objection_to_weight(proposal, replica, snapshot)
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
         return objection
     if replica.phase is Phase.PENDING:
@@ -78,7 +107,7 @@ def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | No
     """Return why the node cannot take the replica."""
     if node not in snapshot.nodes or not snapshot.nodes[node].ready:
         return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
-    if not replica.requests.fits(snapshot.room(node)):
+    if not replica.requests.fits(snapshot.open_room(node, replica.job)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")
     return None
 
@@ -92,6 +121,8 @@ def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
     if replica.phase is not Phase.RUNNING:
         return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, not running")
+    if replica.leaving is not None:
+        return Objection(Refusal.IN_FLIGHT, f"it was told to end: {replica.leaving.reason}")
     if replica.name in snapshot.moves:
         return Objection(Refusal.IN_FLIGHT, f"move {snapshot.moves[replica.name].id} is in flight")
     if replica.progress.step is None:
@@ -118,10 +149,16 @@ def _over_budget(
 
 def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot as it will be, for the judgement of the next proposal."""
-    replica = snapshot.replicas[proposal.replica]
     if isinstance(proposal, Admit):
-        return snapshot.with_start(replica, proposal.node)
+        return snapshot.with_starts({proposal.replica: proposal.node})
+    if isinstance(proposal, AdmitGang | ScaleOut):
+        return snapshot.with_starts(proposal.placement)
+    if isinstance(proposal, ScaleIn | Preempt):
+        return snapshot.with_leaving(scaling.leaving(proposal, snapshot, wait=0.0))
+    if isinstance(proposal, Claim):
+        return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Migrate):
+        replica = snapshot.replicas[proposal.replica]
         return snapshot.with_move(begun(proposal, replica, policy="", number=0, now=snapshot.now, hold=0.0))
     return snapshot
 

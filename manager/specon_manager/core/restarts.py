@@ -2,6 +2,7 @@
 
 import msgspec
 
+from specon_manager.core.gang import regrouped
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica
 from specon_manager.model.cluster import Phase, Replica
@@ -23,7 +24,7 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
         deadline=now + pause,
         note=f"crash {crashes}: {reason}",
     )
-    return state.with_replica(waiting)
+    return regrouped(state.with_replica(waiting), replica.job, now)
 
 
 def eviction(state: State, replica: Replica, incarnation: str | None, reason: str) -> EvictReplica:
@@ -36,20 +37,36 @@ def eviction(state: State, replica: Replica, incarnation: str | None, reason: st
     )
 
 
-def put_back(state: State, replica: Replica, reason: str) -> State:
+def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
     """Let a replica that was told to end, but not for a move, wait for its next start: no crash."""
     waiting = msgspec.structs.replace(
         replica, phase=Phase.PENDING, incarnation=None, deadline=None, note=f"put back: {reason}"
     )
-    return state.with_replica(waiting)
+    return regrouped(state.with_replica(waiting), replica.job, now)
+
+
+def left(state: State, replica: Replica, now: float) -> State:
+    """Take note that a replica which was told to end outside of a move is gone."""
+    leaving = replica.leaving
+    assert leaving is not None
+    if leaving.purpose in {"complete", "fail"}:
+        phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
+        return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
+    gone = msgspec.structs.replace(
+        replica,
+        phase=Phase.PENDING if leaving.purpose == "preempt" else Phase.ABSENT,
+        incarnation=None,
+        deadline=None,
+        leaving=None,
+        weight=1.0,
+        note=f"{leaving.purpose}: {leaving.reason}",
+    )
+    return regrouped(state.with_replica(gone), replica.job, now)
 
 
 def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
     """Close the replica, and its job with its last one."""
-    over = msgspec.structs.replace(replica, phase=phase, ended_at=now, incarnation=None, deadline=None)
-    state = state.with_replica(over)
-    job = state.jobs[replica.job]
-    if all(state.replicas[name].ended for name in job.spec.replicas):
-        job = msgspec.structs.replace(job, ended_at=now)
-        state = msgspec.structs.replace(state, jobs={**state.jobs, job.name: job})
-    return state
+    over = msgspec.structs.replace(
+        replica, phase=phase, ended_at=now, incarnation=None, deadline=None, leaving=None
+    )
+    return regrouped(state.with_replica(over), replica.job, now)

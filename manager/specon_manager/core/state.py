@@ -6,10 +6,11 @@ import msgspec
 from msgspec import Struct, field
 
 from specon_manager.model.actions import Decision
-from specon_manager.model.cluster import Job, Node, Replica, Snapshot
+from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served
 from specon_manager.model.moves import Move
 from specon_manager.model.overlay import changed, flat
 from specon_manager.model.settings import Settings
+from specon_manager.model.snapshot import Snapshot
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -37,19 +38,45 @@ class State(Struct, frozen=True, kw_only=True):
     """The latest decisions, oldest first, each only when it differs from the one before on that replica."""
     measured: Measured = Measured()
     move_count: int = 0
+    job_count: int = 0
+    """How many jobs were ever submitted."""
+    ended_jobs: tuple[str, ...] = ()
+    """Those of `jobs` that ended, in that order."""
+    claims: Mapping[str, Claimed] = field(default_factory=dict)
+    """Room that is kept for waiting jobs, by job."""
+    served: Mapping[str, Served] = field(default_factory=dict)
+    """How long completed jobs trained, by kind."""
+    changed_at: float = 0.0
+    """When a job was last admitted, scaled or preempted."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what policies may look at."""
-        return Snapshot(now=now, nodes=self.nodes, jobs=self.jobs, replicas=self.replicas, moves=self.moves)
+        return Snapshot(
+            now=now,
+            nodes=self.nodes,
+            jobs=self.jobs,
+            replicas=self.replicas,
+            moves=self.moves,
+            claims=self.claims,
+            served=self.served,
+            changed_at=self.changed_at,
+            reweight=self.settings.reweight,
+        )
 
     def flattened(self) -> "State":
         """Return the same state in the form that is quick to go through."""
-        replicas = flat(self.replicas)
-        return self if replicas is self.replicas else msgspec.structs.replace(self, replicas=replicas)
+        replicas, jobs = flat(self.replicas), flat(self.jobs)
+        if replicas is self.replicas and jobs is self.jobs:
+            return self
+        return msgspec.structs.replace(self, replicas=replicas, jobs=jobs)
 
     def with_replica(self, replica: Replica) -> "State":
         """Return the state with this replica in place of its former record."""
         return msgspec.structs.replace(self, replicas=changed(self.replicas, replica.name, replica))
+
+    def with_job(self, job: Job) -> "State":
+        """Return the state with this job in place of its former record."""
+        return msgspec.structs.replace(self, jobs=changed(self.jobs, job.name, job))
 
     def with_move(self, move: Move) -> "State":
         """Return the state with this move in flight."""

@@ -10,15 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from specon_manager.core import lifecycle, transaction
-from specon_manager.core.expectations import overdue_moves, overdue_starts
-from specon_manager.core.migration import orders
-from specon_manager.core.plan import Verdict, begun, plan
+from specon_manager.core.expectations import overdue_moves, overdue_replicas
+from specon_manager.core.gang import pruned
+from specon_manager.core.orders import order, told_again, weighed
+from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import crashed, eviction
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Admit, Decision, Migrate, Proposal, StartReplica, Stay
-from specon_manager.model.cluster import Node, Phase, Replica
+from specon_manager.model.actions import Action, Decision, Migrate, StartReplica, subject
+from specon_manager.model.cluster import Node, Phase
 from specon_manager.model.moves import MoveOutcome
 from specon_manager.policies.table import policy_named, settings_of
 
@@ -53,57 +54,24 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     for move in overdue_moves(state, now):
         state, ordered = transaction.happened(state, move, MoveOutcome.OVERDUE, now)
         actions += ordered
-    for replica in overdue_starts(state, now):
+    late_starts, late_ends = overdue_replicas(state, now)
+    for replica in late_starts:
         # Perhaps it did and nobody said so: nothing of it may live when the next one is started.
         why = "it did not start in time"
         actions.append(eviction(state, replica, None, why))
         state = crashed(state, replica, why, now)
+    for replica in late_ends:
+        state, ordered = told_again(state, replica, now)
+        actions += ordered
+    state = pruned(state)
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
     snapshot = state.snapshot(now)
     verdicts = plan(state, policy.propose(snapshot, settings), now, snapshot)
     state = _remember(state, verdicts, now)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
-    state, ordered = _order(state, accepted, now) if accepted else (state, [])
+    state, ordered = order(state, accepted, now) if accepted else (state, [])
     return state, actions + ordered
-
-
-def _order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
-    """Turn accepted proposals into records and orders; the records are copied once for all of them."""
-    changed: dict[str, Replica] = {}
-    moves, number = dict(state.moves), state.move_count
-    actions: list[Action] = []
-    for proposal in accepted:
-        replica = changed.get(proposal.replica) or state.replicas[proposal.replica]
-        job = state.jobs[replica.job]
-        if isinstance(proposal, Stay):
-            looked_at = (*replica.moved_for, proposal.purpose)
-            changed[replica.name] = msgspec.structs.replace(replica, moved_for=looked_at)
-        elif isinstance(proposal, Admit):
-            started = msgspec.structs.replace(
-                replica,
-                phase=Phase.STARTING,
-                node=proposal.node,
-                starts=replica.starts + 1,
-                deadline=now + state.settings.deadlines.start,
-            )
-            changed[replica.name] = started
-            order = StartReplica(
-                replica=replica.name,
-                start=started.starts,
-                node=proposal.node,
-                template=job.spec.template,
-                reason=proposal.reason,
-            )
-            actions.append(order)
-        else:
-            number += 1
-            policy, hold = state.settings.policy, state.settings.deadlines.hold
-            move = begun(proposal, replica, policy=policy, number=number, now=now, hold=hold)
-            moves[replica.name] = move
-            actions += orders(move, replica, job)
-    replicas = {**state.replicas, **changed} if changed else state.replicas
-    return msgspec.structs.replace(state, replicas=replicas, moves=moves, move_count=number), actions
 
 
 def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
@@ -114,13 +82,14 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
         target = proposal.target if isinstance(proposal, Migrate) else getattr(proposal, "node", "")
         said = f"{type(proposal).__name__} {target}".strip()
         refusal = None if objection is None else objection.refusal
-        last = state.verdicts.get(proposal.replica)
+        name = subject(proposal)
+        last = state.verdicts.get(name)
         # A refusal for the same reason is no news, though the target may be another one by now.
         if refusal is not None and last is not None and last.refusal is refusal:
             continue
-        fresh[proposal.replica] = Decision(
+        fresh[name] = Decision(
             at=now,
-            replica=proposal.replica,
+            replica=name,
             policy=state.settings.policy,
             proposal=said,
             reason=proposal.reason if objection is None else objection.text,
@@ -144,6 +113,11 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
         state = state.with_move(renewed)
         actions += transaction.current_orders(state, renewed)
     for replica in list(state.replicas.values()):
+        if replica.leaving is not None and replica.active and replica.name not in state.moves:
+            state, ordered = told_again(state, replica, now)
+            actions += ordered
+        elif replica.weight != 1.0 and replica.incarnation is not None:
+            actions.append(weighed(replica, "set before the manager was started again"))
         if replica.phase is Phase.STARTING and replica.name not in state.moves and replica.node is not None:
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
             state = state.with_replica(waited)

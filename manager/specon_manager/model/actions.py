@@ -34,7 +34,68 @@ class Stay(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
-Proposal = Admit | Migrate | Stay
+class AdmitGang(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: start a waiting job as a whole, each replica on its node.
+
+    The placement names every parameter server and at least the fewest workers that the job can train with.
+    """
+
+    job: str
+    placement: Mapping[str, str]
+    """Node by replica. Workers that are not named stay absent."""
+    reason: str
+
+
+class ScaleOut(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: start more workers of a running job."""
+
+    job: str
+    placement: Mapping[str, str]
+    """Node by absent worker."""
+    reason: str
+
+
+class ScaleIn(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: end some workers of a running job; never worker 0, never a parameter server."""
+
+    job: str
+    replicas: tuple[str, ...]
+    reason: str
+
+
+class Preempt(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: end a running job within its grace period and let it wait again."""
+
+    job: str
+    reason: str
+
+
+class Claim(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: keep the room that becomes free on these nodes for a waiting job.
+
+    It lasts until the job is admitted, another claim takes its place, or its deadline passes. An empty
+    placement gives the claim up.
+    """
+
+    job: str
+    placement: Mapping[str, str]
+    reason: str
+
+
+class Reweight(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: change the weight with which a replica shares the processors of its node, in place."""
+
+    replica: str
+    weight: float
+    reason: str
+
+
+Proposal = Admit | Migrate | Stay | AdmitGang | ScaleOut | ScaleIn | Preempt | Claim | Reweight
+
+
+def subject(proposal: Proposal) -> str:
+    """Return the replica that the proposal is about, or the job."""
+    return proposal.replica if isinstance(proposal, Admit | Migrate | Stay | Reweight) else proposal.job
 
 
 class StartReplica(Struct, frozen=True, tag=True, kw_only=True):
@@ -91,7 +152,18 @@ class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
-Action = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | RequestCheckpoint | WithdrawRequest
+class SetWeight(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: let an incarnation share the processors of its node with this weight."""
+
+    replica: str
+    incarnation: str
+    weight: float
+    reason: str
+
+
+Action = (
+    StartReplica | EvictReplica | HoldRoom | ReleaseRoom | RequestCheckpoint | WithdrawRequest | SetWeight
+)
 
 
 class Refusal(StrEnum):
@@ -113,6 +185,13 @@ class Refusal(StrEnum):
     SAME_NODE = "same-node"
     WORSE_LOADED = "worse-loaded"
     NO_GAIN = "no-gain"
+    UNKNOWN_JOB = "unknown-job"
+    NOT_WAITING = "not-waiting"
+    PARTIAL_GANG = "partial-gang"
+    BELOW_MINIMUM = "below-minimum"
+    NOT_ELASTIC = "not-elastic"
+    PREEMPTION_BUDGET = "preemption-budget"
+    NOT_REWEIGHTABLE = "not-reweightable"
 
 
 class Objection(Struct, frozen=True, gc=False):
@@ -127,6 +206,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
 
     at: float
     replica: str
+    """The replica, or the job where the proposal was about a job."""
     policy: str
     proposal: str
     reason: str

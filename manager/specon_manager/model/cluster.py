@@ -1,20 +1,27 @@
-"""Nodes, jobs and replicas, and the immutable snapshot of them that policies decide on."""
+"""Nodes, jobs and replicas: the records of what there is and of what is known of it."""
 
-from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cached_property
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct, field
 
-from specon_manager.model.moves import Move
-from specon_manager.model.overlay import Overlay
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.curve import Estimate
 from specon_sidecar.wire import Checkpoint
+
+
+def role_of(replica: str) -> str:
+    """Return the role in the name `namespace/job/role/index`; a name without one is a worker's."""
+    parts = replica.split("/")
+    return parts[2] if len(parts) == 4 else "worker"  # noqa: PLR2004  (the parts of a full name)
+
+
+def index_of(replica: str) -> int:
+    """Return the index in the name `namespace/job/role/index`, 0 where it has none."""
+    last = replica.rpartition("/")[2]
+    return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0  # noqa: PLR2004
 
 
 class Phase(StrEnum):
@@ -25,6 +32,34 @@ class Phase(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    ABSENT = "Absent"  # not one of the workers that the job has at present
+
+
+class Leaving(Struct, frozen=True, kw_only=True, gc=False):
+    """Why a replica was told to end though nothing moves it, and what becomes of it then."""
+
+    purpose: Literal["preempt", "scale-in", "complete", "fail"]
+    """It waits again, is absent, has succeeded with the workers of its job, or has failed with another."""
+    since: float
+    deadline: float
+    """When the order is given, or given again."""
+    reason: str
+
+
+class Claimed(Struct, frozen=True, kw_only=True, gc=False):
+    """Room that is kept free for a waiting job as it becomes free."""
+
+    placement: tuple[tuple[str, str], ...]
+    """Where its replicas are to start: (replica, node)."""
+    until: float
+    reason: str
+
+
+class Served(Struct, frozen=True, kw_only=True, gc=False):
+    """How long jobs of one kind trained until they were complete."""
+
+    jobs: int = 0
+    mean_seconds: float = 0.0
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -44,7 +79,23 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     replicas: tuple[str, ...]
     """Names of the replicas, `namespace/job/role/index`."""
     requests: Resources = NOTHING
-    """What one replica reserves on its node."""
+    """What one worker reserves on its node."""
+    ps_requests: Resources | None = None
+    """What one parameter server reserves; None: as much as a worker."""
+    workers: Annotated[int, Meta(ge=1)] | None = None
+    """How many workers its owner asked for; None: all that are named in `replicas`."""
+    min_workers: Annotated[int, Meta(ge=1)] | None = None
+    """With how many it can train; None: with `workers` only. The most it can use are those named."""
+    job_class: Literal["trial", "best-effort"] = field(default="best-effort", name="class")
+    """A trial is to start at once, and may preempt best-effort jobs for it (FitGpp)."""
+    utility: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
+    """How much its owner values it (the Kubeflow dynamic scheduler's utility)."""
+    queue: str = ""
+    """Whose quota it counts against."""
+    kind: str = ""
+    """What jobs like it have in common (a model, a user's script); durations are learnt by kind."""
+    declared_seconds: Annotated[float, Meta(gt=0, le=1e12)] | None = None
+    """How long it trains, where its owner says so."""
     restarts: Annotated[int, Meta(ge=0)] = 3
     """How many crashes of a replica its owner puts up with; moves never count."""
     grace_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 30.0
@@ -56,6 +107,34 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     template: Mapping[str, Any] = field(default_factory=dict)
     """What the backend needs to start a replica; opaque to every decision."""
 
+    @property
+    def ps(self) -> tuple[str, ...]:
+        """Names of the parameter servers."""
+        return tuple(name for name in self.replicas if role_of(name) == "ps")
+
+    @property
+    def worker_names(self) -> tuple[str, ...]:
+        """Names of all workers that it may have, by index."""
+        return tuple(name for name in self.replicas if role_of(name) != "ps")
+
+    @property
+    def wanted_workers(self) -> int:
+        """How many workers its owner asked for."""
+        most = len(self.worker_names)
+        return most if self.workers is None else min(self.workers, most)
+
+    @property
+    def fewest_workers(self) -> int:
+        """With how many workers it can train."""
+        wanted = self.wanted_workers
+        return wanted if self.min_workers is None else min(self.min_workers, wanted)
+
+    def requests_of(self, replica: str) -> Resources:
+        """Return what that replica reserves."""
+        return (
+            self.ps_requests if self.ps_requests is not None and role_of(replica) == "ps" else self.requests
+        )
+
 
 class Job(Struct, frozen=True, kw_only=True):
     """A submitted job; `order` counts submissions from 0."""
@@ -64,6 +143,19 @@ class Job(Struct, frozen=True, kw_only=True):
     order: int
     submitted_at: float
     ended_at: float | None = None
+    queued_at: float = 0.0
+    """Since when it waits to be admitted, or waited the last time."""
+    admitted_at: float | None = None
+    """When it was first admitted."""
+    trains_since: float | None = None
+    """Since when all its present replicas run; None while one does not."""
+    attained_seconds: float = 0.0
+    """How long it trained before `trains_since`."""
+    preemptions: int = 0
+
+    def attained(self, now: float) -> float:
+        """Return how long it trained until now, seconds."""
+        return self.attained_seconds + (0.0 if self.trains_since is None else now - self.trains_since)
 
     @property
     def name(self) -> str:
@@ -105,6 +197,8 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
 
     name: str
     job: str
+    role: str = "worker"
+    index: int = 0
     requests: Resources = NOTHING
     phase: Phase = Phase.PENDING
     node: str | None = None
@@ -127,6 +221,10 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     cooldown_until: float = 0.0
     ended_at: float | None = None
     note: str = ""
+    weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
+    """Its weight where the replicas of a node share processors."""
+    leaving: Leaving | None = None
+    """Set from the order to end until nothing is left of the incarnation."""
 
     @property
     def active(self) -> bool:
@@ -137,161 +235,3 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     def ended(self) -> bool:
         """Whether nothing more will come of it."""
         return self.phase in {Phase.SUCCEEDED, Phase.FAILED}
-
-
-class Census(Struct, frozen=True, kw_only=True, gc=False):
-    """The replicas of a node, counted."""
-
-    replicas: int
-    converged: int
-    watching: int
-    requests: Resources
-    """Of all of them together."""
-
-
-class Snapshot:
-    """Everything a policy may look at, at one moment. Nothing in it changes."""
-
-    def __init__(
-        self,
-        *,
-        now: float,
-        nodes: Mapping[str, Node],
-        jobs: Mapping[str, Job],
-        replicas: Mapping[str, Replica],
-        moves: Mapping[str, Move],
-    ) -> None:
-        """Take the records as they are; `moves` are those in flight, by replica."""
-        self.now = now
-        self.nodes = nodes
-        self.jobs = jobs
-        self.replicas = replicas
-        self.moves = moves
-        self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
-        self._rooms: dict[str, Resources] = {}
-
-    @cached_property
-    def ready_nodes(self) -> tuple[Node, ...]:
-        """The nodes that take replicas, by name."""
-        return tuple(node for _, node in sorted(self.nodes.items(), key=_natural) if node.ready)
-
-    @cached_property
-    def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
-        """The active replicas of each node as they will be when every move in flight has succeeded."""
-        found: dict[str | None, list[Replica]] = {node: [] for node in self.nodes}
-        moves = self.moves
-        for replica in self.replicas.values():
-            # `place`, written out: this loop is most of a plan of a large cluster.
-            if replica.name in moves:
-                place: str | None = moves[replica.name].destination
-            elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
-                place = replica.node
-            else:
-                continue
-            if place in found:
-                found[place].append(replica)
-        return {node: tuple(found[node]) for node in self.nodes}
-
-    @cached_property
-    def settled(self) -> tuple[Replica, ...]:
-        """The converged replicas that run and are in no move."""
-        return tuple(
-            replica
-            for replica in self.replicas.values()
-            if replica.phase is Phase.RUNNING
-            and replica.progress.category is Category.CONVERGED
-            and replica.name not in self.moves
-        )
-
-    def with_start(self, replica: Replica, node: str) -> "Snapshot":
-        """Return the snapshot in which the replica was started on `node`."""
-        started = msgspec.structs.replace(replica, phase=Phase.STARTING, node=node)
-        return self._changed(replica, started, self.moves)
-
-    def with_move(self, move: Move) -> "Snapshot":
-        """Return the snapshot in which the move is in flight."""
-        replica = self.replicas[move.replica]
-        return self._changed(replica, replica, {**self.moves, move.replica: move})
-
-    def _changed(self, before: Replica, after: Replica, moves: Mapping[str, Move]) -> "Snapshot":
-        """Return a copy that differs in one replica, without counting the whole cluster anew."""
-        replicas = self.replicas
-        if before is not after:
-            known = replicas if isinstance(replicas, Overlay) else Overlay(replicas, {})
-            replicas = known.with_change(after.name, after)
-        changed = Snapshot(now=self.now, nodes=self.nodes, jobs=self.jobs, replicas=replicas, moves=moves)
-        on_node = dict(self.on_node)
-        left, joined = self.place(before), changed.place(after)
-        if left in on_node:
-            on_node[left] = tuple(replica for replica in on_node[left] if replica.name != before.name)
-        if joined in on_node:
-            on_node[joined] = (*on_node[joined], after)
-        changed.__dict__["on_node"] = on_node  # what cached_property would compute
-        changed.__dict__["ready_nodes"] = self.ready_nodes
-        changed._counted = self._counted  # what was counted is kept with what it was counted of
-        return changed
-
-    def place(self, replica: Replica) -> str | None:
-        """Return the node that the replica occupies, or will when its move has succeeded."""
-        if replica.name in self.moves:
-            return self.moves[replica.name].destination
-        return replica.node if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING else None
-
-    def census(self, node: str) -> Census:
-        """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
-        replicas = self.on_node[node]
-        known = self._counted.get(node)
-        if known is not None and known[0] is replicas:
-            return known[1]
-        converged = watching = 0
-        cpu = memory = gpu = 0.0
-        for replica in replicas:
-            category, requests = replica.progress.category, replica.requests
-            converged += category is Category.CONVERGED
-            watching += category is Category.WATCHING
-            cpu, memory, gpu = cpu + requests.cpu, memory + requests.memory, gpu + requests.gpu
-        requested = Resources(cpu=cpu, memory=memory, gpu=gpu)
-        census = Census(replicas=len(replicas), converged=converged, watching=watching, requests=requested)
-        self._counted[node] = (replicas, census)
-        return census
-
-    @cached_property
-    def busy(self) -> Mapping[str, int]:
-        """Of how many moves in flight a node is the source or the target; none of those not named."""
-        return Counter(node for move in self.moves.values() for node in {move.source, move.target})
-
-    @cached_property
-    def _leaving(self) -> Mapping[str, Resources]:
-        """What each node still holds of replicas that are to leave it.
-
-        The source does until the move ends, for a failed restore goes back there; on the way back the target
-        does until nothing is left of the replica on it.
-        """
-        held: dict[str, Resources] = {}
-        for move in self.moves.values():
-            replica = self.replicas[move.replica]
-            for node in {move.source, replica.node or move.source} - {move.destination}:
-                held[node] = held.get(node, NOTHING) + replica.requests
-        return held
-
-    def room(self, node: str) -> Resources:
-        """Return what nobody has requested on `node`, room held for moves counted as taken."""
-        known = self._rooms.get(node)
-        if known is not None:
-            return known
-        capacity, used = self.nodes[node].capacity, self.census(node).requests
-        if node in self._leaving:
-            used += self._leaving[node]
-        room = Resources(
-            cpu=max(0.0, capacity.cpu - used.cpu),
-            memory=max(0.0, capacity.memory - used.memory),
-            gpu=max(0.0, capacity.gpu - used.gpu),
-        )
-        self._rooms[node] = room
-        return room
-
-
-def _natural(item: tuple[str, Node]) -> tuple[int, str]:
-    """Order node-2 before node-10."""
-    name = item[0]
-    return (len(name), name)

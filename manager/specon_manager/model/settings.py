@@ -23,6 +23,8 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds between two moves of one replica."""
     retry_cooldown: Pause = 120.0
     """Seconds after a move that did not succeed, doubled with each further one."""
+    preemptions_per_job: Annotated[int, Meta(ge=0)] = 4
+    """Preemptions in the life of a job, whatever the policy would do."""
 
 
 class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,6 +51,8 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """From the start of the new incarnation to a step after the checkpoint."""
     crash_backoff: Seconds = 2.0
     """Before the first restart after a crash, doubled with each further one."""
+    claim: Seconds = 3600.0
+    """How long room is kept free for a job that waits for others to leave it."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,5 +63,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budgets: Budgets = Budgets()
     gate: Gate = Gate()
     deadlines: Deadlines = Deadlines()
+    reweight: bool = False
+    """Whether the backend can change shares of processors in place."""
+    retention: Annotated[int, Meta(ge=0)] = 1000
+    """How many ended jobs are remembered."""
     tick: Seconds = 5.0
     """How often deadlines are looked at and the policy is asked when nothing else happens."""

@@ -1,11 +1,12 @@
 """First placement: the fixed round robin of SpeCon's experiments (section VI-A)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from specon_manager.model.actions import Admit
-from specon_manager.model.cluster import Node, Phase, Replica, Snapshot
+from specon_manager.model.cluster import Node, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.snapshot import Snapshot
 
 
 def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
@@ -33,6 +34,27 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
                 break
         else:
             too_much.add(replica.requests)
+
+
+def readmissions(snapshot: Snapshot) -> Iterator[Admit]:
+    """Propose a node for what crashed of jobs that occupy nodes: its own, or the one with most room."""
+    idle = {node.name: node for node in snapshot.ready_nodes}
+    promised: dict[str, Resources] = defaultdict(lambda: NOTHING)
+    for replica in snapshot.unplaced:
+        if not any(member.active for member in snapshot.members.get(replica.job, ())):
+            continue
+        others = sorted(idle, key=lambda name: (-_free_cpu(snapshot, name, promised), name))
+        for name in ([replica.node] if replica.node in idle else []) + others:
+            wanted = promised[name] + replica.requests
+            if wanted.fits(snapshot.open_room(name, replica.job)):
+                promised[name] = wanted
+                why = f"start again on {name} beside the others of its job"
+                yield Admit(replica=replica.name, node=name, reason=why)
+                break
+
+
+def _free_cpu(snapshot: Snapshot, node: str, promised: Mapping[str, Resources]) -> float:
+    return snapshot.room(node).cpu - (promised[node].cpu if node in promised else 0.0)
 
 
 def _may_start(replica: Replica, snapshot: Snapshot) -> bool:

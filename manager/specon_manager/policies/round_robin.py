@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from specon_manager.model.actions import Proposal
-from specon_manager.model.cluster import Snapshot
+from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.placement import admit_round_robin
 
 

@@ -12,7 +12,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay
-from specon_manager.model.cluster import Census, Replica, Snapshot
+from specon_manager.model.cluster import Replica
+from specon_manager.model.snapshot import Census, Snapshot
 from specon_manager.policies.placement import admit_round_robin
 
 MIGRATE: Final = "migrate"

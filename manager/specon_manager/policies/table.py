@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.model.actions import Proposal
-from specon_manager.model.cluster import Snapshot
+from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies import round_robin, specon
 
 
@@ -19,6 +19,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     summary: str
     settings: type[Struct]
     propose: Callable[[Snapshot, Any], Iterable[Proposal]]
+    source: str = ""
+    """Where it was published."""
+    clairvoyant: bool = False
+    """Whether it must be told how long every job takes: a bound for simulations, of no use elsewhere."""
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
@@ -30,12 +34,14 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
                 summary="round robin first; converged jobs move to the node with the lowest score (SpeCon)",
                 settings=specon.SpeConSettings,
                 propose=specon.propose,
+                source="Mao et al., arXiv 2010.11307, algorithms 2 and 3",
             ),
             Policy(
                 name="round-robin",
                 summary="placement only: job k on node k mod |W|, and there it stays",
                 settings=round_robin.RoundRobinSettings,
                 propose=round_robin.propose,
+                source="the initial placement of SpeCon's experiments, section VI-A",
             ),
         )
     }

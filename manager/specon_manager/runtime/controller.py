@@ -15,8 +15,8 @@ from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model.actions import (
     Action,
-    EvictReplica,
     HoldRoom,
+    ReleaseRoom,
     RequestCheckpoint,
     StartReplica,
     WithdrawRequest,
@@ -140,7 +140,7 @@ class Controller:
         if isinstance(action, RequestCheckpoint | WithdrawRequest):
             self.mailbox.put(action)
             return
-        key = action.replica if isinstance(action, StartReplica | EvictReplica) else action.move
+        key = action.move if isinstance(action, HoldRoom | ReleaseRoom) else action.replica
         before = self._last.get(key)
         task = asyncio.create_task(self._carry_out(action, before))
         self._last[key] = task

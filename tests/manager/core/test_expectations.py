@@ -2,7 +2,7 @@
 
 import msgspec
 
-from specon_manager.core.expectations import overdue_moves, overdue_starts
+from specon_manager.core.expectations import overdue_moves, overdue_replicas
 from specon_manager.model import events as ev
 from specon_manager.model.moves import Move, MoveState
 from support.cluster import Cluster, replica_of
@@ -38,25 +38,25 @@ def move(replica: str, number: int, deadline: float, proposed_at: float = 0.0) -
 def test_a_start_is_overdue_at_its_deadline_and_not_before():
     """By name, so that two managers would treat them in the same order."""
     state = starting().state
-    assert overdue_starts(state, 1010.9) == []
-    assert [replica.name for replica in overdue_starts(state, 1011.0)] == [A, B, C]
+    assert overdue_replicas(state, 1010.9)[0] == []
+    assert [replica.name for replica in overdue_replicas(state, 1011.0)[0]] == [A, B, C]
 
 
 def test_what_runs_or_waits_is_not_overdue():
     """The deadline of a waiting replica is the end of its pause, which is nothing to be late for."""
     cluster = starting()
     cluster.carry_out()
-    assert overdue_starts(cluster.state, 1e9) == []
+    assert overdue_replicas(cluster.state, 1e9)[0] == []
     cluster.die(A, 1)
     assert cluster.state.replicas[A].deadline is not None
-    assert overdue_starts(cluster.state, 1e9) == []
+    assert overdue_replicas(cluster.state, 1e9)[0] == []
 
 
 def test_a_start_within_a_move_is_the_moves_to_watch():
     """It has a deadline of its own, and a way back that a plain start has not."""
     state = starting().state
     state = state.with_move(move(A, 1, deadline=5000.0))
-    assert [replica.name for replica in overdue_starts(state, 1011.0)] == [B, C]
+    assert [replica.name for replica in overdue_replicas(state, 1011.0)[0]] == [B, C]
     assert overdue_moves(state, 4999.0) == []
     assert [late.id for late in overdue_moves(state, 5000.0)] == ["move-1"]
 
@@ -81,12 +81,12 @@ def test_a_manager_that_was_away_gives_every_start_its_time_again():
     cluster = starting()
     cluster.now += 3600
     cluster.post(ev.ManagerStarted("again", cluster.state.settings))
-    assert overdue_starts(cluster.state, cluster.now + 9.9) == []
-    assert len(overdue_starts(cluster.state, cluster.now + 10)) == 3
+    assert overdue_replicas(cluster.state, cluster.now + 9.9)[0] == []
+    assert len(overdue_replicas(cluster.state, cluster.now + 10)[0]) == 3
 
 
 def test_a_start_without_a_deadline_is_awaited_for_ever():
     """None says that nobody set one."""
     state = starting().state
     waiting = msgspec.structs.replace(state.replicas[A], deadline=None)
-    assert [r.name for r in overdue_starts(state.with_replica(waiting), 1e9)] == [B, C]
+    assert [r.name for r in overdue_replicas(state.with_replica(waiting), 1e9)[0]] == [B, C]

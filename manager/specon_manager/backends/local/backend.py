@@ -19,7 +19,7 @@ from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pod_files import PodSpec, replica_directory
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.core.state import State
-from specon_manager.model.actions import EvictReplica, HoldRoom, StartReplica
+from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import (
     Event,
@@ -109,6 +109,8 @@ class LocalBackend:
                 self._emit(RoomHeld(move=order.move))
             else:
                 self._emit(RoomRefused(move=order.move, reason=f"there is no node {order.node}"))
+        elif isinstance(order, SetWeight):
+            raise NotImplementedError("virtual nodes cannot change shares of processors in place")
 
     async def end(self) -> None:
         """Stop watching; pods keep running."""

@@ -1,0 +1,152 @@
+"""Accepted proposals turned into records and orders."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from specon_manager.core.gang import regrouped
+from specon_manager.core.migration import orders
+from specon_manager.core.plan import begun
+from specon_manager.core.restarts import eviction
+from specon_manager.core.scaling import claimed, leaving
+from specon_manager.core.state import State
+from specon_manager.model.actions import (
+    Action,
+    Admit,
+    AdmitGang,
+    Claim,
+    Migrate,
+    Preempt,
+    Proposal,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+    SetWeight,
+    StartReplica,
+    Stay,
+)
+from specon_manager.model.cluster import Phase, Replica
+
+Step = tuple[State, list[Action]]
+
+
+def order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
+    """Return the state in which the accepted proposals are under way, and what is ordered for them."""
+    actions: list[Action] = []
+    for proposal in accepted:
+        if isinstance(proposal, Admit):
+            placement = {proposal.replica: proposal.node}
+            job = state.replicas[proposal.replica].job
+            state, ordered = _started(state, job, placement, proposal.reason, now)
+        elif isinstance(proposal, AdmitGang | ScaleOut):
+            state, ordered = _started(state, proposal.job, proposal.placement, proposal.reason, now)
+            if isinstance(proposal, AdmitGang):
+                state = _without(state, proposal)
+        elif isinstance(proposal, ScaleIn | Preempt):
+            state, ordered = _told_to_end(state, proposal, now)
+        elif isinstance(proposal, Migrate):
+            state, ordered = _moved(state, proposal, now)
+        elif isinstance(proposal, Reweight):
+            replica = msgspec.structs.replace(state.replicas[proposal.replica], weight=proposal.weight)
+            state, ordered = state.with_replica(replica), [weighed(replica, proposal.reason)]
+        elif isinstance(proposal, Claim):
+            state, ordered = _claimed(state, proposal, now), []
+        else:
+            state, ordered = _looked_at(state, proposal), []
+        actions += ordered
+    return state.flattened(), actions
+
+
+def told_again(state: State, replica: Replica, now: float) -> Step:
+    """Tell a replica to end whose end is due: for the first time, or because it is still there."""
+    told = replica.leaving
+    assert told is not None
+    grace = state.jobs[replica.job].spec.grace_seconds
+    due = now + grace + state.settings.deadlines.eviction_margin
+    again = msgspec.structs.replace(replica, leaving=msgspec.structs.replace(told, deadline=due))
+    return state.with_replica(again), [eviction(state, again, again.incarnation, told.reason)]
+
+
+def weighed(replica: Replica, reason: str) -> SetWeight:
+    """Return the order that gives a running replica the weight of its record."""
+    assert replica.incarnation is not None
+    return SetWeight(
+        replica=replica.name, incarnation=replica.incarnation, weight=replica.weight, reason=reason
+    )
+
+
+def _started(state: State, job: str, placement: Mapping[str, str], reason: str, now: float) -> Step:
+    actions: list[Action] = []
+    for name, node in placement.items():
+        replica = state.replicas[name]
+        started = msgspec.structs.replace(
+            replica,
+            phase=Phase.STARTING,
+            node=node,
+            starts=replica.starts + 1,
+            deadline=now + state.settings.deadlines.start,
+        )
+        state = state.with_replica(started)
+        actions.append(
+            StartReplica(
+                replica=name,
+                start=started.starts,
+                node=node,
+                template=state.jobs[job].spec.template,
+                reason=reason,
+            )
+        )
+    record = state.jobs[job]
+    if record.admitted_at is None:
+        state = state.with_job(msgspec.structs.replace(record, admitted_at=now))
+    claims = state.claims
+    if job in claims:
+        claims = {name: claim for name, claim in claims.items() if name != job}
+    state = msgspec.structs.replace(state, claims=claims, changed_at=now)
+    return regrouped(state, job, now), actions
+
+
+def _without(state: State, proposal: AdmitGang) -> State:
+    """Let the workers that got no place be absent."""
+    for name in state.jobs[proposal.job].spec.replicas:
+        replica = state.replicas[name]
+        if replica.phase is Phase.PENDING and name not in proposal.placement:
+            state = state.with_replica(msgspec.structs.replace(replica, phase=Phase.ABSENT))
+    return state
+
+
+def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
+    job = state.jobs[proposal.job]
+    wait = job.spec.grace_seconds + state.settings.deadlines.eviction_margin
+    actions: list[Action] = []
+    for replica in leaving(proposal, state.snapshot(now), wait=wait):
+        state = state.with_replica(replica)
+        actions.append(eviction(state, replica, replica.incarnation, proposal.reason))
+    if isinstance(proposal, Preempt):
+        state = state.with_job(msgspec.structs.replace(job, preemptions=job.preemptions + 1))
+    state = msgspec.structs.replace(state, changed_at=now)
+    return regrouped(state, job.name, now), actions
+
+
+def _moved(state: State, proposal: Migrate, now: float) -> Step:
+    replica = state.replicas[proposal.replica]
+    number, settings = state.move_count + 1, state.settings
+    move = begun(
+        proposal, replica, policy=settings.policy, number=number, now=now, hold=settings.deadlines.hold
+    )
+    state = msgspec.structs.replace(state.with_move(move), move_count=number)
+    return state, orders(move, replica, state.jobs[replica.job])
+
+
+def _claimed(state: State, proposal: Claim, now: float) -> State:
+    claims = {name: claim for name, claim in state.claims.items() if name != proposal.job}
+    claim = claimed(proposal, now, wait=state.settings.deadlines.claim)
+    if claim is not None:
+        claims[proposal.job] = claim
+    return msgspec.structs.replace(state, claims=claims)
+
+
+def _looked_at(state: State, proposal: Stay) -> State:
+    replica = state.replicas[proposal.replica]
+    looked_at = (*replica.moved_for, proposal.purpose)
+    return state.with_replica(msgspec.structs.replace(replica, moved_for=looked_at))

@@ -1,0 +1,178 @@
+"""What speaks against proposals about whole jobs: admission, scaling, preemption, claims, weights."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from specon_manager.model.actions import (
+    AdmitGang,
+    Claim,
+    Objection,
+    Preempt,
+    Refusal,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+)
+from specon_manager.model.cluster import Claimed, Job, Leaving, Phase, Replica
+from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.settings import Budgets
+from specon_manager.model.snapshot import Snapshot
+
+Scaling = AdmitGang | ScaleOut | ScaleIn | Preempt | Claim
+
+
+def objection(proposal: Scaling, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
+    """Return why the proposal is refused, or None where it may be ordered."""
+    job = snapshot.jobs.get(proposal.job)
+    if job is None or job.ended_at is not None:
+        return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that has not ended")
+    if isinstance(proposal, AdmitGang):
+        return _to_admission(proposal, job, snapshot)
+    if isinstance(proposal, ScaleOut):
+        return _to_growth(proposal, job, snapshot)
+    if isinstance(proposal, ScaleIn):
+        return _to_shrinking(proposal, job, snapshot)
+    if isinstance(proposal, Preempt):
+        return _to_preemption(job, snapshot, budgets)
+    return _to_claim(proposal, job, snapshot)
+
+
+def objection_to_weight(proposal: Reweight, replica: Replica, snapshot: Snapshot) -> Objection | None:
+    """Return why the weight cannot be changed in place."""
+    if not snapshot.reweight:
+        return Objection(Refusal.NOT_REWEIGHTABLE, "shares of processors cannot be changed in place here")
+    if replica.phase is not Phase.RUNNING or replica.leaving is not None or replica.name in snapshot.moves:
+        return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, or about to leave")
+    if not 0 < proposal.weight <= 1e6:  # noqa: PLR2004  (the bound of the record)
+        return Objection(Refusal.NOT_REWEIGHTABLE, f"a weight of {proposal.weight:g} is not above 0")
+    return None
+
+
+def leaving(proposal: ScaleIn | Preempt, snapshot: Snapshot, *, wait: float) -> list[Replica]:
+    """Return the records of the replicas that the proposal tells to end; `wait`: until it is said again."""
+    purpose = "scale-in" if isinstance(proposal, ScaleIn) else "preempt"
+    if isinstance(proposal, ScaleIn):
+        chosen = [snapshot.replicas[name] for name in proposal.replicas]
+    else:
+        names = snapshot.jobs[proposal.job].spec.replicas
+        chosen = [snapshot.replicas[name] for name in names if snapshot.replicas[name].active]
+    told = Leaving(
+        purpose="scale-in" if purpose == "scale-in" else "preempt",
+        since=snapshot.now,
+        deadline=snapshot.now + wait,
+        reason=proposal.reason,
+    )
+    return [msgspec.structs.replace(replica, leaving=told) for replica in chosen]
+
+
+def claimed(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
+    """Return the record of the claim, None where it is given up."""
+    if not proposal.placement:
+        return None
+    return Claimed(placement=tuple(proposal.placement.items()), until=now + wait, reason=proposal.reason)
+
+
+def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objection | None:
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
+    if any(replica.active or replica.name in snapshot.moves for replica in members):
+        return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
+    if any(
+        replica.phase is Phase.PENDING and (replica.deadline or 0.0) > snapshot.now for replica in members
+    ):
+        return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
+    if (foreign := _foreign(proposal.placement, job)) is not None:
+        return foreign
+    open_members = [replica for replica in members if not replica.ended]
+    servers = [replica.name for replica in open_members if replica.role == "ps"]
+    if missing := [name for name in servers if name not in proposal.placement]:
+        return Objection(Refusal.PARTIAL_GANG, f"{missing[0]} has no place")
+    workers = len(proposal.placement) - len(servers)
+    ended = len(members) - len(open_members)
+    if workers + ended < job.spec.fewest_workers:
+        text = f"{workers} workers have a place, it needs {job.spec.fewest_workers}"
+        return Objection(Refusal.PARTIAL_GANG, text)
+    return _no_room(proposal.placement, job, snapshot)
+
+
+def _to_growth(proposal: ScaleOut, job: Job, snapshot: Snapshot) -> Objection | None:
+    if job.trains_since is None:
+        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
+    if (foreign := _foreign(proposal.placement, job)) is not None:
+        return foreign
+    for name in proposal.placement:
+        if snapshot.replicas[name].phase is not Phase.ABSENT:
+            text = f"{name} is {snapshot.replicas[name].phase}, not absent"
+            return Objection(Refusal.NOT_ELASTIC, text)
+    return _no_room(proposal.placement, job, snapshot)
+
+
+def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection | None:
+    if (foreign := _foreign(proposal.replicas, job)) is not None:
+        return foreign
+    if job.spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
+    for name in proposal.replicas:
+        replica = snapshot.replicas[name]
+        if replica.role == "ps" or replica.index == 0:
+            return Objection(Refusal.NOT_ELASTIC, f"{name} is a parameter server, or the first worker")
+        if not replica.active or replica.leaving is not None or name in snapshot.moves:
+            return Objection(Refusal.NOT_RUNNING, f"{name} is {replica.phase}, or about to leave")
+    stay = sum(
+        replica.active and replica.leaving is None and replica.role != "ps"
+        for replica in (snapshot.replicas[name] for name in job.spec.replicas)
+    ) - len(proposal.replicas)
+    if stay < job.spec.fewest_workers:
+        text = f"{stay} workers would stay, it needs {job.spec.fewest_workers}"
+        return Objection(Refusal.BELOW_MINIMUM, text)
+    return None
+
+
+def _to_preemption(job: Job, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
+    if not any(replica.active for replica in members):
+        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
+    if any(replica.leaving is not None or replica.name in snapshot.moves for replica in members):
+        return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave, or moves")
+    if job.spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
+    if job.preemptions >= budgets.preemptions_per_job:
+        text = f"it was preempted {job.preemptions} times, which is its budget"
+        return Objection(Refusal.PREEMPTION_BUDGET, text)
+    return None
+
+
+def _to_claim(proposal: Claim, job: Job, snapshot: Snapshot) -> Objection | None:
+    if (foreign := _foreign(proposal.placement, job)) is not None:
+        return foreign
+    if any(snapshot.replicas[name].active for name in job.spec.replicas):
+        return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
+    for node in proposal.placement.values():
+        if node not in snapshot.nodes:
+            return Objection(Refusal.NODE_NOT_READY, f"there is no node {node}")
+    return None
+
+
+def _foreign(replicas: Iterable[str], job: Job) -> Objection | None:
+    own = job.spec.replicas
+    for name in replicas:
+        if name not in own:
+            return Objection(Refusal.UNKNOWN_REPLICA, f"{name} is no replica of {job.name}")
+    return None
+
+
+def _no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return the first node that cannot take what the placement puts there, all of it together."""
+    if not placement:
+        return Objection(Refusal.PARTIAL_GANG, "the placement names no replica")
+    wanted: dict[str, Resources] = {}
+    for name, node in placement.items():
+        if node not in snapshot.nodes or not snapshot.nodes[node].ready:
+            return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+        wanted[node] = wanted.get(node, NOTHING) + snapshot.replicas[name].requests
+    for node, amount in sorted(wanted.items()):
+        if not amount.fits(snapshot.open_room(node, job.name)):
+            count = Counter(placement.values())[node]
+            return Objection(Refusal.NO_ROOM, f"no room on {node} for {count} replicas")
+    return None

@@ -1,0 +1,333 @@
+"""The immutable snapshot of the cluster that policies decide on."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
+from specon_manager.model.moves import Move
+from specon_manager.model.overlay import Overlay
+from specon_manager.model.resources import NOTHING, Resources, total
+from specon_sidecar.classify import Category
+
+_NONE: Final[Mapping[str, Claimed]] = MappingProxyType({})
+_UNSERVED: Final[Mapping[str, Served]] = MappingProxyType({})
+
+
+class Census(Struct, frozen=True, kw_only=True, gc=False):
+    """The replicas of a node, counted."""
+
+    replicas: int
+    converged: int
+    watching: int
+    requests: Resources
+    """Of all of them together."""
+
+
+class Snapshot:
+    """Everything a policy may look at, at one moment. Nothing in it changes."""
+
+    def __init__(
+        self,
+        *,
+        now: float,
+        nodes: Mapping[str, Node],
+        jobs: Mapping[str, Job],
+        replicas: Mapping[str, Replica],
+        moves: Mapping[str, Move],
+        claims: Mapping[str, Claimed] = _NONE,
+        served: Mapping[str, Served] = _UNSERVED,
+        changed_at: float = 0.0,
+        reweight: bool = False,
+    ) -> None:
+        """Take the records as they are; `moves` are those in flight, by replica.
+
+        `claims` is by waiting job, `served` by kind of job; `changed_at` is when a job was last admitted,
+        scaled or preempted; `reweight` tells whether shares of processors can be changed in place.
+        """
+        self.now = now
+        self.nodes = nodes
+        self.jobs = jobs
+        self.replicas = replicas
+        self.moves = moves
+        self.claims = claims
+        self.served = served
+        self.changed_at = changed_at
+        self.reweight = reweight
+        self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
+        self._rooms: dict[str, Resources] = {}
+
+    @cached_property
+    def ready_nodes(self) -> tuple[Node, ...]:
+        """The nodes that take replicas, by name."""
+        return tuple(node for _, node in sorted(self.nodes.items(), key=_natural) if node.ready)
+
+    @cached_property
+    def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
+        """The active replicas of each node as they will be when every move in flight has succeeded."""
+        found: dict[str | None, list[Replica]] = {node: [] for node in self.nodes}
+        moves = self.moves
+        for replica in self.replicas.values():
+            # `place`, written out: this loop is most of a plan of a large cluster.
+            if replica.name in moves:
+                place: str | None = moves[replica.name].destination
+            elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
+                place = replica.node
+            else:
+                continue
+            if place in found:
+                found[place].append(replica)
+        return {node: tuple(found[node]) for node in self.nodes}
+
+    @cached_property
+    def settled(self) -> tuple[Replica, ...]:
+        """The converged replicas that run and are in no move."""
+        return tuple(
+            replica
+            for replica in self.replicas.values()
+            if replica.phase is Phase.RUNNING
+            and replica.progress.category is Category.CONVERGED
+            and replica.leaving is None
+            and replica.name not in self.moves
+        )
+
+    @cached_property
+    def members(self) -> Mapping[str, tuple[Replica, ...]]:
+        """The replicas of each job that has not ended, in the order of its description."""
+        found: dict[str, list[Replica]] = {}
+        for replica in self.replicas.values():
+            if replica.job in found:
+                found[replica.job].append(replica)
+            else:
+                found[replica.job] = [replica]
+        jobs = self.jobs
+        return {name: tuple(replicas) for name, replicas in found.items() if jobs[name].ended_at is None}
+
+    @cached_property
+    def waiting(self) -> tuple[Job, ...]:
+        """The jobs none of whose replicas occupies a node and all of which may start now, oldest first."""
+        now, jobs = self.now, self.jobs
+        return tuple(
+            sorted(
+                (
+                    jobs[name]
+                    for name, replicas in self.members.items()
+                    if _waits(replicas, now) and not any(replica.name in self.moves for replica in replicas)
+                ),
+                key=lambda job: job.order,
+            )
+        )
+
+    @cached_property
+    def running(self) -> tuple[Job, ...]:
+        """The jobs of which at least one replica occupies a node and none was told to end, oldest first.
+
+        A job of which a worker is being scaled in is among them; its worker is not among `workers`.
+        """
+        jobs = self.jobs
+        found = [jobs[name] for name, replicas in self.members.items() if _runs(replicas)]
+        return tuple(sorted(found, key=lambda job: job.order))
+
+    @cached_property
+    def unplaced(self) -> tuple[Replica, ...]:
+        """The pending replicas that may start now, oldest job first: also those of jobs that run in part."""
+        now, jobs, moves = self.now, self.jobs, self.moves
+        found = [
+            replica
+            for replica in self.replicas.values()
+            if replica.phase is Phase.PENDING
+            and replica.name not in moves
+            and (replica.deadline is None or replica.deadline <= now)
+        ]
+        return tuple(sorted(found, key=lambda replica: (jobs[replica.job].order, replica.name)))
+
+    def workers(self, job: str) -> tuple[Replica, ...]:
+        """Return the workers of a job that occupy nodes and stay, by index."""
+        found = [
+            replica
+            for replica in self.members.get(job, ())
+            if replica.active and replica.leaving is None and replica.role != "ps"
+        ]
+        return tuple(sorted(found, key=lambda replica: replica.index))
+
+    def servers(self, job: str) -> tuple[Replica, ...]:
+        """Return the parameter servers of a job that occupy nodes, by index."""
+        found = [r for r in self.members.get(job, ()) if r.active and r.role == "ps"]
+        return tuple(sorted(found, key=lambda replica: replica.index))
+
+    def with_starts(self, placement: Mapping[str, str]) -> "Snapshot":
+        """Return the snapshot in which each replica was started on its node."""
+        return self._changed(
+            [
+                msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node)
+                for name, node in placement.items()
+            ]
+        )
+
+    def with_leaving(self, leaving: Iterable[Replica]) -> "Snapshot":
+        """Return the snapshot with these records, of replicas that were told to end where they are."""
+        return self._changed(list(leaving))
+
+    def with_move(self, move: Move) -> "Snapshot":
+        """Return the snapshot in which the move is in flight."""
+        replica = self.replicas[move.replica]
+        return self._changed([replica], moves={**self.moves, move.replica: move})
+
+    def with_claim(self, job: str, claim: Claimed | None) -> "Snapshot":
+        """Return the snapshot in which the job has this claim, or none."""
+        claims = {name: other for name, other in self.claims.items() if name != job}
+        return self._changed([], claims=claims if claim is None else {**claims, job: claim})
+
+    def _changed(
+        self,
+        records: list[Replica],
+        *,
+        moves: Mapping[str, Move] | None = None,
+        claims: Mapping[str, Claimed] | None = None,
+    ) -> "Snapshot":
+        """Return a copy that differs in a few replicas, without counting the whole cluster anew."""
+        replicas = self.replicas
+        for after in records:
+            if replicas[after.name] is not after:
+                known = replicas if isinstance(replicas, Overlay) else Overlay(replicas, {})
+                replicas = known.with_change(after.name, after)
+        changed = Snapshot(
+            now=self.now,
+            nodes=self.nodes,
+            jobs=self.jobs,
+            replicas=replicas,
+            moves=self.moves if moves is None else moves,
+            claims=self.claims if claims is None else claims,
+            served=self.served,
+            changed_at=self.changed_at,
+            reweight=self.reweight,
+        )
+        on_node = dict(self.on_node)
+        for after in records:
+            left, joined = self.place(self.replicas[after.name]), changed.place(after)
+            if left in on_node:
+                on_node[left] = tuple(replica for replica in on_node[left] if replica.name != after.name)
+            if joined in on_node:
+                on_node[joined] = (*on_node[joined], after)
+        changed.__dict__["on_node"] = on_node  # what cached_property would compute
+        changed.__dict__["ready_nodes"] = self.ready_nodes
+        changed._counted = self._counted  # what was counted is kept with what it was counted of
+        return changed
+
+    def place(self, replica: Replica) -> str | None:
+        """Return the node that the replica occupies, or will when its move has succeeded."""
+        if replica.name in self.moves:
+            return self.moves[replica.name].destination
+        return replica.node if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING else None
+
+    def census(self, node: str) -> Census:
+        """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
+        replicas = self.on_node[node]
+        known = self._counted.get(node)
+        if known is not None and known[0] is replicas:
+            return known[1]
+        converged = watching = 0
+        cpu = memory = gpu = 0.0
+        for replica in replicas:
+            category, requests = replica.progress.category, replica.requests
+            converged += category is Category.CONVERGED
+            watching += category is Category.WATCHING
+            cpu, memory, gpu = cpu + requests.cpu, memory + requests.memory, gpu + requests.gpu
+        requested = Resources(cpu=cpu, memory=memory, gpu=gpu)
+        census = Census(replicas=len(replicas), converged=converged, watching=watching, requests=requested)
+        self._counted[node] = (replicas, census)
+        return census
+
+    @cached_property
+    def busy(self) -> Mapping[str, int]:
+        """Of how many moves in flight a node is the source or the target; none of those not named."""
+        return Counter(node for move in self.moves.values() for node in {move.source, move.target})
+
+    @cached_property
+    def _leaving(self) -> Mapping[str, Resources]:
+        """What each node still holds of replicas that are to leave it.
+
+        The source does until the move ends, for a failed restore goes back there; on the way back the target
+        does until nothing is left of the replica on it.
+        """
+        held: dict[str, Resources] = {}
+        for move in self.moves.values():
+            replica = self.replicas[move.replica]
+            for node in {move.source, replica.node or move.source} - {move.destination}:
+                held[node] = held.get(node, NOTHING) + replica.requests
+        return held
+
+    def room(self, node: str) -> Resources:
+        """Return what nobody has requested on `node`, room held for moves counted as taken."""
+        known = self._rooms.get(node)
+        if known is not None:
+            return known
+        capacity, used = self.nodes[node].capacity, self.census(node).requests
+        if node in self._leaving:
+            used += self._leaving[node]
+        room = Resources(
+            cpu=max(0.0, capacity.cpu - used.cpu),
+            memory=max(0.0, capacity.memory - used.memory),
+            gpu=max(0.0, capacity.gpu - used.gpu),
+        )
+        self._rooms[node] = room
+        return room
+
+    @cached_property
+    def _claimed(self) -> Mapping[str, tuple[tuple[str, Resources], ...]]:
+        """What is claimed on each node: (job, amount)."""
+        found: dict[str, list[tuple[str, Resources]]] = {}
+        for job, claim in self.claims.items():
+            if claim.until <= self.now or job not in self.jobs:
+                continue
+            for replica, node in claim.placement:
+                found.setdefault(node, []).append((job, self.replicas[replica].requests))
+        return {node: tuple(claims) for node, claims in found.items()}
+
+    def open_room(self, node: str, job: str | None = None) -> Resources:
+        """Return the room on a node that no job but this one has a claim to."""
+        room = self.room(node)
+        taken = [amount for owner, amount in self._claimed.get(node, ()) if owner != job]
+        if not taken:
+            return room
+        claimed = total(taken)
+        return Resources(
+            cpu=max(0.0, room.cpu - claimed.cpu),
+            memory=max(0.0, room.memory - claimed.memory),
+            gpu=max(0.0, room.gpu - claimed.gpu),
+        )
+
+
+def _waits(replicas: Iterable[Replica], now: float) -> bool:
+    """Whether something of the job is pending, nothing occupies a node, and no pause after a crash lasts."""
+    pending = False
+    for replica in replicas:
+        if replica.phase is Phase.PENDING:
+            if replica.deadline is not None and replica.deadline > now:
+                return False
+            pending = True
+        elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
+            return False
+    return pending
+
+
+def _runs(replicas: Iterable[Replica]) -> bool:
+    """Whether something of the job occupies a node and it is not being preempted."""
+    active = False
+    for replica in replicas:
+        if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
+            if replica.leaving is not None and replica.leaving.purpose == "preempt":
+                return False
+            active = True
+    return active
+
+
+def _natural(item: tuple[str, Node]) -> tuple[int, str]:
+    """Order node-2 before node-10."""
+    name = item[0]
+    return (len(name), name)

@@ -1,0 +1,225 @@
+"""Placing a gang, parameter servers and workers together: on one node, on few, or wherever there is room.
+
+The rules that KOD2 (section 4.1), DRAGON (its placement plan) and the Kubeflow dynamic scheduler (its listing
+"Gang Scheduling") are put together from. A placement is node by replica; workers are taken by index, so
+worker 0 is in every one.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.snapshot import Snapshot
+
+
+class Idle:
+    """What is idle on each ready node: a copy that one call of a policy takes from and gives back to.
+
+    What other jobs have a claim to is not idle for a job.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        nodes = snapshot.ready_nodes
+        self._room = {node.name: snapshot.room(node.name) for node in nodes}
+        # Taken is summed up apart, as the planner does: differences of fractions would round otherwise.
+        self._taken = dict.fromkeys(self._room, NOTHING)
+        self._claims: dict[str, dict[str, Resources]] = {}
+        for job, claim in sorted(snapshot.claims.items()):
+            if claim.until > snapshot.now and job in snapshot.jobs:
+                self.keep(snapshot.jobs[job].spec, dict(claim.placement))
+        self._largest = largest(node.capacity for node in nodes)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The ready nodes, by name."""
+        return tuple(self._room)
+
+    def copy(self) -> "Idle":
+        """Return a copy to try something on."""
+        twin = object.__new__(Idle)
+        twin._room, twin._taken = dict(self._room), dict(self._taken)
+        twin._claims, twin._largest = dict(self._claims), self._largest
+        return twin
+
+    def open(self, node: str, job: str | None = None) -> Resources:
+        """Return the room on a node that no job but this one has a claim to."""
+        taken = [self._taken[node]]
+        taken += [claim[node] for owner, claim in self._claims.items() if owner != job and node in claim]
+        room, gone = self._room[node], total(taken)
+        return Resources(
+            cpu=max(0.0, room.cpu - gone.cpu),
+            memory=max(0.0, room.memory - gone.memory),
+            gpu=max(0.0, room.gpu - gone.gpu),
+        )
+
+    def fits(self, node: str, requests: Resources, job: str | None = None) -> bool:
+        """Whether the node has room for this much that is open to the job."""
+        claims = [claim[node] for owner, claim in self._claims.items() if owner != job and node in claim]
+        if not claims:
+            return (self._taken[node] + requests).fits(self._room[node])
+        return requests.fits(self.open(node, job))
+
+    def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
+        """Return for how many of these, at most `most`, the node has room that is open to the job."""
+        number, amount = 0, NOTHING
+        while number < most and self.fits(node, amount := amount + requests, job):
+            number += 1
+        return number
+
+    def take(self, node: str, requests: Resources) -> None:
+        """Count this much of a node as used."""
+        self._taken[node] += requests
+
+    def give(self, node: str, requests: Resources) -> None:
+        """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
+        if node in self._room:
+            self._room[node] += requests
+
+    def start(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
+        """Count these replicas as placed; a claim of their job has served its purpose."""
+        for replica, node in placement.items():
+            self.take(node, spec.requests_of(replica))
+        self._claims.pop(spec.name, None)
+
+    def keep(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
+        """Count this room as kept for a waiting job, in place of what was; an empty placement gives it up."""
+        claim: dict[str, Resources] = {}
+        for replica, node in placement.items():
+            if node in self._room:
+                claim[node] = claim.get(node, NOTHING) + spec.requests_of(replica)
+        self._claims.pop(spec.name, None)
+        if claim:
+            self._claims[spec.name] = claim
+
+    def by_most_idle(self, spec: JobSpec) -> list[str]:
+        """Return the nodes, those with the most idle of what the job asks for first, then by name.
+
+        Amounts of different kinds are added as shares of the largest node.
+        """
+        asked = total([spec.requests, spec.requests if spec.ps_requests is None else spec.ps_requests])
+
+        def share(node: str) -> float:
+            room, whole = self.open(node, spec.name), self._largest
+            return sum(
+                has / most
+                for has, most, wanted in (
+                    (room.cpu, whole.cpu, asked.cpu),
+                    (room.memory, whole.memory, asked.memory),
+                    (room.gpu, whole.gpu, asked.gpu),
+                )
+                if most > 0 and wanted > 0
+            )
+
+        return sorted(
+            self._room, key=share, reverse=True
+        )  # stable, also reversed: of equals the first by name
+
+
+def largest(amounts: Iterable[Resources]) -> Resources:
+    """Return the largest amount of each kind, nothing where there are none."""
+    most = NOTHING
+    for amount in amounts:
+        most = Resources(
+            cpu=max(most.cpu, amount.cpu),
+            memory=max(most.memory, amount.memory),
+            gpu=max(most.gpu, amount.gpu),
+        )
+    return most
+
+
+def needed(spec: JobSpec, workers: int) -> Resources:
+    """Return what all parameter servers and so many workers request together."""
+    names = chain(spec.ps, spec.worker_names[:workers])
+    return total([spec.requests_of(name) for name in names])
+
+
+def on_one_node(
+    spec: JobSpec, idle: Idle, *, most: int, least: int, order: Iterable[str] | None = None
+) -> dict[str, str] | None:
+    """Place all parameter servers and `most` workers on one node, or as many as it holds, at least `least`.
+
+    The node that holds the most workers is taken, of equals the first of `order` (None: by most idle).
+    None: no node holds `least`.
+    """
+    best, best_node = least - 1, ""
+    for node in idle.by_most_idle(spec) if order is None else order:
+        if best >= most:
+            break
+        held = _held(spec, idle, node, most)
+        if held > best:
+            best, best_node = held, node
+    if not best_node:
+        return None
+    return dict.fromkeys((*spec.ps, *spec.worker_names[:best]), best_node)
+
+
+def spread(
+    spec: JobSpec, idle: Idle, *, most: int, least: int, order: Iterable[str] | None = None
+) -> dict[str, str] | None:
+    """Fill node after node with the parameter servers, then with `least` to `most` workers; None: no room.
+
+    Workers go to the nodes of the parameter servers first. `order` is by most idle where it is None. Where
+    the parameter servers take what a worker needs, the workers are placed first.
+    """
+    nodes = idle.by_most_idle(spec) if order is None else list(order)
+    trial = idle.copy()
+    servers = _fill(spec, spec.ps, trial, nodes)
+    near = [node for node in nodes if node in set(servers.values())]
+    workers = _fill(spec, spec.worker_names[:most], trial, near + [n for n in nodes if n not in near])
+    if len(servers) == len(spec.ps) and len(workers) >= least:
+        return servers | workers
+    if not spec.ps or least == 0:
+        return None
+    trial = idle.copy()
+    workers = _fill(spec, spec.worker_names[:least], trial, nodes)
+    near = [node for node in nodes if node in set(workers.values())]
+    servers = _fill(spec, spec.ps, trial, near + [n for n in nodes if n not in near])
+    if len(servers) < len(spec.ps) or len(workers) < least:
+        return None
+    return servers | workers | _fill(spec, spec.worker_names[least:most], trial, nodes)
+
+
+def first_fit(
+    spec: JobSpec, idle: Idle, *, workers: int, order: Iterable[str] | None = None
+) -> dict[str, str] | None:
+    """Place each replica, parameter servers first, on the first node that has room.
+
+    `order` is by name where it is None. None: one replica has nowhere to go.
+    """
+    nodes = idle.nodes if order is None else tuple(order)
+    trial, placement = idle.copy(), dict[str, str]()
+    for replica in (*spec.ps, *spec.worker_names[:workers]):
+        requests = spec.requests_of(replica)
+        node = next((node for node in nodes if trial.fits(node, requests, spec.name)), None)
+        if node is None:
+            return None
+        trial.take(node, requests)
+        placement[replica] = node
+    return placement
+
+
+def on_fewest_nodes(spec: JobSpec, idle: Idle, *, most: int, least: int) -> dict[str, str] | None:
+    """Place a gang on one node if one holds it with `least` workers or more, else on the most idle ones.
+
+    KOD2, section 4.1. None: not even `least` workers and all parameter servers have room.
+    """
+    return on_one_node(spec, idle, most=most, least=least) or spread(spec, idle, most=most, least=least)
+
+
+def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[str]) -> dict[str, str]:
+    """Take room for the replicas, as many on each node as it holds, and return where they went."""
+    left, placement = list(replicas), dict[str, str]()
+    for node in nodes:
+        while left and idle.fits(node, requests := spec.requests_of(left[0]), spec.name):
+            idle.take(node, requests)
+            placement[left.pop(0)] = node
+    return placement
+
+
+def _held(spec: JobSpec, idle: Idle, node: str, most: int) -> int:
+    """Return how many workers a node holds beside all parameter servers, -1 where it does not hold those."""
+    amount, number = needed(spec, 0), -1
+    while number < most and idle.fits(node, amount, spec.name):
+        number, amount = number + 1, amount + spec.requests
+    return number

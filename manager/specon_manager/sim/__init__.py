@@ -1,0 +1,1 @@
+"""The simulator: the same policies and the same `step`, driven through virtual time."""

@@ -1,0 +1,189 @@
+"""The workloads of DRAGON: parameter-server jobs on GPUs that can train with fewer or more workers.
+
+Lin, Yeh and Chou, "DRAGON: A Dynamic Scheduling and Scaling Controller for Managing Distributed Deep Learning
+Jobs in Kubernetes Cluster", CLOSER 2019, section 4.
+
+Printed there: two nodes with four GPUs, 16 cores and 64 GB, 1 Gb/s Ethernet; Table 1 (models, workers, minimum,
+maximum, steps, arrivals); the throughput of each model with one to four workers (Figure 2); for the simulation
+four nodes with eight GPUs, 100 jobs, exponential inter-arrival times with a mean of 62 to 400 s, and numbers of
+workers between 2 and 8.
+
+Restored: the arrivals of Table 1 are minutes (its header says seconds; the axis of Figure 8 and what the text
+says of it do not allow that); "steps" is the total over the workers, and a parameter server reserves nothing,
+both as the authors' public controller has it.
+
+Chosen here: the batch size B (`batch`), how many times a step sends the parameters over the network (`copies`),
+their sizes, what a worker reserves beside its GPU (an equal share of its node), the pause of a restart, the
+throughput with five to eight workers (the power law through one and four), and how many steps the 100 random
+jobs have (uniform between the least and the most that Table 1 gives their model).
+"""
+
+import math
+from random import Random
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.sim.workload import Network, Submission, Training, Workload
+from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names
+
+
+class Model(Struct, frozen=True):
+    """A model as Figure 2 measured it."""
+
+    name: str
+    images: tuple[float, float, float, float]
+    """Images per second with one, two, three and four workers."""
+    parameters: float
+    """Bytes."""
+    steps: tuple[int, int]
+    """The least and the most in Table 1."""
+
+    def speedup(self, most: int) -> tuple[float, ...]:
+        """Return the speed with 1 to `most` workers in units of the speed with one."""
+        measured = tuple(rate / self.images[0] for rate in self.images)
+        exponent = math.log(measured[-1]) / math.log(len(measured))
+        return tuple(
+            measured[count - 1] if count <= len(measured) else count**exponent for count in range(1, most + 1)
+        )
+
+
+INCEPTION: Final = Model("inception3", (92.12, 154.14, 192.01, 280.79), 95e6, (1000, 3600))
+RESNET: Final = Model("resnet50", (115.06, 176.65, 277.37, 346.51), 102e6, (2100, 2800))
+ALEXNET: Final = Model("alexnet", (38.09, 59.1, 77.76, 97.69), 244e6, (450, 1200))
+
+TABLE_1: Final = (
+    # model, workers, minimum, steps, arrival in minutes; the maximum is 4 for all
+    (RESNET, 4, 2, 2800, 0.0),
+    (INCEPTION, 4, 2, 3600, 0.56),
+    (INCEPTION, 2, 2, 1000, 2.53),
+    (ALEXNET, 2, 2, 450, 6.34),
+    (RESNET, 3, 2, 2100, 7.58),
+    (ALEXNET, 2, 2, 1000, 13.11),
+    (INCEPTION, 2, 2, 2000, 19.01),
+    (RESNET, 1, 1, 2400, 27.54),
+    (INCEPTION, 2, 2, 2500, 34.56),
+    (ALEXNET, 2, 2, 800, 42.58),
+    (INCEPTION, 1, 1, 1000, 47.58),
+    (ALEXNET, 1, 1, 1200, 51.19),
+)
+
+
+class DragonWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What both workloads share."""
+
+    batch: Annotated[int, Meta(ge=1, le=1_000_000)] = 64
+    """Images in one step of one worker, B."""
+    copies: Annotated[float, Meta(ge=0, le=100)] = 2.0
+    """How many times a step sends the parameters (k): 2 for pull and push, 1 where both go at once."""
+    quota: bool = False
+    """Whether each worker has a fixed number of steps, so that the slowest decides; else they share a pool."""
+    bandwidth: Annotated[float, Meta(gt=0, le=1e15)] = 117e6
+    """Bytes per second between two nodes."""
+    resize_seconds: Annotated[float, Meta(ge=0, le=1e6)] = 50.0
+    """Pause when workers are added (the controller restarts the whole job)."""
+    scale_in_seconds: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    """Pause when workers are taken away; none: as for adding."""
+    start_seconds: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+
+
+class DragonTable1(DragonWorkload, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The twelve jobs of Table 1."""
+
+    minute: Annotated[float, Meta(gt=0, le=1e6)] = 60.0
+    """Seconds in one unit of the arrivals: 1 takes the header of Table 1 at its word."""
+
+
+class DragonRandom(DragonWorkload, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The simulated jobs."""
+
+    jobs: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    nodes: Annotated[int, Meta(ge=1, le=10_000)] = 4
+    gpus: Annotated[int, Meta(ge=1, le=1024)] = 8
+    """Of each node."""
+    interarrival: Annotated[float, Meta(gt=0, le=1e9)] = 248.0
+    """Mean seconds from one arrival to the next; the workload's intensity is 248 / this."""
+    fewest: Annotated[int, Meta(ge=1, le=1024)] = 2
+    most: Annotated[int, Meta(ge=1, le=1024)] = 8
+    """Minimum, requested and maximum number of workers are drawn between `fewest` and `most`."""
+
+
+def table_1(settings: DragonTable1, seed: int) -> Workload:
+    """Return the twelve jobs on two nodes; nothing in it is random."""
+    share = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
+    return Workload(
+        name="dragon-table1",
+        nodes=equal_nodes(2, Resources(cpu=16.0, memory=64 * GB, gpu=4.0)),
+        jobs=tuple(
+            _submission(number, model, (fewest, workers, 4), steps, at * settings.minute, settings, share)
+            for number, (model, workers, fewest, steps, at) in enumerate(TABLE_1, start=1)
+        ),
+        bandwidth=settings.bandwidth,
+        seed=seed,
+    )
+
+
+def at_random(settings: DragonRandom, seed: int) -> Workload:
+    """Return jobs of random models and sizes; raises ValueError where `fewest` is more than `most`."""
+    if settings.fewest > settings.most:
+        raise ValueError(f"fewest: {settings.fewest} is more than most, {settings.most}")
+    draw = Random(f"dragon-random {seed}")
+    share = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
+    at, jobs = 0.0, []
+    for number in range(1, settings.jobs + 1):
+        model = draw.choice((INCEPTION, RESNET, ALEXNET))
+        sizes = sorted(draw.randint(settings.fewest, settings.most) for _ in range(3))
+        steps = draw.randint(*model.steps)
+        jobs.append(
+            _submission(number, model, (sizes[0], sizes[1], sizes[2]), steps, at, settings, share)
+        )
+        at += draw.expovariate(1.0 / settings.interarrival)
+    capacity = Resources(cpu=4.0 * settings.gpus, memory=16 * GB * settings.gpus, gpu=float(settings.gpus))
+    return Workload(
+        name="dragon-random",
+        nodes=equal_nodes(settings.nodes, capacity),
+        jobs=tuple(jobs),
+        bandwidth=settings.bandwidth,
+        seed=seed,
+    )
+
+
+def _submission(
+    number: int,
+    model: Model,
+    sizes: tuple[int, int, int],
+    steps: int,
+    at: float,
+    settings: DragonWorkload,
+    share: Resources,
+) -> Submission:
+    """Return a job with one parameter server; `sizes` are the fewest, the requested and the most workers."""
+    fewest, workers, most = sizes
+    name = f"{NAMESPACE}/job-{number}"
+    speedup = model.speedup(most)
+    alone = settings.batch / model.images[0]
+    spec = JobSpec(
+        name=name,
+        replicas=replica_names(name, most, ps=1),
+        requests=share,
+        ps_requests=NOTHING,
+        workers=workers,
+        min_workers=fewest,
+        kind=model.name,
+        checkpointing="on-termination",
+    )
+    training = Training(
+        seconds=steps * alone / speedup[workers - 1],
+        speedup=speedup,
+        network=Network(
+            step_bytes=settings.copies * model.parameters, step_seconds=alone, fixed_quota=settings.quota
+        ),
+        steps=steps,
+        start_seconds=settings.start_seconds,
+        stop_seconds=0.0,
+        resize_seconds=settings.resize_seconds,
+        scale_in_seconds=settings.scale_in_seconds,
+    )
+    return Submission(at=at, spec=spec, training=training)
