@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from specon_manager import __version__
 
 try:
-    from specon_manager.cli import classify, demo, local, owner, replay
+    from specon_manager.cli import classify, demo, local, owner, policies, replay, simulate
     from specon_manager.cli.run import UsageError
     from specon_manager.runtime.journal import JournalError
     from specon_manager.runtime.state_directory import DirectoryBusyError
@@ -38,6 +38,13 @@ _COMMANDS: Final = (
     _Command(
         "classify", "say what a training log tells about its job", classify.add_arguments, classify.main
     ),
+    _Command(
+        "simulate",
+        "compare policies on a made-up workload or a trace, in virtual time",
+        simulate.add_arguments,
+        simulate.main,
+    ),
+    _Command("policies", "list the policies and their parameters", policies.add_arguments, policies.main),
     _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),
 )
 

@@ -15,6 +15,7 @@ from specon_manager.model.actions import (
     HoldRoom,
     ReleaseRoom,
     RequestCheckpoint,
+    SetWeight,
     StartReplica,
     WithdrawRequest,
 )
@@ -40,7 +41,7 @@ def replica_of(job: str) -> str:
 
 def key_of(action: Action) -> str:
     """Orders with the same key are carried out in the order in which they were given."""
-    if isinstance(action, StartReplica | EvictReplica):
+    if isinstance(action, StartReplica | EvictReplica | SetWeight):
         return action.replica
     if isinstance(action, HoldRoom | ReleaseRoom):
         return action.move
@@ -56,6 +57,8 @@ class Live:
     node: str
     session: str
     sequence: int = 0
+    weight: float = 1.0
+    """With which it really shares the processors of its node."""
 
 
 class Cluster:
@@ -75,6 +78,8 @@ class Cluster:
         self.history: list[tuple[float, ev.Event, list[Action]]] = []
         self.orders: list[Action] = []
         self.may_carry_out = lambda action: True
+        self.whole = False
+        """Whether the policy starts waiting jobs as a whole only."""
         for index in range(nodes):
             capacity = Resources(cpu=cpus, memory=8e9)
             self.post(ev.NodeObserved(node=f"node-{index}", capacity=capacity, usage=Resources()))
@@ -91,7 +96,7 @@ class Cluster:
             ordered = before.replicas.get(event.replica)
             if ordered is not None and ordered.node != event.node:
                 self.crowded.add(event.node)
-        invariants.check(before, self.state, actions, crowded=self.crowded)
+        invariants.check(before, self.state, actions, crowded=self.crowded, now=self.now, whole=self.whole)
         for action in actions:
             if isinstance(action, StartReplica):
                 self._check_start(action)
@@ -250,6 +255,10 @@ class Cluster:
                 self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
             else:
                 self.die(action.replica, self.exit_code, evicted=True)
+        elif isinstance(action, SetWeight):
+            running = self.live.get(action.replica)
+            if running is not None and running.incarnation == action.incarnation:
+                running.weight = action.weight
         elif isinstance(action, HoldRoom):
             self.room[action.move] = action.node
             self.post(ev.RoomHeld(move=action.move))

@@ -2,23 +2,43 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 import msgspec
 
 from specon_manager.core.migration import TRANSITIONS
 from specon_manager.core.state import State
-from specon_manager.model.actions import Action, EvictReplica
-from specon_manager.model.cluster import Phase
+from specon_manager.model.actions import Action, EvictReplica, SetWeight, StartReplica
+from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import FINAL_STATES, MoveState
 
 
-def check(before: State, after: State, actions: Sequence[Action], *, crowded: Collection[str]) -> None:
-    """Check one step; `crowded` are the nodes on which something runs that was ordered elsewhere."""
-    for action in actions:
+def check(
+    before: State,
+    after: State,
+    actions: Sequence[Action],
+    *,
+    crowded: Collection[str],
+    now: float,
+    whole: bool,
+) -> None:
+    """Check one step; `crowded` are the nodes on which something runs that was ordered elsewhere.
+
+    `whole`: whether the policy starts jobs that wait as a whole only.
+    """
+    for number, action in enumerate(actions):
         if isinstance(action, EvictReplica):
             _check_eviction(after, action)
+        elif isinstance(action, StartReplica):
+            _check_start(after, action, actions[number + 1 :])
+        elif isinstance(action, SetWeight):
+            replica = after.replicas[action.replica]
+            assert (replica.incarnation, replica.weight) == (action.incarnation, action.weight)
+    _check_told(before, after, actions, now)
     _check_moves(before, after)
     _check_replicas(after)
+    _check_jobs(before, after, now, whole=whole)
+    _check_claims(after)
     _check_capacity(after, crowded)
     _check_budgets(after)
     flat = after.flattened()
@@ -26,17 +46,39 @@ def check(before: State, after: State, actions: Sequence[Action], *, crowded: Co
 
 
 def _check_eviction(state: State, action: EvictReplica) -> None:
-    """Evict what is wanted for a move only, and then only with a verified checkpoint."""
+    """Evict what is wanted only where it was told to end, or for a move with a verified checkpoint."""
     replica = state.replicas[action.replica]
     if replica.incarnation is None or action.incarnation not in {None, replica.incarnation}:
         return
     move = state.moves.get(action.replica)
+    if move is None and replica.leaving is not None:
+        return
     assert move is not None, f"{action} without a move"
     assert move.state is MoveState.EVICTING, f"{action} while {move.id} is {move.state}"
     spec = state.jobs[replica.job].spec
     if move.attempt == 1 and spec.checkpointing != "on-termination":
         assert move.checkpoint is not None, f"{move.id} evicts without a checkpoint"
         assert move.checkpoint.verified, f"{move.id} evicts without a verified checkpoint"
+
+
+def _check_start(state: State, action: StartReplica, following: Sequence[Action]) -> None:
+    """Start only what is awaited now, and nothing that was told to end before, but for a move."""
+    replica = state.replicas[action.replica]
+    assert replica.phase is Phase.STARTING, f"{action} while {replica.phase}"
+    assert (replica.node, replica.starts) == (action.node, action.start)
+    told = any(isinstance(other, EvictReplica) and other.replica == replica.name for other in following)
+    assert replica.leaving is None or told or replica.name in state.moves, f"{action}, which is to end"
+
+
+def _check_told(before: State, after: State, actions: Sequence[Action], now: float) -> None:
+    """See that whatever is told to end gets the order, now or with the next Tick."""
+    evicted = {action.replica for action in actions if isinstance(action, EvictReplica)}
+    for replica in after.replicas.values():
+        if replica.leaving is None:
+            continue
+        known = before.replicas.get(replica.name)
+        if known is None or known.leaving != replica.leaving:
+            assert replica.leaving.deadline <= now or replica.name in evicted, f"{replica.name} is not told"
 
 
 def _check_moves(before: State, after: State) -> None:
@@ -69,9 +111,64 @@ def _check_replicas(state: State) -> None:
         assert (replica.incarnation is not None) == (replica.phase is Phase.RUNNING), replica
         assert not replica.active or replica.node in state.nodes
         assert replica.ended == (replica.ended_at is not None)
+        assert replica.leaving is None or replica.active, f"{replica.name} leaves while {replica.phase}"
+        assert replica.phase is not Phase.ABSENT or replica.role != "ps", f"{replica.name} is absent"
+        assert replica.job in state.jobs
     for job in state.jobs.values():
-        over = all(state.replicas[name].ended for name in job.spec.replicas)
+        present = _present(state, job)
+        assert present, f"nothing of {job.name} is left"
+        over = all(replica.ended for replica in present)
         assert over == (job.ended_at is not None)
+
+
+def _check_jobs(before: State, after: State, now: float, *, whole: bool) -> None:
+    """See that gangs train whole, wait whole, end whole, and that what they trained is counted once."""
+    for job in after.jobs.values():
+        present = _present(after, job)
+        active = [replica for replica in present if replica.active]
+        runs = all(r.ended or (r.phase is Phase.RUNNING and r.leaving is None) for r in present)
+        trains = runs and bool(active)
+        assert (job.trains_since is not None) == trains, f"{job.name} trains: {trains}"
+        workers = [replica for replica in present if replica.role != "ps"]
+        if trains:
+            assert len(workers) >= job.spec.fewest_workers, f"{job.name} trains with {len(workers)} workers"
+        if job.ended_at is None and not active:
+            wanted = {*job.spec.ps, *job.spec.worker_names[: job.spec.wanted_workers]}
+            waits = {replica.name for replica in present if not replica.ended}
+            ended = {replica.name for replica in present if replica.ended}
+            assert waits == wanted - ended, f"{job.name} waits with {sorted(waits)}"
+        if any(r.phase is Phase.FAILED for r in present) or (
+            workers and all(r.phase is Phase.SUCCEEDED for r in workers)
+        ):
+            assert all(r.ended or r.leaving is not None for r in present), f"{job.name} lives on in part"
+        known = before.jobs.get(job.name)
+        if known is not None:
+            assert job.preemptions - known.preemptions in {0, 1}
+            assert job.attained(now) >= known.attained(now) - 1e-6, f"{job.name} has trained less than before"
+        if whole and active and known is not None:
+            waited = not any(before.replicas[name].active for name in job.spec.replicas)
+            parts = [replica.name for replica in present if replica.phase is Phase.PENDING]
+            assert not (waited and parts), f"{job.name} was started without {parts}"
+    over = {name for name, job in after.jobs.items() if job.ended_at is not None}
+    assert set(after.ended_jobs) == over
+    assert len(after.ended_jobs) == len(over)
+    ends = [after.jobs[name].ended_at or 0.0 for name in after.ended_jobs]
+    assert all(first <= second for first, second in pairwise(ends))
+
+
+def _present(state: State, job: Job) -> list[Replica]:
+    members = [state.replicas[name] for name in job.spec.replicas]
+    return [replica for replica in members if replica.phase is not Phase.ABSENT]
+
+
+def _check_claims(state: State) -> None:
+    """Room is claimed by jobs that wait, for their own replicas."""
+    for name, claim in state.claims.items():
+        job = state.jobs[name]
+        assert job.ended_at is None, f"{name} has ended and has a claim"
+        assert not any(state.replicas[replica].active for replica in job.spec.replicas)
+        assert claim.placement
+        assert {replica for replica, _ in claim.placement} <= set(job.spec.replicas)
 
 
 def _check_capacity(state: State, crowded: Collection[str]) -> None:
@@ -98,3 +195,4 @@ def _check_budgets(state: State) -> None:
     busy = Counter(node for move in state.moves.values() for node in {move.source, move.target})
     assert all(count <= budgets.moves_at_once_per_node for count in busy.values()), busy
     assert all(replica.moves <= budgets.moves_per_replica for replica in state.replicas.values())
+    assert all(job.preemptions <= budgets.preemptions_per_job for job in state.jobs.values())

@@ -1,7 +1,7 @@
 """What a simulation came to as a table: a line per figure, a column per policy."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.text import Text
 from specon_manager.cli import job_label, printable
 from specon_manager.cli.result import in_jobs
 from specon_manager.sim.figures import FIGURES, Better, Unit
-from specon_manager.sim.report import Against, PolicySummary, Report
+from specon_manager.sim.report import PolicySummary, Report
 from specon_manager.sim.statistics import Interval
 
 _ALWAYS: Final = frozenset(
@@ -27,6 +27,7 @@ _COMPARED: Final = (
 )
 _MAX_TROUBLES: Final = 10
 _UNKNOWN: Final = "-"
+_NOTHING: Final = (None, None)
 
 Cell = tuple[str, str]
 """Text and style."""
@@ -47,41 +48,40 @@ def troubles(report: Report) -> list[str]:
     """Return in words which jobs did not complete and why, no more than a few for each policy."""
     lines = []
     for summary in report.policies:
-        shown = summary.troubles[:_MAX_TROUBLES]
+        few = summary.troubles[:_MAX_TROUBLES]
         count = len(summary.troubles) + summary.troubles_not_listed
         if not count:
             continue
         lines.append(f"{printable(summary.policy)}: {in_jobs(count)} did not complete")
         lines += [
-            f"  seed {each.seed}, {job_label(each.job)}, {each.state}: {printable(each.reason) or 'no reason known'}"
-            for each in shown
+            f"  seed {each.seed}, {job_label(each.job)}, {each.state}: "
+            + (printable(each.reason) or "no reason known")
+            for each in few
         ]
-        if count > len(shown):
-            lines.append(f"  and {count - len(shown)} more")
+        if count > len(few):
+            lines.append(f"  and {count - len(few)} more")
     return lines
 
 
-def in_unit(value: float, unit: Unit, *, signed: bool = False) -> str:
-    """Return a number as it is shown; a share of 1 as percent."""
-    sign = "+" if signed else ""
-    if unit == "share":
-        return f"{100 * value:{sign}.1f} %"
-    if unit == "ratio":
-        return f"{value:{sign},.2f}"
-    if unit == "count" and value == round(value):
-        return f"{value:{sign},.0f}"
-    return f"{value:{sign},.1f}" if abs(value) < 1000 else f"{value:{sign},.0f}"  # noqa: PLR2004  (five digits)
-
-
-def with_spread(interval: Interval | None, show: Callable[[float], str]) -> str:
-    """Return a mean, with half the width of its interval where several runs were made."""
+def shown(interval: Interval | None, unit: Unit | Literal["percent"], *, signed: bool = False) -> str:
+    """Return a mean, with half the width of its interval where several runs were made; shares as percent."""
     if interval is None:
         return _UNKNOWN
-    if interval.half_width is None:
-        return show(interval.mean)
-    half = show(interval.half_width).lstrip("+").removesuffix(" %")
-    mean = show(interval.mean)
-    return f"{mean.removesuffix(' %')} ± {half} %" if mean.endswith(" %") else f"{mean} ± {half}"
+    factor, suffix = {"share": (100, " %"), "percent": (1, " %")}.get(unit, (1, ""))
+    mean, half = factor * interval.mean, factor * (interval.half_width or 0.0)
+    places = _places(mean, half, unit)
+    sign = "+" if signed else ""
+    spread = f" ± {half:,.{places}f}" if half else ""
+    return f"{mean:{sign},.{places}f}{spread}{suffix}"
+
+
+def _places(mean: float, half: float, unit: str) -> int:
+    """Return how many places are shown: both numbers have the same."""
+    if unit == "ratio":
+        return 2
+    if unit == "count" and mean == round(mean) and half == round(half):
+        return 0
+    return 1 if abs(mean) < 1000 else 0  # noqa: PLR2004  (five digits)
 
 
 def _figures(report: Report) -> Iterator[Row]:
@@ -91,7 +91,9 @@ def _figures(report: Report) -> Iterator[Row]:
         if key in _HIDDEN or not (seen or key in _ALWAYS):
             continue
         title = figure.title + (" (s)" if figure.unit == "s" else "")
-        yield title, [(with_spread(each, lambda value, u=figure.unit: in_unit(value, u)), "") for each in intervals]  # type: ignore[misc]
+        yield title, [(shown(each, figure.unit), "") for each in intervals]
+    if any(summary.seconds is not None for summary in report.policies):
+        yield "time of the computer (s)", [(shown(summary.seconds, "s"), "") for summary in report.policies]
 
 
 def _comparison(report: Report) -> Iterator[Row]:
@@ -104,32 +106,21 @@ def _comparison(report: Report) -> Iterator[Row]:
         percents = [None if each is None else each.percent for each in changes]
         if any(percents):
             better = FIGURES[key].better
-            cells = [(with_spread(each, _percent), _style(each, better)) for each in percents]
+            cells = [(shown(each, "percent", signed=True), _style(each, better)) for each in percents]
             yield f"  {FIGURES[key].title}", cells
-    margin = f"{report.hurt_margin_percent:g} %"
-    for title, of in (
-        (f"  jobs helped (by more than {margin})", lambda each: (each.helped, each.helped_share)),
-        (f"  jobs hurt (by more than {margin})", lambda each: (each.hurt, each.hurt_share)),
-        ("  jobs unchanged", lambda each: (each.unchanged, None)),
-        ("  jobs completed under neither", lambda each: (each.not_comparable, None)),
-    ):
-        counts = [_counted(each, of) for each in against]
-        if any(count not in {_UNKNOWN, "0", "0 ± 0"} for count in counts) or "jobs h" in title:
-            yield title, [(count, "") for count in counts]
+    margin = f"by more than {report.hurt_margin_percent:g} %"
+    helped = [(each.helped, each.helped_share) if each else _NOTHING for each in against]
+    hurt = [(each.hurt, each.hurt_share) if each else _NOTHING for each in against]
+    yield f"  jobs helped ({margin})", [(_counted(*each), "") for each in helped]
+    yield f"  jobs hurt ({margin})", [(_counted(*each), "") for each in hurt]
+    neither = [each.not_comparable if each else None for each in against]
+    if any(each is not None and each.mean for each in neither):
+        yield "  jobs completed under neither", [(_counted(each, None), "") for each in neither]
 
 
-def _counted(
-    against: Against | None, of: Callable[[Against], tuple[Interval | None, Interval | None]]
-) -> str:
-    if against is None:
-        return _UNKNOWN
-    count, share = of(against)
-    text = with_spread(count, lambda value: in_unit(value, "count"))
+def _counted(count: Interval | None, share: Interval | None) -> str:
+    text = shown(count, "count")
     return text if share is None else f"{text} ({100 * share.mean:.1f} %)"
-
-
-def _percent(value: float) -> str:
-    return f"{value:+,.1f} %"
 
 
 def _style(interval: Interval | None, better: Better) -> str:

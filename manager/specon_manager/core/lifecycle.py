@@ -4,7 +4,8 @@ import msgspec
 
 from specon_manager.core import transaction
 from specon_manager.core.gang import regrouped
-from specon_manager.core.restarts import crashed, ended, eviction, left, put_back
+from specon_manager.core.orders import weighed
+from specon_manager.core.restarts import crashed, ended, eviction, put_back
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
@@ -53,7 +54,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         # Nobody ordered it, or what ordered it was given up since.
         why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
         return state, [eviction(state, replica, event.incarnation, why)]
-    progress = msgspec.structs.replace(replica.progress, sessions=())
+    progress = msgspec.structs.replace(replica.progress, sessions=(), cpu_from=None)
     running = msgspec.structs.replace(
         replica,
         phase=Phase.RUNNING,
@@ -63,10 +64,14 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         progress=progress,
     )
     state = regrouped(state.with_replica(running), replica.job, now)
+    actions: list[Action] = []
+    if running.weight != 1.0:  # every incarnation begins with 1
+        actions.append(weighed(running, "as its former incarnation had it"))
     if move is None:
-        return state, []
+        return state, actions
     state = state.with_move(msgspec.structs.replace(move, incarnation=event.incarnation))
-    return transaction.happened(state, state.moves[replica.name], MoveOutcome.STARTED, now)
+    state, ordered = transaction.happened(state, state.moves[replica.name], MoveOutcome.STARTED, now)
+    return state, actions + ordered
 
 
 def _unwanted(replica: Replica, move: Move | None) -> bool:
@@ -84,8 +89,6 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
     move = state.moves.get(replica.name)
     if move is not None:
         return transaction.happened(state, move, MoveOutcome.START_REFUSED, now, note=event.reason)
-    if replica.leaving is not None:
-        return left(state, replica, now), []
     return crashed(state, replica, event.reason, now), []
 
 
@@ -128,9 +131,7 @@ def _is_news(replica: Replica, move: Move | None, event: ev.ReplicaGone) -> bool
 
 def _lost(state: State, replica: Replica, event: ev.ReplicaGone, now: float) -> State:
     """Let the replica start again: after a crash with a pause and a count, else at once."""
-    if replica.leaving is not None:
-        return left(state, replica, now)
-    if event.evicted:
+    if event.evicted and replica.leaving is None:
         return put_back(state, replica, _why(event), now)
     return crashed(state, replica, _why(event), now)
 

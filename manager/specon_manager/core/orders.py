@@ -8,7 +8,7 @@ from specon_manager.core.gang import regrouped
 from specon_manager.core.migration import orders
 from specon_manager.core.plan import begun
 from specon_manager.core.restarts import eviction
-from specon_manager.core.scaling import claimed, leaving
+from specon_manager.core.scaling import absent, claimed, leaving
 from specon_manager.core.state import State
 from specon_manager.model.actions import (
     Action,
@@ -41,7 +41,8 @@ def order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
         elif isinstance(proposal, AdmitGang | ScaleOut):
             state, ordered = _started(state, proposal.job, proposal.placement, proposal.reason, now)
             if isinstance(proposal, AdmitGang):
-                state = _without(state, proposal)
+                for replica in absent(proposal, state.snapshot(now)):
+                    state = state.with_replica(replica)
         elif isinstance(proposal, ScaleIn | Preempt):
             state, ordered = _told_to_end(state, proposal, now)
         elif isinstance(proposal, Migrate):
@@ -104,15 +105,6 @@ def _started(state: State, job: str, placement: Mapping[str, str], reason: str, 
         claims = {name: claim for name, claim in claims.items() if name != job}
     state = msgspec.structs.replace(state, claims=claims, changed_at=now)
     return regrouped(state, job, now), actions
-
-
-def _without(state: State, proposal: AdmitGang) -> State:
-    """Let the workers that got no place be absent."""
-    for name in state.jobs[proposal.job].spec.replicas:
-        replica = state.replicas[name]
-        if replica.phase is Phase.PENDING and name not in proposal.placement:
-            state = state.with_replica(msgspec.structs.replace(replica, phase=Phase.ABSENT))
-    return state
 
 
 def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:

@@ -82,9 +82,11 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
         return scaling.objection_to_weight(proposal, replica, snapshot)
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
         return objection
-    if replica.phase is Phase.PENDING:
-        return None
-    return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
+    if replica.phase is not Phase.PENDING:
+        return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
+    if snapshot.about_to_end(replica.job):
+        return Objection(Refusal.IN_FLIGHT, "the rest of its job was told to end and is not gone yet")
+    return None
 
 
 def _objection_to_move(
@@ -151,10 +153,13 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot as it will be, for the judgement of the next proposal."""
     if isinstance(proposal, Admit):
         return snapshot.with_starts({proposal.replica: proposal.node})
-    if isinstance(proposal, AdmitGang | ScaleOut):
+    if isinstance(proposal, AdmitGang):
+        without = snapshot.with_records(scaling.absent(proposal, snapshot))
+        return without.with_starts(proposal.placement)
+    if isinstance(proposal, ScaleOut):
         return snapshot.with_starts(proposal.placement)
     if isinstance(proposal, ScaleIn | Preempt):
-        return snapshot.with_leaving(scaling.leaving(proposal, snapshot, wait=0.0))
+        return snapshot.with_records(scaling.leaving(proposal, snapshot, wait=0.0))
     if isinstance(proposal, Claim):
         return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Migrate):

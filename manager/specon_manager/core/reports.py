@@ -42,6 +42,7 @@ def learn(state: State, report: Report, now: float) -> State | None:
 
 def _progress(progress: Progress, report: Report, now: float) -> Progress:
     last = report.last
+    cpu_from, cpu_per_step = _cost(progress, report)
     # A sidecar that knows nothing yet does not take back what its predecessor knew.
     silent = report.category is Category.UNKNOWN and progress.category is not Category.UNKNOWN
     return msgspec.structs.replace(
@@ -59,7 +60,23 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         expected_gain=report.expected_gain,
         remaining_seconds=report.remaining_seconds,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
+        cpu_from=cpu_from,
+        cpu_per_step=cpu_per_step,
     )
+
+
+def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:
+    """Return where the measurement of CPU seconds per step began, and what it says."""
+    step = None if report.last is None else report.last.step
+    if step is None or report.cpu_seconds is None:
+        return progress.cpu_from, progress.cpu_per_step
+    here = (step, report.cpu_seconds)
+    if progress.cpu_from is None or here < progress.cpu_from or report.cpu_seconds < progress.cpu_from[1]:
+        return here, progress.cpu_per_step
+    steps, seconds = step - progress.cpu_from[0], report.cpu_seconds - progress.cpu_from[1]
+    if steps <= 0:
+        return progress.cpu_from, progress.cpu_per_step
+    return progress.cpu_from, seconds / steps
 
 
 def _since(progress: Progress, report: Report, now: float) -> float:

@@ -9,7 +9,12 @@ from specon_manager.model.cluster import Phase, Replica
 
 
 def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Start the replica again after a pause, or give it up when its owner's patience is used up."""
+    """Start the replica again after a pause, or give it up when its owner's patience is used up.
+
+    One that was told to end is gone, however it ended: that is no crash.
+    """
+    if replica.leaving is not None:
+        return left(state, replica, now)
     spec = state.jobs[replica.job].spec
     crashes = replica.crashes + 1
     if crashes > spec.restarts:

@@ -46,7 +46,7 @@ def objection_to_weight(proposal: Reweight, replica: Replica, snapshot: Snapshot
     if replica.phase is not Phase.RUNNING or replica.leaving is not None or replica.name in snapshot.moves:
         return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, or about to leave")
     if not 0 < proposal.weight <= 1e6:  # noqa: PLR2004  (the bound of the record)
-        return Objection(Refusal.NOT_REWEIGHTABLE, f"a weight of {proposal.weight:g} is not above 0")
+        return Objection(Refusal.NOT_REWEIGHTABLE, f"a weight of {proposal.weight:g} is not in (0, 1e6]")
     return None
 
 
@@ -54,7 +54,7 @@ def leaving(proposal: ScaleIn | Preempt, snapshot: Snapshot, *, wait: float) -> 
     """Return the records of the replicas that the proposal tells to end; `wait`: until it is said again."""
     purpose = "scale-in" if isinstance(proposal, ScaleIn) else "preempt"
     if isinstance(proposal, ScaleIn):
-        chosen = [snapshot.replicas[name] for name in proposal.replicas]
+        chosen = [snapshot.replicas[name] for name in dict.fromkeys(proposal.replicas)]
     else:
         names = snapshot.jobs[proposal.job].spec.replicas
         chosen = [snapshot.replicas[name] for name in names if snapshot.replicas[name].active]
@@ -65,6 +65,16 @@ def leaving(proposal: ScaleIn | Preempt, snapshot: Snapshot, *, wait: float) -> 
         reason=proposal.reason,
     )
     return [msgspec.structs.replace(replica, leaving=told) for replica in chosen]
+
+
+def absent(proposal: AdmitGang, snapshot: Snapshot) -> list[Replica]:
+    """Return the records of the workers that have no place in the gang, and so are absent from it."""
+    members = [snapshot.replicas[name] for name in snapshot.jobs[proposal.job].spec.replicas]
+    return [
+        msgspec.structs.replace(replica, phase=Phase.ABSENT)
+        for replica in members
+        if replica.phase is Phase.PENDING and replica.name not in proposal.placement
+    ]
 
 
 def claimed(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
@@ -84,6 +94,8 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
         return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
     if (foreign := _foreign(proposal.placement, job)) is not None:
         return foreign
+    if over := [name for name in proposal.placement if snapshot.replicas[name].ended]:
+        return Objection(Refusal.NOT_PENDING, f"{over[0]} is {snapshot.replicas[over[0]].phase}")
     open_members = [replica for replica in members if not replica.ended]
     servers = [replica.name for replica in open_members if replica.role == "ps"]
     if missing := [name for name in servers if name not in proposal.placement]:
@@ -113,6 +125,8 @@ def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection 
         return foreign
     if job.spec.checkpointing == "none":
         return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
+    if not proposal.replicas:
+        return Objection(Refusal.UNKNOWN_REPLICA, "it names no replica")
     for name in proposal.replicas:
         replica = snapshot.replicas[name]
         if replica.role == "ps" or replica.index == 0:
@@ -122,7 +136,7 @@ def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection 
     stay = sum(
         replica.active and replica.leaving is None and replica.role != "ps"
         for replica in (snapshot.replicas[name] for name in job.spec.replicas)
-    ) - len(proposal.replicas)
+    ) - len(set(proposal.replicas))
     if stay < job.spec.fewest_workers:
         text = f"{stay} workers would stay, it needs {job.spec.fewest_workers}"
         return Objection(Refusal.BELOW_MINIMUM, text)

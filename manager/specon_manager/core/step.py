@@ -118,7 +118,12 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
             actions += ordered
         elif replica.weight != 1.0 and replica.incarnation is not None:
             actions.append(weighed(replica, "set before the manager was started again"))
-        if replica.phase is Phase.STARTING and replica.name not in state.moves and replica.node is not None:
+        if (
+            replica.phase is Phase.STARTING
+            and replica.leaving is None
+            and replica.name not in state.moves
+            and replica.node is not None
+        ):
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
             state = state.with_replica(waited)
             actions.append(

@@ -187,6 +187,10 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
     checkpoint: Checkpoint | None = None
+    cpu_from: tuple[int, float] | None = None
+    """Step and CPU seconds of this incarnation when it was first heard."""
+    cpu_per_step: float | None = None
+    """CPU seconds that a step takes, measured since then: unlike time, it does not depend on the others."""
     reported_at: float | None = None
     sessions: tuple[Session, ...] = ()
     """The sidecar processes of this incarnation that were heard, the one that is believed last."""

@@ -135,7 +135,10 @@ class Snapshot:
 
     @cached_property
     def unplaced(self) -> tuple[Replica, ...]:
-        """The pending replicas that may start now, oldest job first: also those of jobs that run in part."""
+        """The pending replicas that may start now, oldest job first: also those of jobs that run in part.
+
+        Not those whose peers were told to end with them and are not gone yet: all of them wait together.
+        """
         now, jobs, moves = self.now, self.jobs, self.moves
         found = [
             replica
@@ -143,8 +146,14 @@ class Snapshot:
             if replica.phase is Phase.PENDING
             and replica.name not in moves
             and (replica.deadline is None or replica.deadline <= now)
+            and not self.about_to_end(replica.job)
         ]
         return tuple(sorted(found, key=lambda replica: (jobs[replica.job].order, replica.name)))
+
+    def about_to_end(self, job: str) -> bool:
+        """Whether something of the job occupies a node and was told to end with the rest of it."""
+        replicas = self.replicas
+        return any(_ends(replicas[name]) for name in self.jobs[job].spec.replicas)
 
     def workers(self, job: str) -> tuple[Replica, ...]:
         """Return the workers of a job that occupy nodes and stay, by index."""
@@ -161,17 +170,23 @@ class Snapshot:
         return tuple(sorted(found, key=lambda replica: replica.index))
 
     def with_starts(self, placement: Mapping[str, str]) -> "Snapshot":
-        """Return the snapshot in which each replica was started on its node."""
-        return self._changed(
-            [
-                msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node)
-                for name, node in placement.items()
-            ]
-        )
+        """Return the snapshot in which each replica was started on its node.
 
-    def with_leaving(self, leaving: Iterable[Replica]) -> "Snapshot":
-        """Return the snapshot with these records, of replicas that were told to end where they are."""
-        return self._changed(list(leaving))
+        The room that was kept for their jobs is what they take now: it does not count twice.
+        """
+        records = [
+            msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node)
+            for name, node in placement.items()
+        ]
+        started = {record.job for record in records}
+        if started.isdisjoint(self.claims):
+            return self._changed(records)
+        claims = {job: claim for job, claim in self.claims.items() if job not in started}
+        return self._changed(records, claims=claims)
+
+    def with_records(self, records: Iterable[Replica]) -> "Snapshot":
+        """Return the snapshot with these records in place of the former ones of the same replicas."""
+        return self._changed(list(records))
 
     def with_move(self, move: Move) -> "Snapshot":
         """Return the snapshot in which the move is in flight."""
@@ -317,14 +332,19 @@ def _waits(replicas: Iterable[Replica], now: float) -> bool:
 
 
 def _runs(replicas: Iterable[Replica]) -> bool:
-    """Whether something of the job occupies a node and it is not being preempted."""
+    """Whether something of the job occupies a node and it was not told to end as a whole."""
     active = False
     for replica in replicas:
         if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
-            if replica.leaving is not None and replica.leaving.purpose == "preempt":
+            if _ends(replica):
                 return False
             active = True
     return active
+
+
+def _ends(replica: Replica) -> bool:
+    """Whether the replica was told to end, and not only because its job shrinks."""
+    return replica.leaving is not None and replica.leaving.purpose != "scale-in"
 
 
 def _natural(item: tuple[str, Node]) -> tuple[int, str]:

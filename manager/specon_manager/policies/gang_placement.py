@@ -19,16 +19,18 @@ class Idle:
     What other jobs have a claim to is not idle for a job.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, emptied: bool = False) -> None:
+        """Take the room as it is, or as it would be with nothing on the nodes and no claims."""
         nodes = snapshot.ready_nodes
-        self._room = {node.name: snapshot.room(node.name) for node in nodes}
+        self._room = {node.name: node.capacity if emptied else snapshot.room(node.name) for node in nodes}
         # Taken is summed up apart, as the planner does: differences of fractions would round otherwise.
         self._taken = dict.fromkeys(self._room, NOTHING)
         self._claims: dict[str, dict[str, Resources]] = {}
-        for job, claim in sorted(snapshot.claims.items()):
+        for job, claim in () if emptied else sorted(snapshot.claims.items()):
             if claim.until > snapshot.now and job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
         self._largest = largest(node.capacity for node in nodes)
+        self._replicas = {node.name: 0 if emptied else len(snapshot.on_node[node.name]) for node in nodes}
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -40,6 +42,7 @@ class Idle:
         twin = object.__new__(Idle)
         twin._room, twin._taken = dict(self._room), dict(self._taken)
         twin._claims, twin._largest = dict(self._claims), self._largest
+        twin._replicas = dict(self._replicas)
         return twin
 
     def open(self, node: str, job: str | None = None) -> Resources:
@@ -68,8 +71,9 @@ class Idle:
         return number
 
     def take(self, node: str, requests: Resources) -> None:
-        """Count this much of a node as used."""
+        """Count one more replica on a node, and this much of it as used."""
         self._taken[node] += requests
+        self._replicas[node] += 1
 
     def give(self, node: str, requests: Resources) -> None:
         """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
@@ -95,9 +99,13 @@ class Idle:
     def by_most_idle(self, spec: JobSpec) -> list[str]:
         """Return the nodes, those with the most idle of what the job asks for first, then by name.
 
-        Amounts of different kinds are added as shares of the largest node.
+        Amounts of different kinds are added as shares of the largest node. Where the job asks for nothing, as
+        one that shares the processors, the nodes with the fewest replicas come first.
         """
         asked = total([spec.requests, spec.requests if spec.ps_requests is None else spec.ps_requests])
+
+        if asked == NOTHING:
+            return sorted(self._room, key=self._replicas.__getitem__)
 
         def share(node: str) -> float:
             room, whole = self.open(node, spec.name), self._largest
@@ -155,29 +163,57 @@ def on_one_node(
 
 
 def spread(
-    spec: JobSpec, idle: Idle, *, most: int, least: int, order: Iterable[str] | None = None
+    spec: JobSpec,
+    idle: Idle,
+    *,
+    most: int,
+    least: int,
+    order: Iterable[str] | None = None,
+    apart: bool = True,
 ) -> dict[str, str] | None:
     """Fill node after node with the parameter servers, then with `least` to `most` workers; None: no room.
 
-    Workers go to the nodes of the parameter servers first. `order` is by most idle where it is None. Where
-    the parameter servers take what a worker needs, the workers are placed first.
+    It begins with the node that holds the most workers beside the parameter servers, for what they exchange
+    with workers elsewhere goes over the network; then it goes by `order` (None: by most idle). Where no node
+    holds them with a worker, or that leaves too little for the workers, the gang has no room unless its
+    parameter servers may be `apart` from all workers.
     """
     nodes = idle.by_most_idle(spec) if order is None else list(order)
+    if not nodes:
+        return None
+    home = max(nodes, key=lambda node: _held(spec, idle, node, most))  # of equals the first
+    if not apart and spec.ps and _held(spec, idle, home, 1) < 1:
+        return None
+    placement = _servers_first(spec, idle, _first([home], nodes), most, least)
+    return _workers_first(spec, idle, nodes, most, least) if placement is None and apart else placement
+
+
+def _servers_first(
+    spec: JobSpec, idle: Idle, nodes: list[str], most: int, least: int
+) -> dict[str, str] | None:
     trial = idle.copy()
     servers = _fill(spec, spec.ps, trial, nodes)
-    near = [node for node in nodes if node in set(servers.values())]
-    workers = _fill(spec, spec.worker_names[:most], trial, near + [n for n in nodes if n not in near])
-    if len(servers) == len(spec.ps) and len(workers) >= least:
-        return servers | workers
-    if not spec.ps or least == 0:
+    workers = _fill(spec, spec.worker_names[:most], trial, _first(servers.values(), nodes))
+    if len(servers) < len(spec.ps) or len(workers) < least:
         return None
+    return servers | workers
+
+
+def _workers_first(
+    spec: JobSpec, idle: Idle, nodes: list[str], most: int, least: int
+) -> dict[str, str] | None:
     trial = idle.copy()
     workers = _fill(spec, spec.worker_names[:least], trial, nodes)
-    near = [node for node in nodes if node in set(workers.values())]
-    servers = _fill(spec, spec.ps, trial, near + [n for n in nodes if n not in near])
+    servers = _fill(spec, spec.ps, trial, _first(workers.values(), nodes))
     if len(servers) < len(spec.ps) or len(workers) < least:
         return None
     return servers | workers | _fill(spec, spec.worker_names[least:most], trial, nodes)
+
+
+def _first(these: Iterable[str], nodes: list[str]) -> list[str]:
+    """Return the nodes, these first, otherwise in their order."""
+    chosen = set(these)
+    return sorted(nodes, key=lambda node: node not in chosen)
 
 
 def first_fit(
@@ -199,12 +235,17 @@ def first_fit(
     return placement
 
 
-def on_fewest_nodes(spec: JobSpec, idle: Idle, *, most: int, least: int) -> dict[str, str] | None:
+def on_fewest_nodes(
+    spec: JobSpec, idle: Idle, *, most: int, least: int, apart: bool = False
+) -> dict[str, str] | None:
     """Place a gang on one node if one holds it with `least` workers or more, else on the most idle ones.
 
-    KOD2, section 4.1. None: not even `least` workers and all parameter servers have room.
+    KOD2, section 4.1. None: not even `least` workers and all parameter servers have room, or only where the
+    parameter servers are `apart` from all workers and may not be.
     """
-    return on_one_node(spec, idle, most=most, least=least) or spread(spec, idle, most=most, least=least)
+    return on_one_node(spec, idle, most=most, least=least) or spread(
+        spec, idle, most=most, least=least, apart=apart
+    )
 
 
 def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[str]) -> dict[str, str]:

@@ -35,7 +35,7 @@ def _described() -> Iterator[tuple[str, Figure]]:
     yield "makespan", Figure(title="makespan", unit="s")
     for name in CLASSES:
         for percent in _PERCENTILES:
-            title = f"slowdown of {name} jobs, p{percent:g}"
+            title = f"slowdown, {name}, p{percent:g}"
             yield f"slowdown.{name}.p{percent:g}", Figure(title=title, unit="ratio")
     yield "utilisation.allocated", Figure(title="allocated", unit="share", better="higher")
     yield "utilisation.used", Figure(title="used for training", unit="share", better="higher")

@@ -13,9 +13,9 @@ _STEEPEST: Final = 700.0  # exp() of more is too large for a float
 def value(curve: LossCurve, progress: float) -> float:
     """Return the value without noise after that part of the training, 0 to 1.
 
-    floor + (first - floor) (1 - (1 - exp(-rate p)) / (1 - exp(-rate))): the exponential form of Fig. 1 of Mao et
-    al., "SpeCon: Speculative Container Scheduling for Deep Learning Applications in a Kubernetes Cluster". At a
-    rate of 0 it is a straight line.
+    floor + (first - floor) (1 - (1 - exp(-rate p)) / (1 - exp(-rate))): the exponential form of Fig. 1 of Mao
+    et al., "SpeCon: Speculative Container Scheduling for Deep Learning Applications in a Kubernetes Cluster".
+    At a rate of 0 it is a straight line.
     """
     rate = curve.rate
     gained = math.expm1(-rate * progress) / math.expm1(-rate) if rate else progress

@@ -1,6 +1,7 @@
 """What a sidecar sees of a simulated training: printed samples, and the real judgement of them.
 
-The simulated counterpart of `specon_sidecar.observer`: the samples are made, while the curve, the pace and the
+The simulated counterpart of `specon_sidecar.observer`: the samples are made, while the curve, the pace and
+the
 classifiers that get them are the sidecar's own. Pure; the caller tells the time.
 """
 
@@ -17,6 +18,7 @@ from specon_sidecar.horizon import judge_by_horizon
 from specon_sidecar.sample import Sample
 
 _SAMPLES: Final = 20  # about so many are printed in an interval at full speed, and no more are taken in one
+_ROUNDING: Final = 1e-6  # of a step: sums of progress are not exact
 _INTERVALS: Final = 100  # no more are closed at once: who was not asked for longer judges the rest as one
 
 
@@ -130,4 +132,4 @@ class CurveObserver:
 
 def step_at(done: float, steps: int) -> int:
     """Return the last whole step when so much of the training is done."""
-    return min(steps, int(done * steps + 1e-9))
+    return min(steps, int(done * steps + _ROUNDING))

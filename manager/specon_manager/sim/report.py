@@ -36,9 +36,9 @@ class Run(Struct, frozen=True, kw_only=True):
     seed: int
     figures: Mapping[str, float | None]
     """By the keys of `FIGURES`."""
-    completion: array[float]
+    completion: "array[float]"
     """Completion time of each job in the order of submission, seconds; not a number where it has none."""
-    ideal: array[float]
+    ideal: "array[float]"
     """How long each job takes alone, seconds: the same under every policy."""
     troubles: tuple[Trouble, ...]
     """The first few."""
@@ -100,18 +100,18 @@ class Report(Struct, frozen=True, kw_only=True):
     confidence: float
 
 
-def condense(outcome: Outcome, policy: str, *, seconds: float | None = None) -> Run:
-    """Return what is kept of a run; `policy` is what it was asked for as."""
+def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None = None) -> Run:
+    """Return what is kept of a run; `policy` and `seed` are what it was asked for with."""
     completions = (job.completion_seconds for job in outcome.jobs)
     left = [job for job in outcome.jobs if job.state != "completed"]
     return Run(
         policy=policy,
-        seed=outcome.seed,
+        seed=seed,
         figures=figures_of(outcome),
         completion=array("d", (math.nan if each is None else each for each in completions)),
         ideal=array("d", (job.ideal_seconds for job in outcome.jobs)),
         troubles=tuple(
-            Trouble(seed=outcome.seed, job=job.name, state=job.state, reason=job.reason)
+            Trouble(seed=seed, job=job.name, state=job.state, reason=job.reason)
             for job in left[:MAX_TROUBLES]
         ),
         refusals=dict(outcome.refusals),

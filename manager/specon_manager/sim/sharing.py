@@ -1,9 +1,9 @@
 """How replicas share the cores of a node: weighted max-min fairness, and what contention costs. Pure.
 
-Work-conserving: what one cannot use the others get (water filling; Bertsekas and Gallager, Data Networks,
-section 6.5.2). Linux does so with the `cpu.weight` of control groups. Beside that, replicas of one node get in
-each other's way (caches, memory bandwidth): everybody's speed is multiplied by 1 / (1 + beta (n - 1)), where n
-is the effective number of replicas, 1 / sum(share^2), with the shares of what is handed out.
+Work-conserving: what one cannot use the others get (water filling; Bertsekas and Gallager, "Data Networks",
+on max-min flow control). Linux does so with the `cpu.weight` of control groups. Beside that, replicas of one
+node get in each other's way (caches, memory bandwidth): everybody's speed is multiplied by 1 / (1 + beta (n -
+1)), where n is the effective number of replicas, 1 / sum(share^2), with the shares of what is handed out.
 """
 
 import math

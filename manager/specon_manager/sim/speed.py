@@ -1,9 +1,9 @@
 """How fast a gang trains: by how many workers it has, and by where they are. Pure.
 
 The measured speedup (Lin, Yeh, Chou, "DRAGON: A Dynamic Scheduling and Scaling Controller for Managing
-Distributed Deep Learning Jobs in Kubernetes Cluster", CLOSER 2019, Fig. 2) holds for one node. The paper gives no
-model of the network; here each worker on another node than the parameter servers adds its traffic to a link
-that all of them share.
+Distributed Deep Learning Jobs in Kubernetes Cluster", CLOSER 2019, Fig. 2) holds for one node. The paper
+gives no model of the network; here each worker on another node than the parameter servers adds its traffic to
+a link that all of them share.
 """
 
 import math
@@ -19,8 +19,8 @@ def gang_speed(
 
     `workers` counts the running workers by node, `ps_nodes` are the nodes of the parameter servers (none: the
     node with the most workers is the local one), `wanted` is how many workers its owner asked for, and
-    `bandwidth` is in bytes per second. Without a worker it is 0. How the cores of its nodes are shared is not in
-    it: `sharing.speeds` has that factor.
+    `bandwidth` is in bytes per second. Without a worker it is 0. How the cores of its nodes are shared is not
+    in it: `sharing.speeds` has that factor.
 
     Raises ValueError naming the argument that is out of bounds.
     """

@@ -25,7 +25,7 @@ class Interval(Struct, frozen=True, kw_only=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """How a figure differs from that of a baseline, run by run with the same seed; negative: it is smaller."""
+    """How a figure differs from that of a baseline with the same seed; negative: it is smaller."""
 
     difference: Interval
     """In the figure's own unit."""
@@ -72,7 +72,9 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
     if count == 1:
         return Interval(mean=average, low=None, high=None, runs=1)
     variance = math.fsum((value - average) ** 2 for value in values) / (count - 1)
-    half = student_quantile(count - 1, (1 + confidence) / 2) * math.sqrt(variance / count) if variance else 0.0
+    half = (
+        student_quantile(count - 1, (1 + confidence) / 2) * math.sqrt(variance / count) if variance else 0.0
+    )
     return Interval(mean=average, low=average - half, high=average + half, runs=count)
 
 

@@ -4,12 +4,24 @@ import msgspec
 import pytest
 
 from specon_manager.core.plan import plan
-from specon_manager.model.actions import Admit, Migrate, Refusal, Stay
-from specon_manager.model.cluster import Phase
+from specon_manager.model.actions import (
+    Admit,
+    AdmitGang,
+    Claim,
+    Migrate,
+    Preempt,
+    Refusal,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+    Stay,
+)
+from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from support.cluster import replica_of
+from support.gangs import gang, on, server, with_gang, worker
 from support.snapshots import NOW, cluster_of
 
 OPEN = Settings(gate=Gate(enabled=False), budgets=Budgets(moves_at_once=4, moves_at_once_per_node=4))
@@ -41,11 +53,11 @@ def admit(name="c1", node="node-1"):
     return Admit(replica=replica_of(name), node=node, reason="why")
 
 
-def in_flight(state, name, target, source="node-0", state_of_move=MoveState.PROPOSED):
+def in_flight(state, name, target, source="node-0", *, state_of_move=MoveState.PROPOSED, index=0):
     return state.with_move(
         Move(
             id=f"move of {name}",
-            replica=replica_of(name),
+            replica=worker(name, index),
             source=source,
             target=target,
             policy="specon",
@@ -72,6 +84,224 @@ def full(state, node):
 
 
 WAITING = {"phase": Phase.PENDING, "node": None, "incarnation": None}
+G = "default/g"
+PS, W0, W1, W2, W3 = server("g"), *(worker("g", index) for index in range(4))
+LEAVING = Leaving(purpose="preempt", since=NOW, deadline=NOW, reason="why")
+
+
+def admit_gang(*replicas, job=G, node="node-0"):
+    return AdmitGang(job=job, placement=on(node, *replicas), reason="why")
+
+
+def scale_out(*replicas, job=G, node="node-1"):
+    return ScaleOut(job=job, placement=on(node, *replicas), reason="why")
+
+
+def scale_in(*replicas, job=G):
+    return ScaleIn(job=job, replicas=replicas, reason="why")
+
+
+def preempt(job=G):
+    return Preempt(job=job, reason="why")
+
+
+def claim(*replicas, job=G, node="node-1"):
+    return Claim(job=job, placement=on(node, *replicas), reason="why")
+
+
+def reweight(weight, replica=W0):
+    return Reweight(replica=replica, weight=weight, reason="why")
+
+
+def idle(spec=None, reweight=False, **changes):
+    """Three nodes of four cores; job `g` of a parameter server and two to four workers waits."""
+    settings = msgspec.structs.replace(OPEN, reweight=reweight)
+    state = cluster_of({"node-0": "", "node-1": "", "node-2": ""}, settings=settings)
+    return with_gang(state, spec or gang("g", 3, most=4, fewest=2), {}, **changes)
+
+
+def trains(*replicas, spec=None, reweight=False, **changes):
+    """Job `g` trains on node-0, with these replicas, or with those that its owner asked for."""
+    state = idle(spec, reweight)
+    spec = state.jobs[G].spec
+    return with_gang(state, spec, on("node-0", *(replicas or (PS, W0, W1, W2))), **changes)
+
+
+def but(state, replica, **changes):
+    return state.with_replica(msgspec.structs.replace(state.replicas[replica], **changes))
+
+
+def over(state):
+    """All of job `g` has succeeded."""
+    for name in state.jobs[G].spec.replicas:
+        state = but(state, name, phase=Phase.SUCCEEDED, incarnation=None, ended_at=NOW)
+    return state.with_job(msgspec.structs.replace(state.jobs[G], ended_at=NOW, trains_since=None))
+
+
+GANGS = {
+    "a whole gang": (idle(), admit_gang(PS, W0, W1, W2), None),
+    "with the fewest workers": (idle(), admit_gang(PS, W0, W1), None),
+    "with more workers than were asked for": (
+        idle(gang("g", 2, most=3, fewest=2)),
+        admit_gang(PS, W0, W1, W2),
+        None,
+    ),
+    "an unknown job to admit": (idle(), admit_gang(PS, job="default/h"), Refusal.UNKNOWN_JOB),
+    "an unknown job to grow": (idle(), scale_out(W3, job="default/h"), Refusal.UNKNOWN_JOB),
+    "an unknown job to shrink": (idle(), scale_in(W2, job="default/h"), Refusal.UNKNOWN_JOB),
+    "an unknown job to preempt": (idle(), preempt("default/h"), Refusal.UNKNOWN_JOB),
+    "an unknown job to claim for": (idle(), claim(job="default/h"), Refusal.UNKNOWN_JOB),
+    "a job that has ended": (over(trains()), admit_gang(PS, W0, W1), Refusal.UNKNOWN_JOB),
+    "an ended job to claim for": (over(trains()), claim(PS, W0), Refusal.UNKNOWN_JOB),
+    "a job that runs already": (trains(), admit_gang(PS, W0, W1), Refusal.NOT_WAITING),
+    "a job that is being preempted": (
+        but(trains(), PS, leaving=LEAVING),
+        admit_gang(PS, W0, W1),
+        Refusal.NOT_WAITING,
+    ),
+    "a gang that pauses after a crash": (
+        but(idle(), W1, deadline=NOW + 0.1, crashes=1),
+        admit_gang(PS, W0, W1),
+        Refusal.NOT_WAITING,
+    ),
+    "a gang whose pause is over": (
+        but(idle(), W1, deadline=NOW, crashes=1),
+        admit_gang(PS, W0, W1),
+        None,
+    ),
+    "a gang without its server": (idle(), admit_gang(W0, W1, W2), Refusal.PARTIAL_GANG),
+    "a gang of too few workers": (idle(), admit_gang(PS, W0), Refusal.PARTIAL_GANG),
+    "a gang that may not shrink": (idle(gang("g", 3)), admit_gang(PS, W0, W1), Refusal.PARTIAL_GANG),
+    "a gang of nothing": (idle(), admit_gang(), Refusal.PARTIAL_GANG),
+    "a gang with another job's replica": (
+        with_gang(idle(), gang("h"), {}),
+        admit_gang(PS, W0, W1, worker("h")),
+        Refusal.UNKNOWN_REPLICA,
+    ),
+    "a gang one of which is done": (
+        but(idle(), W2, phase=Phase.SUCCEEDED, ended_at=1.0),
+        admit_gang(PS, W0),
+        None,
+    ),
+    "a replica that is done, in a gang": (
+        but(idle(), W2, phase=Phase.SUCCEEDED, ended_at=1.0),
+        admit_gang(PS, W0, W1, W2),
+        Refusal.NOT_PENDING,
+    ),
+    "a gang without room for all of it": (
+        idle(gang("g", 3, cpu=1.5)),
+        admit_gang(PS, W0, W1, W2),
+        Refusal.NO_ROOM,
+    ),
+    "a gang that just fits": (idle(gang("g", 3)), admit_gang(PS, W0, W1, W2), None),
+    "a gang on a node that is not ready": (
+        idle(),
+        admit_gang(PS, W0, W1, node="node-9"),
+        Refusal.NODE_NOT_READY,
+    ),
+    "one more worker": (trains(), scale_out(W3), None),
+    "growth of a job that waits": (idle(), scale_out(W3), Refusal.NOT_RUNNING),
+    "growth of a job that only starts": (trains(trains_since=None), scale_out(W3), Refusal.NOT_RUNNING),
+    "growth by what is there": (trains(), scale_out(W2), Refusal.NOT_ELASTIC),
+    "growth by another job's replica": (
+        with_gang(trains(), gang("h"), {}),
+        scale_out(worker("h")),
+        Refusal.UNKNOWN_REPLICA,
+    ),
+    "growth by nothing": (trains(), scale_out(), Refusal.PARTIAL_GANG),
+    "growth without room": (trains(), scale_out(W3, node="node-0"), Refusal.NO_ROOM),
+    "growth on an unknown node": (trains(), scale_out(W3, node="node-9"), Refusal.NODE_NOT_READY),
+    "one worker less": (trains(), scale_in(W2), None),
+    "fewer than the fewest": (trains(), scale_in(W1, W2), Refusal.BELOW_MINIMUM),
+    "a worker twice is one worker": (trains(), scale_in(W2, W2), None),
+    "fewer workers of a job of fixed size": (
+        trains(spec=gang("g", 3)),
+        scale_in(W2),
+        Refusal.BELOW_MINIMUM,
+    ),
+    "the first worker": (trains(), scale_in(W0), Refusal.NOT_ELASTIC),
+    "a parameter server": (trains(), scale_in(PS), Refusal.NOT_ELASTIC),
+    "a worker that is absent": (trains(), scale_in(W3), Refusal.NOT_RUNNING),
+    "a worker that is told already": (
+        but(trains(), W2, leaving=msgspec.structs.replace(LEAVING, purpose="scale-in")),
+        scale_in(W2),
+        Refusal.NOT_RUNNING,
+    ),
+    "fewer while another leaves": (
+        but(trains(), W2, leaving=msgspec.structs.replace(LEAVING, purpose="scale-in")),
+        scale_in(W1),
+        Refusal.BELOW_MINIMUM,
+    ),
+    "a worker that moves": (
+        in_flight(trains(), "g", "node-1", index=2),
+        scale_in(W2),
+        Refusal.NOT_RUNNING,
+    ),
+    "no worker at all": (trains(), scale_in(), Refusal.UNKNOWN_REPLICA),
+    "another job's worker": (trains(), scale_in(worker("h")), Refusal.UNKNOWN_REPLICA),
+    "a worker that never saves": (
+        trains(spec=gang("g", 3, fewest=2, checkpointing="none")),
+        scale_in(W2),
+        Refusal.NO_CHECKPOINT,
+    ),
+    "preempted": (trains(), preempt(), None),
+    "preempted before all of it runs": (
+        but(trains(trains_since=None), W1, phase=Phase.STARTING, incarnation=None),
+        preempt(),
+        None,
+    ),
+    "a job that waits cannot be preempted": (idle(), preempt(), Refusal.NOT_RUNNING),
+    "a job is preempted once at a time": (but(trains(), W1, leaving=LEAVING), preempt(), Refusal.IN_FLIGHT),
+    "a part of it moves": (in_flight(trains(), "g", "node-1"), preempt(), Refusal.IN_FLIGHT),
+    "it would lose everything": (
+        trains(spec=gang("g", 3, checkpointing="none")),
+        preempt(),
+        Refusal.NO_CHECKPOINT,
+    ),
+    "it was preempted often": (trains(preemptions=4), preempt(), Refusal.PREEMPTION_BUDGET),
+    "it may be preempted once more": (trains(preemptions=3), preempt(), None),
+    "a claim": (idle(), claim(PS, W0, W1), None),
+    "a claim that is given up": (idle(), claim(), None),
+    "a claim of a job that runs": (trains(), claim(PS, W0), Refusal.NOT_WAITING),
+    "a claim for another job's replica": (
+        with_gang(idle(), gang("h"), {}),
+        claim(worker("h")),
+        Refusal.UNKNOWN_REPLICA,
+    ),
+    "a claim on an unknown node": (idle(), claim(PS, node="node-9"), Refusal.NODE_NOT_READY),
+    "a replica of a job that is to leave": (
+        but(but(trains(), PS, leaving=LEAVING), W1, **WAITING),
+        Admit(replica=W1, node="node-1", reason="why"),
+        Refusal.IN_FLIGHT,
+    ),
+    "a replica of a job that shrinks": (
+        but(
+            but(trains(), W2, leaving=msgspec.structs.replace(LEAVING, purpose="scale-in")),
+            W1,
+            **WAITING,
+        ),
+        Admit(replica=W1, node="node-1", reason="why"),
+        None,
+    ),
+    "an absent worker": (trains(), Admit(replica=W3, node="node-1", reason="why"), Refusal.NOT_PENDING),
+    "a weight": (trains(reweight=True), reweight(2.5), None),
+    "a weight that nobody can set": (trains(), reweight(2.5), Refusal.NOT_REWEIGHTABLE),
+    "no weight": (trains(reweight=True), reweight(0.0), Refusal.NOT_REWEIGHTABLE),
+    "a weight that is no number": (trains(reweight=True), reweight(float("nan")), Refusal.NOT_REWEIGHTABLE),
+    "a weight beyond bounds": (trains(reweight=True), reweight(1e7), Refusal.NOT_REWEIGHTABLE),
+    "a weight of what does not run": (trains(reweight=True), reweight(2.5, W3), Refusal.NOT_RUNNING),
+    "a weight of what leaves": (
+        but(trains(reweight=True), W0, leaving=LEAVING),
+        reweight(2.5),
+        Refusal.NOT_RUNNING,
+    ),
+    "a weight of what is unknown": (
+        trains(reweight=True),
+        reweight(2.5, worker("h")),
+        Refusal.UNKNOWN_REPLICA,
+    ),
+}
+"""Proposals about whole jobs; in `CASES` those about single replicas."""
 
 CASES = {
     "accepted": (state_of(), migrate(), None),
@@ -134,7 +364,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("state", "proposal", "expected"), CASES.values(), ids=CASES.keys())
+ALL = {**CASES, **GANGS}
+
+
+@pytest.mark.parametrize(("state", "proposal", "expected"), ALL.values(), ids=ALL.keys())
 def test_a_proposal_is_judged_with_its_reason(state, proposal, expected):
     """Every refusal has its code, and words that a person understands."""
     (verdict,) = plan(state, [proposal], NOW)
@@ -146,7 +379,7 @@ def test_a_proposal_is_judged_with_its_reason(state, proposal, expected):
 def test_every_refusal_has_a_case():
     """A new reason to refuse must be shown to refuse; the gate has tests of its own."""
     gate = {Refusal.WORSE_LOADED, Refusal.NO_GAIN}
-    assert {expected for _, _, expected in CASES.values()} - {None} == set(Refusal) - gate
+    assert {expected for _, _, expected in ALL.values()} - {None} == set(Refusal) - gate
 
 
 def test_the_least_disruptive_is_judged_first():

@@ -1,25 +1,24 @@
 """The workloads of DRAGON: parameter-server jobs on GPUs that can train with fewer or more workers.
 
-Lin, Yeh and Chou, "DRAGON: A Dynamic Scheduling and Scaling Controller for Managing Distributed Deep Learning
-Jobs in Kubernetes Cluster", CLOSER 2019, section 4.
+Lin, Yeh and Chou, "DRAGON: A Dynamic Scheduling and Scaling Controller for Managing Distributed Deep
+Learning Jobs in Kubernetes Cluster", CLOSER 2019, section 4.
 
-Printed there: two nodes with four GPUs, 16 cores and 64 GB, 1 Gb/s Ethernet; Table 1 (models, workers, minimum,
-maximum, steps, arrivals); the throughput of each model with one to four workers (Figure 2); for the simulation
-four nodes with eight GPUs, 100 jobs, exponential inter-arrival times with a mean of 62 to 400 s, and numbers of
-workers between 2 and 8.
+Printed there: two nodes with four GPUs, 16 cores and 64 GB, 1 Gb/s Ethernet; Table 1 (models, workers,
+minimum, maximum, steps, arrivals); the throughput of each model with one to four workers (Figure 2); for the
+simulation four nodes with eight GPUs, 100 jobs, exponential inter-arrival times with a mean of 62 to 400 s,
+and numbers of workers between 2 and 8.
 
-Restored: the arrivals of Table 1 are minutes (its header says seconds; the axis of Figure 8 and what the text
-says of it do not allow that); "steps" is the total over the workers, and a parameter server reserves nothing,
-both as the authors' public controller has it.
+Restored: the arrivals of Table 1 are minutes (its header says seconds; the axis of Figure 8 and what the
+text says of it do not allow that); "steps" is the total over the workers, and a parameter server reserves
+nothing, both as the authors' public controller has it.
 
-Chosen here: the batch size B (`batch`), how many times a step sends the parameters over the network (`copies`),
-their sizes, what a worker reserves beside its GPU (an equal share of its node), the pause of a restart, the
-throughput with five to eight workers (the power law through one and four), and how many steps the 100 random
-jobs have (uniform between the least and the most that Table 1 gives their model).
+Chosen here: the batch size B (`batch`), how many times a step sends the parameters over the network
+(`copies`), their sizes, what a worker reserves beside its GPU (an equal share of its node), the pause of a
+restart, the throughput with five to eight workers (the power law through one and four), and how many steps
+the 100 random jobs have (uniform between the least and the most that Table 1 gives their model).
 """
 
 import math
-from random import Random
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -27,7 +26,10 @@ from msgspec import Meta, Struct
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.sim.workload import Network, Submission, Training, Workload
-from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names
+from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+
+SHARE: Final = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
+"""What a worker reserves: one GPU, and its part of the cores and the memory of a node."""
 
 
 class Model(Struct, frozen=True):
@@ -79,7 +81,7 @@ class DragonWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     copies: Annotated[float, Meta(ge=0, le=100)] = 2.0
     """How many times a step sends the parameters (k): 2 for pull and push, 1 where both go at once."""
     quota: bool = False
-    """Whether each worker has a fixed number of steps, so that the slowest decides; else they share a pool."""
+    """Whether each worker has a fixed number of steps, so that the slowest decides; else one pool."""
     bandwidth: Annotated[float, Meta(gt=0, le=1e15)] = 117e6
     """Bytes per second between two nodes."""
     resize_seconds: Annotated[float, Meta(ge=0, le=1e6)] = 50.0
@@ -112,12 +114,13 @@ class DragonRandom(DragonWorkload, frozen=True, kw_only=True, forbid_unknown_fie
 
 def table_1(settings: DragonTable1, seed: int) -> Workload:
     """Return the twelve jobs on two nodes; nothing in it is random."""
-    share = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
     return Workload(
         name="dragon-table1",
         nodes=equal_nodes(2, Resources(cpu=16.0, memory=64 * GB, gpu=4.0)),
         jobs=tuple(
-            _submission(number, model, (fewest, workers, 4), steps, at * settings.minute, settings, share)
+            _submission(
+                number, model, (fewest, workers, 4), steps=steps, at=at * settings.minute, settings=settings
+            )
             for number, (model, workers, fewest, steps, at) in enumerate(TABLE_1, start=1)
         ),
         bandwidth=settings.bandwidth,
@@ -129,15 +132,14 @@ def at_random(settings: DragonRandom, seed: int) -> Workload:
     """Return jobs of random models and sizes; raises ValueError where `fewest` is more than `most`."""
     if settings.fewest > settings.most:
         raise ValueError(f"fewest: {settings.fewest} is more than most, {settings.most}")
-    draw = Random(f"dragon-random {seed}")
-    share = Resources(cpu=4.0, memory=16 * GB, gpu=1.0)
+    draw = seeded(f"dragon-random {seed}")
     at, jobs = 0.0, []
     for number in range(1, settings.jobs + 1):
         model = draw.choice((INCEPTION, RESNET, ALEXNET))
         sizes = sorted(draw.randint(settings.fewest, settings.most) for _ in range(3))
         steps = draw.randint(*model.steps)
         jobs.append(
-            _submission(number, model, (sizes[0], sizes[1], sizes[2]), steps, at, settings, share)
+            _submission(number, model, (sizes[0], sizes[1], sizes[2]), steps=steps, at=at, settings=settings)
         )
         at += draw.expovariate(1.0 / settings.interarrival)
     capacity = Resources(cpu=4.0 * settings.gpus, memory=16 * GB * settings.gpus, gpu=float(settings.gpus))
@@ -151,13 +153,7 @@ def at_random(settings: DragonRandom, seed: int) -> Workload:
 
 
 def _submission(
-    number: int,
-    model: Model,
-    sizes: tuple[int, int, int],
-    steps: int,
-    at: float,
-    settings: DragonWorkload,
-    share: Resources,
+    number: int, model: Model, sizes: tuple[int, int, int], *, steps: int, at: float, settings: DragonWorkload
 ) -> Submission:
     """Return a job with one parameter server; `sizes` are the fewest, the requested and the most workers."""
     fewest, workers, most = sizes
@@ -167,7 +163,7 @@ def _submission(
     spec = JobSpec(
         name=name,
         replicas=replica_names(name, most, ps=1),
-        requests=share,
+        requests=SHARE,
         ps_requests=NOTHING,
         workers=workers,
         min_workers=fewest,

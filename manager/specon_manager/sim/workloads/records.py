@@ -1,5 +1,6 @@
-"""What every workload is made of: equal nodes, and the names of a job's replicas."""
+"""What every workload is made of: equal nodes, names of replicas, and reproducible draws."""
 
+from random import Random
 from typing import Final
 
 from specon_manager.model.cluster import Node
@@ -18,3 +19,8 @@ def replica_names(job: str, workers: int, ps: int = 0) -> tuple[str, ...]:
     """Return the names of the parameter servers, then of all workers that `namespace/job` may ever have."""
     servers = tuple(f"{job}/ps/{index}" for index in range(ps))
     return servers + tuple(f"{job}/worker/{index}" for index in range(workers))
+
+
+def seeded(text: str) -> Random:
+    """Return a source of draws that gives the same for the same text, on any machine."""
+    return Random(text)  # noqa: S311  (reproducible sampling, not cryptography)

@@ -1,17 +1,19 @@
 """The workloads of SpeCon: single jobs that use every core they can get, and curves that flatten.
 
-Mao et al., "SpeCon: Speculative Container Scheduling for Deep Learning Applications in a Kubernetes Cluster",
-arXiv 2010.11307, section V.
+Mao et al., "SpeCon: Speculative Container Scheduling for Deep Learning Applications in a Kubernetes
+Cluster", arXiv 2010.11307, section V.
 
 Printed there: 4 or 8 workers with 8 cores and 64 GB; 20 VAE jobs, one every 50 s ("fixed"); 20 VAE jobs at
 random within 300 s; 20, 30 and 50 mixed jobs at random within 300, 600 and 1200 s (the last on 8 workers);
 five models on two platforms; an evaluation interval of 30 s; less than 5 s for saving and resuming (standard
-deviation 1.43 s). Figure 1, read as exponential decay, gives the rates 5.2 (VAE), 19.6 (Bi-RNN) and 11.5 (GRU).
+deviation 1.43 s). Figure 1, read as exponential decay, gives the rates 5.2 (VAE), 19.6 (Bi-RNN) and 11.5
+(GRU).
 
-Not printed, chosen here: how long each model trains alone (`seconds`; the mean over all types and the mean of
-the two VAE types match the paper's run without migration), the rates of the two other RNNs, the noise of the
-evaluation function, and `contention`, how much replicas disturb each other beyond sharing the cores. With
-`contention=0` and equal durations no policy can gain anything by moving jobs between equally full nodes.
+Not printed, chosen here: how long each model trains alone (`seconds`; the mean over all types and the mean
+of the two VAE types match the paper's run without migration), the rates of the two other RNNs, the noise of
+the evaluation function, and `contention`, how much replicas disturb each other beyond sharing the cores.
+With `contention=0` and equal durations no policy can gain anything by moving jobs between equally full
+nodes.
 """
 
 from random import Random
@@ -22,7 +24,7 @@ from msgspec import Meta, Struct
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
 from specon_manager.sim.workload import LossCurve, Sharing, Submission, Training, Workload
-from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names
+from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
 
 PLATFORMS: Final = ("pytorch", "tensorflow")
 RATES: Final = {"vae": 5.2, "gru": 11.5, "bi-rnn": 19.6, "rnn": 15.0, "dynamic-rnn": 9.0}
@@ -96,12 +98,12 @@ class SpeConMixed50(SpeConMixed20, frozen=True, kw_only=True, forbid_unknown_fie
 def fixed(settings: SpeConFixed, seed: int) -> Workload:
     """Return the run in which one job arrives every `interval` seconds."""
     times = [settings.interval * index for index in range(settings.jobs)]
-    return _workload("specon-fixed", settings, times, Random(f"specon-fixed {seed}"), seed)
+    return _workload("specon-fixed", settings, times, seeded(f"specon-fixed {seed}"), seed)
 
 
 def at_random(name: str, settings: SpeConRandom, seed: int) -> Workload:
     """Return the run in which jobs arrive within the window; numbered by arrival."""
-    draw = Random(f"{name} {seed}")
+    draw = seeded(f"{name} {seed}")
     times = sorted(draw.uniform(0.0, settings.window) for _ in range(settings.jobs))
     return _workload(name, settings, times, draw, seed)
 

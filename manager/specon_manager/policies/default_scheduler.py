@@ -1,0 +1,134 @@
+"""The default scheduler of Kubernetes, as the papers compare with it: one pod at a time, gangs unknown.
+
+Each pod is filtered by requests and scored by least allocation (`NodeResourcesFit`, strategy
+`LeastAllocated`, in the Kubernetes documentation). A gang of which some pods have no room holds what the
+others took; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
+`docs/algorithms/baselines.md`.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from specon_manager.model.actions import Admit, Preempt, Proposal
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Pause
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.crowding import Crowd
+from specon_manager.policies.gang_placement import Idle
+
+Score = Callable[[Replica, str], tuple[float, int]]
+"""Of a replica on a node with room for it; the lowest is taken, of equals the first node by name."""
+
+
+class DefaultSchedulerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How pods find their nodes, and what becomes of gangs that do not get together."""
+
+    placement: Literal["spread", "round-robin", "hashed"] = "spread"
+    """`spread`: where the most is free; `round-robin`: the nodes in turn; `hashed`: as if at random."""
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """What `hashed` depends on beside the names."""
+    blocking: bool = False
+    """Whether a pod that has no room holds back those behind it."""
+    gang_timeout: Pause = 0.0
+    """After how many seconds in part a gang is put back as a whole; 0: never."""
+
+
+def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[Proposal]:
+    """Bind each pending pod in turn, then put back a gang that holds room in vain."""
+    idle, crowd = Idle(snapshot), Crowd(snapshot)
+    score, how = _scoring(snapshot, settings, idle, crowd)
+    leaving = [replica for replica in snapshot.replicas.values() if replica.leaving is not None]
+    ending = {replica.job for replica in leaving}
+    bound: set[str] = set()
+    too_much = set[Resources]()  # a long queue of pods of one size is not tried on each node
+    for replica in _queue(snapshot):
+        if replica.job in ending:
+            continue
+        asked, own = replica.requests, replica.job in snapshot.claims
+        node = None
+        if own or not any(amount.fits(asked) for amount in too_much):
+            fitting = [name for name in idle.nodes if idle.fits(name, asked, replica.job)]
+            node = min(fitting, key=lambda name: score(replica, name), default=None)
+        if node is None:
+            if settings.blocking:
+                break
+            if not own:
+                too_much.add(asked)
+            continue
+        yield Admit(replica=replica.name, node=node, reason=f"{how} {node}, {crowd.on(node)} replicas there")
+        idle.take(node, asked)
+        crowd.add({replica.name: node})
+        bound.add(replica.job)
+    if settings.gang_timeout and not leaving:
+        yield from _put_back(snapshot, settings.gang_timeout, bound)
+
+
+def _queue(snapshot: Snapshot) -> list[Replica]:
+    """Return the pods that may start, by job, servers before workers, then by index."""
+    return sorted(
+        snapshot.unplaced,
+        key=lambda pod: (snapshot.jobs[pod.job].order, pod.role != "ps", pod.index, pod.name),
+    )
+
+
+def _scoring(
+    snapshot: Snapshot, settings: DefaultSchedulerSettings, idle: Idle, crowd: Crowd
+) -> tuple[Score, str]:
+    """Return the order of preference of the nodes, and its words."""
+    names = idle.nodes
+    rank = {name: index for index, name in enumerate(names)}
+    if settings.placement == "round-robin":
+
+        def in_turn(pod: Replica, node: str) -> tuple[float, int]:
+            first = snapshot.jobs[pod.job].order + pod.index + (pod.role == "ps")
+            return (rank[node] - first) % len(names), 0
+
+        return in_turn, "next in turn with room is"
+    if settings.placement == "hashed":
+
+        def drawn(pod: Replica, node: str) -> tuple[float, int]:
+            return zlib.crc32(f"{settings.seed} {pod.name} {pod.starts} {node}".encode()), rank[node]
+
+        return drawn, f"drawn with seed {settings.seed}:"
+
+    def least_allocated(pod: Replica, node: str) -> tuple[float, int]:
+        whole, free = snapshot.nodes[node].capacity, idle.open(node, pod.job)
+        shares = [
+            (room - wanted) / most
+            for wanted, room, most in (
+                (pod.requests.cpu, free.cpu, whole.cpu),
+                (pod.requests.memory, free.memory, whole.memory),
+                (pod.requests.gpu, free.gpu, whole.gpu),
+            )
+            if wanted > 0 and most > 0
+        ]
+        # Rounded, for the sum of what a node holds depends in its last digit on who came first.
+        return -round(sum(shares) / max(len(shares), 1), 9), crowd.on(node)
+
+    return least_allocated, "least allocated is"
+
+
+def _put_back(snapshot: Snapshot, timeout: float, bound: set[str]) -> Iterator[Preempt]:
+    """End the gang that came last of those that are in part for too long: the others may fit then.
+
+    One at a time: the next only if this one's room did not help.
+    """
+    for job in reversed(snapshot.running):
+        missing = [pod for pod in snapshot.members[job.name] if pod.phase is Phase.PENDING]
+        if not missing or job.name in bound:
+            continue
+        since = _in_part_since(job, missing)
+        if snapshot.now - since >= timeout:
+            why = f"{len(missing)} of its pods had no room for {snapshot.now - since:.0f} s"
+            yield Preempt(job=job.name, reason=f"{why}, the others held theirs in vain")
+            return
+
+
+def _in_part_since(job: Job, missing: list[Replica]) -> float:
+    """Return since when pods of a job hold room without the others, at the latest, in seconds."""
+    pauses = [pod.deadline for pod in missing if pod.deadline is not None]
+    return max(job.queued_at, job.queued_at if job.admitted_at is None else job.admitted_at, *pauses)

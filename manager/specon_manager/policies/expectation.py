@@ -1,0 +1,80 @@
+"""How much a job has left to do, as far as anybody can know while it runs.
+
+Best is what its sidecar measured: steps left, times what a step costs. Without that, what jobs of its kind
+took; without those, the jobs of all kinds; and a job that outlived every expectation is taken to be half
+done, as heavy tails teach (the expected rest of a Pareto-distributed time grows with what has passed: least
+attained service first).
+"""
+
+from typing import Final
+
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.crowding import reserves
+
+_ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
+
+
+class Expectation:
+    """Answers for every job of one snapshot, each computed once."""
+
+    def __init__(self, snapshot: Snapshot, *, prior_seconds: float) -> None:
+        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet."""
+        self._snapshot = snapshot
+        self._known: dict[str, float] = {}
+        served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
+        jobs = sum(each.jobs for each in served)
+        mean = sum(each.jobs * each.mean_seconds for each in served) / jobs if jobs else prior_seconds
+        self._prior = mean
+
+    def remaining(self, job: Job) -> float:
+        """Return the expected remaining time of the job, undisturbed, seconds; above 0."""
+        known = self._known.get(job.name)
+        if known is None:
+            known = max(1e-3, self._remaining(job))
+            self._known[job.name] = known
+        return known
+
+    def measured(self, job: Job) -> bool:
+        """Whether the sidecar knows how much is left."""
+        return self._measured(job) is not None
+
+    def _remaining(self, job: Job) -> float:
+        measured = self._measured(job)
+        if measured is not None:
+            return measured
+        snapshot = self._snapshot
+        served = snapshot.served.get(job.spec.kind or job.spec.job_class)
+        mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
+        attained = self.attained(job)
+        return max(mean - attained, attained)
+
+    def attained(self, job: Job) -> float:
+        """Return how long it trained; of a job that shares processors, what it would have taken alone."""
+        if reserves(job.spec):
+            return job.attained(self._snapshot.now)
+        for name in job.spec.worker_names[:1]:
+            replica = self._snapshot.replicas[name]
+            progress = replica.progress
+            if progress.cpu_per_step is not None and progress.step is not None:
+                return progress.step * progress.cpu_per_step / self._cores(replica)
+        return job.attained(self._snapshot.now)
+
+    def _measured(self, job: Job) -> float | None:
+        snapshot = self._snapshot
+        for name in job.spec.replicas:
+            replica = snapshot.replicas[name]
+            progress = replica.progress
+            if progress.step is None or progress.total_steps is None:
+                continue
+            left = max(0, progress.total_steps - progress.step)
+            if progress.cpu_per_step is not None and not reserves(job.spec):
+                return left * progress.cpu_per_step / self._cores(replica)
+            if progress.remaining_seconds is not None and progress.reported_at is not None:
+                passed = 0.0 if job.trains_since is None else snapshot.now - progress.reported_at
+                return progress.remaining_seconds.value - max(0.0, passed)
+        return None
+
+    def _cores(self, replica: Replica) -> float:
+        node = self._snapshot.nodes.get(replica.node or "")
+        return max(1e-9, node.capacity.cpu if node is not None else 1.0)

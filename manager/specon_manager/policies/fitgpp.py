@@ -1,0 +1,138 @@
+"""FitGpp: one well-chosen best-effort job is preempted for a trial that has no room.
+
+H. Yabuuchi, D. Taniwaki, S. Omura, "Low-latency job scheduling with preemption for the development of deep
+learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs/algorithms/fitgpp.md`.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import hypot
+from typing import Annotated
+
+from msgspec import Meta
+
+from specon_manager.model.actions import Proposal
+from specon_manager.model.cluster import Replica
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, plus, within
+from specon_manager.policies.preemption.trials import PreemptionSettings, trials_first
+from specon_manager.policies.preemption.victims import Candidate, Choice, one_by_one, preemptible, shuffled
+
+
+class FitGppSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of equations (3) and (4)."""
+
+    grace_weight: Annotated[float, Meta(ge=0, le=1e6)] = 4.0
+    """s: how much the length of the grace period counts against the size of the demand."""
+    seed: int = 0
+    """Of the random choice where nobody's end alone makes enough room."""
+    literal: bool = False
+    """The choice and the queue as printed, without the repairs."""
+
+
+def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
+    """Start trials, preempt for those that have no room, then start best-effort jobs."""
+
+    def strategy_of(running: list[Candidate]) -> FittingGracePeriod:
+        return FittingGracePeriod(running, settings, snapshot.now)
+
+    return trials_first(snapshot, settings, strategy_of, literal=settings.literal)
+
+
+def size(candidate: Candidate) -> float:
+    """Return equation (1): the length of the vector of requests, as shares of a node's capacity."""
+    return hypot(*candidate.shares)
+
+
+def scores(running: Sequence[Candidate], grace_weight: float) -> dict[str, float]:
+    """Return equation (3) by job: Size / max Size + s GP / max GP, the maxima over all that run."""
+    sizes = {candidate.name: size(candidate) for candidate in running}
+    largest = max(sizes.values(), default=0.0)
+    longest = max((candidate.job.spec.grace_seconds for candidate in running), default=0.0)
+    return {
+        candidate.name: (sizes[candidate.name] / largest if largest > 0 else 0.0)
+        + (grace_weight * candidate.job.spec.grace_seconds / longest if longest > 0 else 0.0)
+        for candidate in running
+    }
+
+
+class FittingGracePeriod:
+    """The strategy of equation (4) for one call."""
+
+    def __init__(self, running: Sequence[Candidate], settings: FitGppSettings, now: float) -> None:
+        """Rank those that may be preempted; the maxima of equation (3) run over the others too."""
+        self._settings, self._now = settings, now
+        self._scores = scores(running, settings.grace_weight)
+        self._ranked = preemptible(running, settings.max_preemptions)
+        self._ranked.sort(key=lambda candidate: (self._scores[candidate.name], candidate.job.order))
+        self._drawn: list[Candidate] | None = None
+
+    def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
+        """Choose one victim for each replica that has no room, or random ones where no one is enough."""
+        placement: dict[str, int] = {}
+        victims: dict[str, tuple[Candidate, str]] = {}
+        for position, replica in enumerate(trial.replicas):
+            amounts = amounts_of(replica.requests)
+            node = rooms.find(amounts)
+            if node is None:
+                found = self._fitting(amounts, rooms, victims)
+                if found is None:
+                    return self._at_random(trial.replicas[position:], rooms, victims, placement)
+                candidate, node = found
+                victims[candidate.name] = (candidate, self._why(candidate, rooms.nodes[node].name))
+                for freed, held in candidate.frees:
+                    rooms.vacate(freed, held)
+            rooms.occupy(node, amounts)
+            placement[replica.name] = node
+        return self._chosen(victims, placement)
+
+    def _fitting(
+        self, amounts: Amounts, rooms: Rooms, victims: dict[str, tuple[Candidate, str]]
+    ) -> tuple[Candidate, int] | None:
+        """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
+        free = [rooms.open(node) for node in range(len(rooms.nodes))]
+        for candidate in self._ranked:
+            for node, held in candidate.frees:
+                if within(amounts, plus(free[node], held)) and candidate.name not in victims:
+                    return candidate, node
+        return None
+
+    def _at_random(
+        self,
+        replicas: Sequence[Replica],
+        rooms: Rooms,
+        victims: dict[str, tuple[Candidate, str]],
+        placement: dict[str, int],
+    ) -> Choice | None:
+        """Return random victims until the replicas fit; printed, it is one, whatever comes of it."""
+        settings = self._settings
+        if self._drawn is None:
+            self._drawn = shuffled(self._ranked, settings.seed, self._now)
+        left = [candidate for candidate in self._drawn if candidate.name not in victims]
+        why = "nobody's end alone makes enough room, so it was drawn at random"
+        if settings.literal:
+            if left:
+                victims[left[0].name] = (left[0], why)
+            return self._chosen(victims, {}) if victims else None
+        found = one_by_one(replicas, rooms, left)
+        if found is None:
+            return None
+        gone, places = found
+        used = set(places.values())
+        for candidate in gone:
+            if any(node in used for node, _ in candidate.frees):  # nobody ends for room that is not needed
+                victims[candidate.name] = (candidate, why)
+        return self._chosen(victims, placement | places)
+
+    def _chosen(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, int]) -> Choice:
+        self._ranked = [candidate for candidate in self._ranked if candidate.name not in victims]
+        if self._drawn is not None:
+            self._drawn = [candidate for candidate in self._drawn if candidate.name not in victims]
+        return Choice(list(victims.values()), placement)
+
+    def _why(self, candidate: Candidate, node: str) -> str:
+        score, grace = self._scores[candidate.name], candidate.job.spec.grace_seconds
+        return (
+            f"score {score:.3g} (size {size(candidate):.3g}, grace period {grace:g} s) is the lowest "
+            f"of those whose end alone makes enough room, here on {node}"
+        )

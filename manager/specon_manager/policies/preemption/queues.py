@@ -1,0 +1,95 @@
+"""Who waits, in which order, and what occupies nodes: read off the snapshot in one pass."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.snapshot import Snapshot
+
+
+class Waiting(NamedTuple):
+    """A job that may be admitted now."""
+
+    job: Job
+    replicas: Sequence[Replica]
+    """Those that are to start, parameter servers first."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.spec.name
+
+
+class Queues:
+    """The waiting jobs in two queues.
+
+    The order within a queue is that of submission, also for jobs that were preempted or put back: whoever was
+    admitted before was submitted before everybody who still waits, so this is the head of the queue
+    (section 3 of the FitGpp paper, "placed back on the top"). With `stacked`, jobs that were preempted come
+    first, the last one foremost, as the words of the paper can also be read.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, stacked: bool = False) -> None:
+        """Read the snapshot."""
+        # `snapshot.waiting` and `snapshot.running` say the same, but group and sort the whole cluster for it.
+        running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
+        pending: dict[str, list[Replica]] = {}
+        active: list[Replica] = []
+        for replica in snapshot.replicas.values():
+            phase = replica.phase
+            if phase is waiting:
+                mates = pending.get(replica.job)
+                if mates is None:
+                    pending[replica.job] = [replica]
+                else:
+                    mates.append(replica)
+            elif phase is running or phase is starting:
+                active.append(replica)
+        self.active: Sequence[Replica] = active
+        """The replicas that occupy nodes, also those that are about to leave."""
+        busy = {replica.job for replica in active}
+        self.torn = not busy.isdisjoint(pending)
+        """Whether a replica waits though others of its job occupy nodes, as after a crash."""
+        self._pending = pending
+        self._trials: list[tuple[float, int, str]] = []
+        self._best_effort: list[tuple[float, int, str]] = []
+        now, jobs, moves = snapshot.now, snapshot.jobs, snapshot.moves
+        self._jobs = jobs
+        for name, replicas in pending.items():
+            if name in busy or (moves and any(replica.name in moves for replica in replicas)):
+                continue
+            if _pauses(replicas, now):
+                continue
+            job = jobs[name]
+            if job.ended_at is None:
+                on_top = -1.0 - job.queued_at if stacked and job.preemptions else 0.0
+                queue = self._trials if job.spec.job_class == "trial" else self._best_effort
+                queue.append((on_top, job.order, name))
+        self._trials.sort()
+        self._best_effort.sort()
+
+    def trials(self) -> Iterator[Waiting]:
+        """Yield the waiting trials, the head of the queue first."""
+        return (self._waiting(name) for _, _, name in self._trials)
+
+    def best_effort(self) -> Iterator[Waiting]:
+        """Yield the waiting best-effort jobs, the head of the queue first."""
+        return (self._waiting(name) for _, _, name in self._best_effort)
+
+    def together(self) -> Iterator[Waiting]:
+        """Yield all waiting jobs in one queue."""
+        return (self._waiting(name) for _, _, name in sorted(self._trials + self._best_effort))
+
+    def _waiting(self, name: str) -> Waiting:
+        replicas = self._pending[name]
+        if len(replicas) > 1:
+            replicas = sorted(replicas, key=lambda replica: (replica.role, replica.index, replica.name))
+        return Waiting(self._jobs[name], replicas)
+
+
+def _pauses(replicas: Sequence[Replica], now: float) -> bool:
+    """Whether a replica that crashed is not to start yet."""
+    for replica in replicas:  # noqa: SIM110  (`any` makes a generator for each job that waits)
+        if replica.deadline is not None and replica.deadline > now:
+            return True
+    return False

@@ -1,0 +1,179 @@
+"""One call of a preemptive policy: trials first, in place of running best-effort jobs if need be."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from specon_manager.model.actions import Claim, Preempt, Proposal
+from specon_manager.model.cluster import Replica
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.admission import in_order, restart, start
+from specon_manager.policies.preemption.queues import Queues, Waiting
+from specon_manager.policies.preemption.rooms import (
+    NONE,
+    Amounts,
+    NodeChoice,
+    Rooms,
+    amounts_of,
+    plus,
+    rooms_of,
+    within,
+)
+from specon_manager.policies.preemption.victims import Candidate, Choice, Strategy, running_best_effort
+
+
+class PreemptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the preemptive policies have in common."""
+
+    max_preemptions: Annotated[int, Meta(ge=0)] | None = 1
+    """P: how often one job is preempted at most; None: as often as the budget of the manager allows."""
+    node_choice: NodeChoice = "first-fit"
+    """Of the nodes that have room: the first by name, or the one that the replica leaves least free."""
+
+
+def trials_first(
+    snapshot: Snapshot,
+    settings: PreemptionSettings,
+    strategy_of: Callable[[list[Candidate]], Strategy],
+    *,
+    literal: bool = False,
+) -> Iterator[Proposal]:
+    """Propose everything that is to happen now.
+
+    `strategy_of` gets the running best-effort jobs and is asked only when a trial lacks room. `literal`:
+    best-effort jobs overtake a trial for which nobody can be preempted, and who was preempted last is first
+    in the queue.
+    """
+    rooms = rooms_of(snapshot, settings.node_choice)
+    if not rooms.nodes:
+        return
+    queues = Queues(snapshot, stacked=literal)
+    yield from restart(snapshot, queues, rooms)
+    served = Trials(snapshot, queues, rooms, strategy_of)
+    for trial in queues.trials():
+        yield from served.serve(trial)
+    if served.stranded and not literal:
+        return
+    yield from in_order(queues.best_effort(), rooms, snapshot)
+
+
+class Trials:
+    """The trials of one call, served one after the other."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        queues: Queues,
+        rooms: Rooms,
+        strategy_of: Callable[[list[Candidate]], Strategy],
+    ) -> None:
+        self._snapshot, self._queues, self._rooms = snapshot, queues, rooms
+        self._strategy_of = strategy_of
+        self._strategy: Strategy | None = None
+        self._too_much: list[Amounts] = []
+        self._hopeless: list[Amounts] = []
+        self._leaving: dict[int, Amounts] | None = None
+        self.stranded = False
+        """Whether a trial waits for which no room will be made."""
+
+    def serve(self, trial: Waiting) -> Iterator[Proposal]:
+        """Start the trial, or keep room for it that becomes free, or make some."""
+        snapshot, rooms = self._snapshot, self._rooms
+        claimed = trial.name in snapshot.claims
+        # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
+        if not (claimed or self._known(trial, self._too_much)):
+            if (proposal := start(trial, rooms, snapshot)) is not None:
+                yield proposal
+                return
+            self._learn(trial, self._too_much)
+        elif claimed:
+            if (proposal := start(trial, rooms, snapshot)) is not None:
+                self._forget()
+                yield proposal
+                return
+            if self._awaited(trial):
+                return
+        # What was kept for it in vain is free for its own choice at once, for others at the next call: the
+        # planner judges starts before it is told that the claim is given up.
+        held = rooms.release(trial.name) if claimed else {}
+        choice = None if self._known(trial, self._hopeless) and not held else self._choose(trial)
+        for node, amounts in held.items():
+            rooms.reserve(trial.name, node, amounts)
+        if choice is None:
+            if not held:
+                self._learn(trial, self._hopeless)
+            self.stranded = self.stranded or rooms.ever_hold(trial.replicas)
+            if claimed:
+                why = f"the room kept for trial {trial.name} will not become free"
+                yield Claim(job=trial.name, placement={}, reason=why)
+            return
+        yield from self._carried_out(trial, choice)
+
+    def _choose(self, trial: Waiting) -> Choice | None:
+        rooms = self._rooms
+        if self._strategy is None:
+            running = running_best_effort(self._snapshot, self._queues.active, rooms)
+            self._strategy = self._strategy_of(running)
+        return self._strategy(trial, rooms.unclaimed())
+
+    def _carried_out(self, trial: Waiting, choice: Choice) -> Iterator[Proposal]:
+        rooms = self._rooms
+        for candidate, why in choice.victims:
+            yield Preempt(job=candidate.name, reason=f"trial {trial.name} has no room; {why}")
+        if not choice.placement:
+            return
+        for replica in trial.replicas:
+            rooms.reserve(trial.name, choice.placement[replica.name], amounts_of(replica.requests))
+        placement = rooms.nodes_of(choice.placement)
+        names = ", ".join(candidate.name for candidate, _ in choice.victims)
+        where = ", ".join(sorted(set(placement.values())))
+        yield Claim(
+            job=trial.name, placement=placement, reason=f"room on {where} as soon as {names} has ended"
+        )
+
+    def _awaited(self, trial: Waiting) -> bool:
+        """Whether the room that the trial has a claim to will be there when those who leave have left."""
+        rooms, placement = self._rooms, dict(self._snapshot.claims[trial.name].placement)
+        held, wanted = rooms.release(trial.name), dict[int, Amounts]()
+        for replica in trial.replicas:
+            node = rooms.index.get(placement.get(replica.name, ""))
+            if node is None:
+                return False
+            wanted[node] = plus(wanted.get(node, NONE), amounts_of(replica.requests))
+        leaving = self._left_soon()
+        kept = bool(held) and all(
+            rooms.will_hold(node, amounts, leaving.get(node, NONE)) for node, amounts in wanted.items()
+        )
+        for node, amounts in held.items():
+            rooms.reserve(trial.name, node, amounts)
+        return kept
+
+    def _left_soon(self) -> Mapping[int, Amounts]:
+        """Return what those hold who were told to end, by node."""
+        if self._leaving is None:
+            found: dict[int, Amounts] = {}
+            for replica in self._queues.active:
+                node = None if replica.leaving is None else self._rooms.index.get(replica.node or "")
+                if node is not None:
+                    found[node] = plus(found.get(node, NONE), amounts_of(replica.requests))
+            self._leaving = found
+        return self._leaving
+
+    def _known(self, trial: Waiting, failed: list[Amounts]) -> bool:
+        """Whether a trial that asked for no more than one replica of this one has failed in this call."""
+        return any(_asks_as_much(replica, failed) for replica in trial.replicas)
+
+    def _learn(self, trial: Waiting, failed: list[Amounts]) -> None:
+        if len(trial.replicas) == 1 and not self._known(trial, failed):
+            failed.append(amounts_of(trial.replicas[0].requests))
+
+    def _forget(self) -> None:
+        """Room has become free: who failed before might not now."""
+        self._too_much.clear()
+        self._hopeless.clear()
+
+
+def _asks_as_much(replica: Replica, failed: list[Amounts]) -> bool:
+    wanted = amounts_of(replica.requests)
+    return any(within(less, wanted) for less in failed)

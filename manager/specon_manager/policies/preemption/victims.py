@@ -1,0 +1,142 @@
+"""The best-effort jobs that run, and how room is made of them for a trial."""
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.resources import Resources
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.rooms import NONE, Amounts, Rooms, amounts_of, plus, within
+
+
+class Candidate(NamedTuple):
+    """A best-effort job that runs and was not told to end."""
+
+    job: Job
+    replicas: Sequence[Replica]
+    """Those that occupy nodes."""
+    frees: Sequence[tuple[int, Amounts]]
+    """What its end frees, by node, the first node first."""
+    shares: Amounts
+    """What it requests, each replica as a share of the capacity of its own node, added up."""
+    evictable: bool
+    """Whether it may be preempted at all, its count of preemptions aside."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.job.spec.name
+
+
+class Choice(NamedTuple):
+    """Whom to preempt for a trial, each with the reason, and where the trial then starts."""
+
+    victims: Sequence[tuple[Candidate, str]]
+    placement: dict[str, int]
+    """Node by replica; empty where the victims do not make enough room yet."""
+
+
+Strategy = Callable[[Waiting, Rooms], Choice | None]
+"""Chooses victims for a trial that has no room; the rooms are what counts as free, its own to change.
+
+A job that it chose is chosen for nobody else. None: nobody's end would help, the trial waits.
+"""
+
+
+def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Rooms) -> list[Candidate]:
+    """Return the best-effort jobs that run, in the order of their submission."""
+    jobs, members = snapshot.jobs, dict[str, list[Replica]]()
+    for replica in active:
+        if jobs[replica.job].spec.job_class != "trial":
+            members.setdefault(replica.job, []).append(replica)
+    found = []
+    for name, replicas in members.items():
+        if any(replica.leaving is not None and replica.leaving.purpose == "preempt" for replica in replicas):
+            continue
+        if len(replicas) > 1:
+            replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
+        found.append(_candidate(jobs[name], replicas, snapshot, rooms))
+    found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
+    return found
+
+
+def preemptible(running: Iterable[Candidate], cap: int | None) -> list[Candidate]:
+    """Return those that may be preempted: fewer than P times so far (equation (4)); None: P is infinite."""
+    return [
+        candidate
+        for candidate in running
+        if candidate.evictable and (cap is None or candidate.job.preemptions < cap)
+    ]
+
+
+def shuffled(candidates: Iterable[Candidate], seed: int, now: float) -> list[Candidate]:
+    """Return the candidates in an order that is random, and the same for the same seed, time and names."""
+    return sorted(candidates, key=lambda candidate: (_digest(seed, now, candidate.name), candidate.name))
+
+
+def one_by_one(
+    replicas: Sequence[Replica], rooms: Rooms, candidates: Iterable[Candidate]
+) -> tuple[list[Candidate], dict[str, int]] | None:
+    """Let one after the other go until the replicas, which do not fit yet, do; None: not even then.
+
+    Changes `rooms`.
+    """
+    gone = []
+    wanted = [amounts_of(replica.requests) for replica in replicas]
+    for candidate in candidates:
+        gone.append(candidate)
+        for node, amounts in candidate.frees:
+            rooms.vacate(node, amounts)
+        # Nothing has changed elsewhere: unless one more replica fits here, they fit no better than before.
+        if not any(within(one, rooms.open(node)) for node, _ in candidate.frees for one in wanted):
+            continue
+        if (placement := rooms.place(replicas)) is not None:
+            return gone, placement
+    return None
+
+
+class Sequential:
+    """A strategy: preempt in a given order until there is room. LRTP and RAND differ in the order alone."""
+
+    def __init__(self, candidates: Sequence[Candidate], why: Callable[[Candidate], str]) -> None:
+        """Take the candidates in the order in which they are to go."""
+        self._candidates = list(candidates)
+        self._why = why
+
+    def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
+        """Choose the first of those that are left, as many as it takes."""
+        found = one_by_one(trial.replicas, rooms, self._candidates)
+        if found is None:
+            return None
+        gone, placement = found
+        del self._candidates[: len(gone)]
+        return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
+
+
+def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, rooms: Rooms) -> Candidate:
+    frees, shares = dict[int, Amounts](), NONE
+    for replica in replicas:
+        if replica.node is None or replica.node not in snapshot.nodes:
+            continue
+        wanted = amounts_of(replica.requests)
+        shares = plus(shares, _shares(wanted, snapshot.nodes[replica.node].capacity))
+        if (node := rooms.index.get(replica.node)) is not None:
+            frees[node] = plus(frees.get(node, NONE), wanted)
+    steady = not any(replica.leaving is not None or replica.name in snapshot.moves for replica in replicas)
+    evictable = bool(frees) and steady and job.spec.checkpointing != "none"
+    return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
+
+
+def _shares(wanted: Amounts, whole: Resources) -> Amounts:
+    """Return the amounts as shares of a node; nothing where it has nothing."""
+    return (
+        wanted[0] / whole.cpu if whole.cpu > 0 else 0.0,
+        wanted[1] / whole.memory if whole.memory > 0 else 0.0,
+        wanted[2] / whole.gpu if whole.gpu > 0 else 0.0,
+    )
+
+
+def _digest(seed: int, now: float, name: str) -> bytes:
+    return blake2b(f"{seed}|{now!r}|{name}".encode(), digest_size=8).digest()

@@ -1,0 +1,132 @@
+"""Jobs that share the processors of a node: who gets them first, in place, and who goes where.
+
+A job that reserves nothing takes what the others leave. Serving the one with the least left first ends jobs
+sooner on average than giving all the same, and disturbs the caches less; weights do it without stopping
+anybody, and a job that hardly runs still holds its memory and goes on at once when its turn comes.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from specon_manager.model.actions import AdmitGang, Migrate, Reweight
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.preemption.queues import Waiting
+
+
+class SharesSettings(Protocol):
+    """What a policy that uses this lets its users set."""
+
+    @property
+    def low_weight(self) -> float:
+        """Weight of those that are not first on their node."""
+
+    @property
+    def probe_seconds(self) -> float:
+        """How long a job whose rest is not known is served first."""
+
+    @property
+    def margin(self) -> float:
+        """By how much less another must have left before it takes the turn."""
+
+    @property
+    def move_seconds(self) -> float:
+        """What a job must wait at least before it is moved to an idle node."""
+
+
+class Shares:
+    """The sharing jobs of each ready node, and what this call promised to add."""
+
+    def __init__(self, snapshot: Snapshot, expected: Expectation, settings: SharesSettings) -> None:
+        """Take the jobs of which a replica occupies a node and reserves nothing."""
+        self._snapshot, self._expected, self._settings = snapshot, expected, settings
+        self._work = {node.name: 0.0 for node in snapshot.ready_nodes}
+        self._jobs: dict[str, list[tuple[Replica, Job]]] = {name: [] for name in self._work}
+        for name in self._work:
+            for replica in snapshot.on_node[name]:
+                if replica.requests.cpu or replica.requests.gpu or replica.leaving is not None:
+                    continue
+                job = snapshot.jobs[replica.job]
+                self._jobs[name].append((replica, job))
+                self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
+
+    def admit(self, waiting: Waiting) -> AdmitGang:
+        """Start a waiting job: each replica on the node with the least left; a crashed one where it was."""
+        placement = {}
+        each = self._expected.remaining(waiting.job) / len(waiting.replicas)
+        for replica in waiting.replicas:
+            back = replica.node if replica.crashes and replica.node in self._work else None
+            node = back or min(self._work, key=lambda n: (self._work[n], len(n), n))
+            placement[replica.name] = node
+            self._work[node] += each
+        nodes = ", ".join(dict.fromkeys(placement.values()))
+        why = f"of all nodes {nodes} has the least left to do"
+        return AdmitGang(job=waiting.name, placement=placement, reason=why)
+
+    def reweigh(self) -> Iterator[Reweight]:
+        """Let the job with the least left on each node go first; one that is not known yet is tried first."""
+        settings = self._settings
+        for node, sharing in self._jobs.items():
+            running = [
+                (r, j) for r, j in sharing if r.phase is Phase.RUNNING and r.name not in self._snapshot.moves
+            ]
+            first = self._first(running)
+            for replica, job in running:
+                ahead = len(running) == 1 or replica is first
+                weight = 1.0 if ahead else settings.low_weight
+                if replica.weight == weight:
+                    continue
+                left = self._expected.remaining(job)
+                if len(running) == 1:
+                    why = f"it is alone on {node}"
+                elif ahead:
+                    why = f"of {len(running)} on {node} it has the least left, about {left:.0f} s"
+                else:
+                    why = f"another on {node} has less left than its {left:.0f} s"
+                yield Reweight(replica=replica.name, weight=weight, reason=why)
+
+    def _first(self, running: Sequence[tuple[Replica, Job]]) -> Replica | None:
+        """Return whose turn it is; the one that has it keeps it unless another has clearly less left."""
+        if not running:
+            return None
+        expected, settings = self._expected, self._settings
+
+        def left(item: tuple[Replica, Job]) -> tuple[float, int, str]:
+            replica, job = item
+            probing = not expected.measured(job) and expected.attained(job) < settings.probe_seconds
+            seconds = 0.0 if probing else expected.remaining(job)
+            if replica.weight == 1.0 and len(running) > 1 and any(r.weight != 1.0 for r, _ in running):
+                seconds *= 1 - settings.margin
+            return seconds, job.order, replica.name
+
+        return min(running, key=left)[0]
+
+    def balance(self) -> Iterator[Migrate]:
+        """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner."""
+        snapshot, expected, settings = self._snapshot, self._expected, self._settings
+        idle = [node for node in self._jobs if not snapshot.on_node[node] and not snapshot.busy.get(node)]
+        taken: set[str] = set()
+        for target in idle:
+            best: tuple[float, str, Replica, str] | None = None
+            for source, sharing in self._jobs.items():
+                if source in taken or len(sharing) < 2:  # noqa: PLR2004  (one alone waits for nobody)
+                    continue
+                queue = sorted(sharing, key=lambda item: (expected.remaining(item[1]), item[1].order))
+                before = expected.remaining(queue[0][1])
+                for replica, job in queue[1:]:
+                    may_go = replica.phase is Phase.RUNNING and replica.name not in snapshot.moves
+                    if may_go and before > settings.move_seconds and job.spec.migratable:
+                        candidate = (-before, replica.name, replica, source)
+                        best = candidate if best is None or candidate[:2] < best[:2] else best
+                    before += expected.remaining(job)
+            if best is None:
+                return
+            wait, _, replica, source = best
+            taken.add(source)
+            yield Migrate(
+                replica=replica.name,
+                target=target,
+                purpose="balance",
+                reason=f"{target} is idle; on {source} it would wait about {-wait:.0f} s for its turn",
+            )

@@ -1,0 +1,221 @@
+"""Where the replicas of a gang go, and what is idle meanwhile."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.policies.gang_placement import (
+    Idle,
+    first_fit,
+    needed,
+    on_fewest_nodes,
+    on_one_node,
+    spread,
+)
+from support.gang_layouts import Gang, layout, snapshot_of
+
+
+def idle_of(nodes, *gangs):
+    return Idle(snapshot_of(nodes, *gangs))
+
+
+def where(placement):
+    return None if placement is None else layout(placement)
+
+
+# -- what is idle --------------------------------------------------------------------------------
+
+
+def test_idle_is_what_nobody_requests_and_no_other_job_claims():
+    """A claim takes room from everybody but its owner."""
+    idle = idle_of(
+        {"a": 8}, Gang("runs", workers=2, on={"a": "01"}), Gang("waits", workers=3, claim={"a": "012"})
+    )
+    assert idle.open("a").cpu == 3
+    assert idle.open("a", "default/waits").cpu == 6
+    assert idle.open("a", "default/other").cpu == 3
+
+
+def test_the_claim_of_a_job_ends_when_it_starts():
+    """Its room is counted once."""
+    waits = Gang("waits", workers=3, claim={"a": "012"})
+    idle = idle_of({"a": 8}, waits)
+    idle.start(waits.spec(), waits.places({"a": "01"}))
+    assert idle.open("a").cpu == 6
+
+
+def test_a_claim_replaces_the_one_before_and_an_empty_one_gives_it_up():
+    """A job has one claim."""
+    waits = Gang("waits", workers=3, claim={"a": "012"})
+    idle = idle_of({"a": 8, "b": 8}, waits)
+    idle.keep(waits.spec(), waits.places({"b": "0"}))
+    assert (idle.open("a").cpu, idle.open("b").cpu) == (8, 7)
+    idle.keep(waits.spec(), {})
+    assert (idle.open("a").cpu, idle.open("b").cpu) == (8, 8)
+
+
+def test_a_copy_is_tried_on_without_changing_the_original():
+    """What is taken from and given to a copy is not seen in what it was made of."""
+    idle = idle_of({"a": 4})
+    twin = idle.copy()
+    twin.take("a", Resources(cpu=3))
+    assert (idle.open("a").cpu, twin.open("a").cpu) == (4, 1)
+    twin.give("a", Resources(cpu=2))
+    assert (idle.open("a").cpu, twin.open("a").cpu) == (4, 3)
+
+
+def test_fractions_that_fit_the_planner_fit_here():
+    """Ten tenths of a core fill a core though each difference rounds."""
+    waits = Gang("waits", workers=10, cpu=0.1)
+    placement = on_one_node(
+        waits.spec(), idle_of({"a": total([Resources(cpu=0.1)] * 10)}, waits), most=10, least=10
+    )
+    assert where(placement) == {"a": "0123456789"}
+
+
+def test_most_idle_counts_what_the_job_asks_for():
+    """A node with many idle GPUs is not the most idle for a job that asks for cores."""
+    nodes = {"a": Resources(cpu=2, gpu=8), "b": Resources(cpu=4)}
+    assert idle_of(nodes).by_most_idle(Gang("cores").spec()) == ["b", "a"]
+    assert idle_of(nodes).by_most_idle(Gang("devices", cpu=0, gpu=1).spec()) == ["a", "b"]
+
+
+def test_of_nodes_as_idle_the_first_by_name_comes_first():
+    """node-2 is before node-10."""
+    assert idle_of({"node-10": 4, "node-2": 4}).by_most_idle(Gang("waits").spec()) == ["node-2", "node-10"]
+
+
+def test_a_job_that_requests_nothing_goes_where_there_are_the_fewest_replicas():
+    """It fits everywhere, so room says nothing."""
+    runs = Gang("runs", workers=2, cpu=0, on={"a": "01"})
+    waits = Gang("waits", workers=2, cpu=0)
+    assert where(on_fewest_nodes(waits.spec(), idle_of({"a": 4, "b": 4}, runs, waits), most=2, least=2)) == {
+        "b": "01"
+    }
+
+
+# -- one node ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ({"a": 5, "b": 6}, {"b": "p0123"}),  # all fits
+        ({"a": 3, "b": 4}, {"b": "p012"}),  # as many as it holds
+        ({"a": 3, "b": 3}, {"a": "p01"}),  # of equals the first
+        ({"a": 2, "b": 2}, None),  # not even the fewest
+        ({}, None),
+    ],
+)
+def test_one_node_takes_all_or_as_many_workers_as_it_holds(nodes, expected):
+    """The node that holds the most workers beside the parameter server, never fewer than `least`."""
+    spec = Gang("waits", ps=1, workers=4).spec()
+    assert where(on_one_node(spec, idle_of(nodes), most=4, least=2)) == expected
+
+
+def test_one_node_is_tested_for_each_resource():
+    """A node with the cores and another with the memory make no node that holds the gang."""
+    nodes = {"a": Resources(cpu=8, memory=1), "b": Resources(cpu=1, memory=8)}
+    assert on_one_node(Gang("waits", workers=2, memory=2).spec(), idle_of(nodes), most=2, least=2) is None
+
+
+# -- several nodes -------------------------------------------------------------------------------
+
+
+def test_what_no_node_holds_is_spread_the_most_idle_first_with_its_parameter_server():
+    """KOD2, section 4.1: parameter server and workers together, in the order of the idlest nodes."""
+    spec = Gang("waits", ps=1, workers=6).spec()
+    assert where(on_fewest_nodes(spec, idle_of({"a": 2, "b": 4, "c": 3}), most=6, least=6)) == {
+        "b": "p012",
+        "c": "345",
+    }
+
+
+def test_the_parameter_server_goes_where_most_of_its_workers_are():
+    """Not alone to the most idle node: all its workers would talk to it over the network."""
+    spec = Gang("waits", ps=1, ps_cpu=1, workers=3, cpu=3).spec()
+    nodes = {
+        "a": Resources(cpu=3, memory=99),
+        "b": Resources(cpu=7, memory=1),
+        "c": Resources(cpu=3, memory=9),
+    }
+    assert where(spread(spec, idle_of(nodes), most=3, least=3)) == {"b": "p01", "a": "2"}
+
+
+def test_one_node_with_the_fewest_workers_is_better_than_several_with_all():
+    """Section 4.1: the fewest nodes; the job grows later."""
+    spec = Gang("waits", workers=4, least=2).spec()
+    assert where(on_fewest_nodes(spec, idle_of({"a": 2, "b": 2}), most=4, least=2)) == {"a": "01"}
+
+
+def test_the_parameter_server_gives_way_where_it_would_take_the_room_of_a_worker():
+    """A gang that fits in some order is placed: otherwise everybody would wait behind it for nothing."""
+    spec = Gang("waits", ps=1, ps_cpu=1, workers=2, cpu=2).spec()
+    assert where(spread(spec, idle_of({"a": 4, "b": 1}), most=2, least=2)) == {"a": "01", "b": "p"}
+
+
+def test_first_fit_goes_by_name():
+    """The Kubeflow dynamic scheduler: each replica on the first node that has room."""
+    spec = Gang("waits", ps=1, workers=4).spec()
+    assert where(first_fit(spec, idle_of({"a": 2, "b": 1, "c": 9}), workers=4)) == {
+        "a": "p0",
+        "b": "1",
+        "c": "23",
+    }
+    assert first_fit(spec, idle_of({"a": 2, "b": 2}), workers=4) is None
+
+
+# -- what holds for every placement --------------------------------------------------------------
+
+GANGS = st.builds(
+    Gang,
+    name=st.just("waits"),
+    ps=st.integers(0, 2),
+    workers=st.integers(1, 5),
+    least=st.just(1),
+    cpu=st.sampled_from([0.1, 0.5, 1.0, 2.0]),
+    ps_cpu=st.sampled_from([None, 0.3, 2.0]),
+)
+NODES = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.5, 1.0, 2.0, 3.0, 4.0]), max_size=4)
+
+
+@given(GANGS, NODES, st.integers(1, 5))
+def test_a_placement_is_a_whole_gang_and_fits(gang, nodes, least):
+    """All parameter servers, the first `least` to `most` workers, and on no node more than is idle."""
+    spec, most = gang.spec(), gang.workers
+    least = min(least, most)
+    idle = idle_of(nodes)
+    for placement in (
+        on_one_node(spec, idle, most=most, least=least),
+        spread(spec, idle, most=most, least=least),
+        on_fewest_nodes(spec, idle, most=most, least=least),
+        first_fit(spec, idle, workers=least),
+    ):
+        if placement is None:
+            continue
+        workers = len(placement) - gang.ps
+        assert least <= workers <= most
+        assert set(placement) == {*spec.ps, *spec.worker_names[:workers]}
+        for node in set(placement.values()):
+            there = [spec.requests_of(name) for name, place in placement.items() if place == node]
+            assert total(there).fits(Resources(cpu=nodes[node], memory=1))
+
+
+@given(GANGS, NODES)
+def test_what_fits_on_one_node_is_never_spread(gang, nodes):
+    """`on_fewest_nodes` uses one node whenever one holds the smallest gang."""
+    spec, idle = gang.spec(), idle_of(nodes)
+    fits = any(needed(spec, 1).fits(idle.open(node)) for node in nodes)
+    placement = on_fewest_nodes(spec, idle, most=gang.workers, least=1)
+    assert (placement is not None and len(set(placement.values())) == 1) or not fits
+
+
+@given(NODES, st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([0.1, 0.5, 2.0])), max_size=8))
+def test_idle_room_is_never_negative(nodes, taken):
+    """Whatever is taken, what is left is an amount."""
+    idle = idle_of(nodes)
+    for node, cpu in taken:
+        if node in nodes:
+            idle.take(node, Resources(cpu=cpu))
+            assert NOTHING.fits(idle.open(node))

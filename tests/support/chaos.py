@@ -1,0 +1,344 @@
+"""A cluster that cannot be relied upon: what is said and done comes lost, doubled, late, refused, killed.
+
+The machines of the property tests of `step` are made of this: they say which jobs there are and what is asked
+of the policy.
+"""
+
+from collections.abc import Iterable
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from specon_manager.core.state import State
+from specon_manager.core.step import step
+from specon_manager.model import events as ev
+from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
+from specon_manager.model.cluster import Phase
+from specon_manager.model.moves import ASKING_STATES
+from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Deadlines
+from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
+from support.cluster import DIGEST, Cluster, Live, key_of
+
+NODES = 3
+CPUS = 3.0
+DEADLINES = Deadlines(start=8, hold=4, checkpoint=8, eviction_margin=4, verify=15, crash_backoff=1)
+LONGEST = 400.0
+"""In so many seconds without faults every move has ended and everything runs or is over."""
+
+pick = st.integers(min_value=0, max_value=30)
+categories = st.sampled_from(list(Category)) | st.just(Category.CONVERGED)
+steps = st.integers(min_value=0, max_value=60)
+rarely = st.sampled_from([False, False, False, True])
+seconds = st.sampled_from([1.0, 0.0, 0.1, 1.0, 1.0, 3.0, 5.0, 9.0, 20.0, 500.0])
+
+
+class Chaos(RuleBasedStateMachine):
+    """A cluster, its sidecars and its manager, none of which can be relied upon."""
+
+    cluster: Cluster
+
+    def calm(self) -> None:
+        """Let the policy do nothing any more but start what waits."""
+
+    def startable(self, snapshot: Snapshot) -> Iterable[str]:
+        """Return the names of what waits though it could be started."""
+        raise NotImplementedError
+
+    # -- time and the manager --------------------------------------------------------------------
+
+    @rule(passed=seconds)
+    def tick(self, *, passed):
+        self.cluster.tick(passed)
+
+    @rule(passed=seconds, silently=st.lists(pick, max_size=2), dying=st.lists(pick, max_size=2))
+    def kill_manager(self, *, passed, silently, dying):
+        """Orders may have been carried out, and processes may die, without the manager's hearing of it."""
+        for number in silently:
+            self._start_unseen(number)
+        for number in dying:
+            if self.cluster.live:
+                self.cluster._end(_nth(sorted(self.cluster.live), number), None, evicted=False)
+        self.cluster.now += passed
+        self.cluster.restart_manager()
+
+    @rule(number=pick)
+    def start_unseen(self, *, number):
+        """Lose the word that something was started, while it is waited for."""
+        self._start_unseen(number, self._awaited)
+
+    def _awaited(self, order):
+        replica = self.cluster.state.replicas[order.replica]
+        return replica.phase is Phase.STARTING and replica.starts == order.start
+
+    def _start_unseen(self, number, may=lambda order: True):
+        starts = [order for order in self._next_orders() if isinstance(order, StartReplica) and may(order)]
+        if starts:
+            order = _nth(starts, number)
+            self.cluster.orders.remove(order)
+            self.cluster.start(order)
+
+    # -- the backend -----------------------------------------------------------------------------
+
+    def _next_orders(self):
+        """Return the oldest order of each key."""
+        heads = {}
+        for order in self.cluster.orders:
+            heads.setdefault(key_of(order), order)
+        return list(heads.values())
+
+    @rule(number=pick, again=st.booleans(), exit_code=st.sampled_from([143, 0, 1, None]))
+    @precondition(lambda self: self.cluster.orders)
+    def carry_out(self, *, number, again, exit_code):
+        self.cluster.exit_code = exit_code
+        self.cluster.carry_out_one(_nth(self._next_orders(), number), again=again)
+
+    @rule(number=pick, count=st.integers(min_value=1, max_value=4))
+    @precondition(lambda self: self.cluster.state.moves)
+    def get_a_move_on(self, *, number, count):
+        """One move gets what it waits for, so that moves get far and not only begin."""
+        move = _nth(sorted(self.cluster.state.moves.values(), key=lambda move: move.id), number)
+        keys = {move.id, move.replica, f"checkpoint {move.replica}"}
+        for _ in range(count):
+            order = next((order for order in self.cluster.orders if key_of(order) in keys), None)
+            if order is not None:
+                self.cluster.carry_out_one(order)
+            elif not self.cluster.sidecars_answer and self._asked(move.replica):
+                self.cluster.acknowledge(
+                    move.replica, checkpoint=Checkpoint(step=10, path="/c", digest=DIGEST)
+                )
+            elif move.replica in self.cluster.live:
+                known = self.cluster.state.replicas[move.replica].progress.step or 0
+                self.cluster.report(move.replica, Category.CONVERGED, step=known + 1)
+
+    def _asked(self, replica):
+        move = self.cluster.state.moves.get(replica)
+        return move is not None and move.state in ASKING_STATES and replica in self.cluster.live
+
+    @rule()
+    @precondition(lambda self: self.cluster.orders)
+    def carry_everything_out(self):
+        self.cluster.exit_code = 143
+        self.cluster.carry_out()
+
+    @rule(number=pick)
+    @precondition(lambda self: self.cluster.orders)
+    def refuse(self, *, number):
+        """Fail an order, unless it is an eviction that is not given again; room can always be given up."""
+        order = _nth(self._next_orders(), number)
+        if isinstance(order, ReleaseRoom):
+            return
+        if isinstance(order, EvictReplica) and not self._told_again(order.replica):
+            return
+        if isinstance(order, StartReplica) and order.replica in self.cluster.live:
+            return
+        self.cluster.orders.remove(order)
+        if isinstance(order, StartReplica):
+            self.cluster.post(
+                ev.StartRefused(replica=order.replica, start=order.start, reason="no such image")
+            )
+        elif isinstance(order, HoldRoom):
+            self.cluster.post(ev.RoomRefused(move=order.move, reason="full"))
+
+    def _told_again(self, replica):
+        state = self.cluster.state
+        return replica in state.moves or state.replicas[replica].leaving is not None
+
+    @rule(number=pick, exit_code=st.sampled_from([0, 1, 137, None]))
+    @precondition(lambda self: self.cluster.live)
+    def die(self, *, number, exit_code):
+        self.cluster.die(_nth(sorted(self.cluster.live), number), exit_code)
+
+    @rule(node=st.integers(min_value=0, max_value=NODES - 1), ready=st.booleans(), used=st.floats(0, CPUS))
+    def observe(self, *, node, ready, used):
+        self.cluster.post(
+            ev.NodeObserved(
+                node=f"node-{node}",
+                capacity=Resources(cpu=CPUS, memory=8e9),
+                usage=Resources(cpu=used),
+                ready=ready,
+            )
+        )
+
+    # -- sidecars --------------------------------------------------------------------------------
+
+    @rule(
+        number=pick,
+        category=categories,
+        step=st.none() | steps,
+        first=st.none() | steps,
+        saved=st.none() | steps,
+        verified=st.booleans(),
+        total=st.none() | st.just(60),
+    )
+    @precondition(lambda self: self.cluster.live)
+    def report(self, *, number, category, step, first, saved, verified, total):
+        replica = _nth(sorted(self.cluster.live), number)
+        live = self.cluster.live[replica]
+        live.sequence += 1
+        report = Report(
+            schema=1,
+            replica=replica,
+            incarnation=live.incarnation,
+            session=live.session,
+            sequence=live.sequence,
+            category=category,
+            first=None if first is None else _seen(first),
+            last=None if step is None else _seen(step),
+            checkpoint=None
+            if saved is None
+            else Checkpoint(step=saved, path="/c", digest=DIGEST if verified else None),
+            total_steps=total,
+        )
+        self.cluster.post(ev.ReportReceived(report))
+
+    @rule(odd=st.booleans(), step=steps)
+    @precondition(lambda self: self.cluster.live)
+    def converge(self, *, odd, step):
+        """Many converge and their neighbours do not: without it hardly anything would move."""
+        for index, replica in enumerate(sorted(self.cluster.live)):
+            converged = index % 2 == odd
+            category = Category.CONVERGED if converged else Category.PROGRESSING
+            self.cluster.report(replica, category, step=step)
+
+    @rule()
+    @precondition(lambda self: self.cluster.live)
+    def train_on(self):
+        for replica in sorted(self.cluster.live):
+            known = self.cluster.state.replicas[replica].progress.step or 0
+            self.cluster.report(replica, Category.CONVERGED, step=known + 1)
+
+    @rule(number=pick, step=steps)
+    @precondition(lambda self: self.cluster.live)
+    def report_of_a_ghost(self, *, number, step):
+        """Hear of an incarnation that never was: nothing may come of it."""
+        replica = _nth(sorted(self.cluster.live), number)
+        report = Report(
+            schema=1,
+            replica=replica,
+            incarnation="ghost",
+            session="ghost",
+            sequence=step,
+            category=Category.CONVERGED,
+            first=_seen(step),
+            last=_seen(step),
+        )
+        before = self.cluster.state
+        assert self.cluster.post(ev.ReportReceived(report)) == []
+        assert self.cluster.state == before
+
+    @rule(number=pick)
+    @precondition(lambda self: self.cluster.live)
+    def restart_sidecar(self, *, number):
+        live = self.cluster.live[_nth(sorted(self.cluster.live), number)]
+        live.session, live.sequence = f"{live.session}+", 0
+
+    @rule(
+        number=pick,
+        wrong=st.sampled_from([False, False, True]),
+        done=st.sampled_from([True, True, False]),
+        saved=st.none() | steps,
+        verified=st.booleans(),
+    )
+    @precondition(lambda self: self.cluster.state.moves)
+    def answer(self, *, number, wrong, done, saved, verified):
+        """Answer though nobody waits, or for another move, or without what makes it an answer."""
+        move = _nth(sorted(self.cluster.state.moves.values(), key=lambda move: move.id), number)
+        live = self.cluster.live.get(move.replica, Live("none", "none", "none"))
+        self.cluster.post(
+            ev.InstructionAcknowledged(
+                Acknowledgement(
+                    schema=1,
+                    replica=move.replica,
+                    incarnation=live.incarnation,
+                    id="move-0" if wrong else move.id,
+                    done=done,
+                    checkpoint=None
+                    if saved is None
+                    else Checkpoint(step=saved, path="/c", digest=DIGEST if verified else None),
+                )
+            )
+        )
+
+    @rule(number=st.integers(min_value=0, max_value=10_000))
+    def hear_again(self, *, number):
+        """Anything that was said before may be said again, however late.
+
+        Except what was said of incarnations before the last that ended: a replica remembers one.
+        """
+        said = [event for _, event, _ in self.cluster.history if self._repeatable(event)]
+        if said:
+            self.cluster.post(said[-1 - number % len(said)])
+
+    def _repeatable(self, event):
+        if isinstance(event, ev.ReplicaStarted | ev.ReplicaGone):
+            replica = self.cluster.state.replicas[event.replica]
+            return event.incarnation in {None, replica.incarnation, replica.former}
+        return not isinstance(event, ev.Tick | ev.ManagerStarted | ev.NodeObserved)
+
+    # -- what must be true in the end ------------------------------------------------------------
+
+    def teardown(self):
+        if hasattr(self, "cluster"):
+            self._everything_ends_well()
+            self._replays()
+
+    def _everything_ends_well(self):
+        cluster = self.cluster
+        self.calm()
+        for index in range(NODES):
+            capacity = Resources(cpu=CPUS, memory=8e9)
+            cluster.post(ev.NodeObserved(node=f"node-{index}", capacity=capacity, usage=Resources()))
+        cluster.exit_code = 143
+        cluster.sidecars_answer = True
+        steps_taken = 1000
+        until = cluster.now + LONGEST
+        quiet = 0
+        while cluster.now < until and quiet < 5:
+            cluster.carry_out()
+            for replica in sorted(cluster.live):
+                steps_taken += 1
+                cluster.report(replica, Category.PROGRESSING, step=steps_taken)
+            cluster.tick(1.0 if cluster.state.moves else 4.0)
+            busy = (
+                cluster.state.moves or cluster.orders or any(map(_starting, cluster.state.replicas.values()))
+            )
+            quiet = 0 if busy else quiet + 1
+        cluster.carry_out()
+        assert not cluster.state.moves, cluster.state.moves
+        for replica in cluster.state.replicas.values():
+            assert replica.leaving is None, f"{replica.name} is still to end"
+            if replica.phase is Phase.RUNNING:
+                assert cluster.live[replica.name].incarnation == replica.incarnation
+                assert cluster.live[replica.name].node == replica.node
+                assert cluster.live[replica.name].weight == replica.weight
+            else:
+                assert replica.phase is not Phase.STARTING
+                assert replica.name not in cluster.live, f"{replica} lives"
+        snapshot = cluster.state.snapshot(cluster.now)
+        for name in self.startable(snapshot):
+            raise AssertionError(f"{name} waits though there is room")
+        assert not cluster.room, f"room is held for moves that ended: {cluster.room}"
+
+    def _replays(self):
+        state = State(settings=self.cluster.initial.settings)
+        for now, event, actions in self.cluster.history:
+            state, again = step(state, event, now)
+            assert again == actions
+        assert state == self.cluster.state
+
+
+def _starting(replica):
+    if replica.leaving is not None:
+        return True
+    return replica.phase in {Phase.PENDING, Phase.STARTING}
+
+
+def _nth(items, number):
+    return items[number % len(items)]
+
+
+def _seen(step):
+    return Observation(name="loss", value=1.0, age=0.0, step=step)

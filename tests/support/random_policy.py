@@ -1,0 +1,105 @@
+"""A policy that proposes at random what is legal and what is not; the same again for the same moment."""
+
+from collections.abc import Iterator, Mapping
+from random import Random
+
+from msgspec import Struct
+
+from specon_manager.model.actions import (
+    Admit,
+    AdmitGang,
+    Claim,
+    Migrate,
+    Preempt,
+    Proposal,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+    Stay,
+)
+from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.resources import NOTHING
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.placement import readmissions
+
+
+class RandomSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The seed; and whether it only starts what waits and gives up what was claimed."""
+
+    seed: int = 0
+    calm: bool = False
+
+
+def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
+    """Start again what crashed, start waiting jobs as wholes; unless calm, disturb what is there."""
+    yield from readmissions(snapshot)
+    rng = Random(f"{settings.seed}/{snapshot.now}")
+    for job in snapshot.waiting:
+        placement = first_fit(job, snapshot)
+        if placement and (settings.calm or rng.random() < 0.8):
+            yield AdmitGang(job=job.name, placement=placement, reason="it fits")
+    if settings.calm:
+        for name in snapshot.claims:
+            yield Claim(job=name, placement={}, reason="no longer wanted")
+        return
+    if not snapshot.jobs:
+        return
+    for _ in range(rng.choice([0, 1, 1, 2, 4])):
+        yield _any(snapshot, rng)
+
+
+def first_fit(job: Job, snapshot: Snapshot, workers: int | None = None) -> dict[str, str] | None:
+    """Return where the job can start with its fewest workers, or with so many; None: nowhere."""
+    members = {replica.name: replica for replica in snapshot.members[job.name] if not replica.ended}
+    done = len(job.spec.replicas) - len(members)
+    servers = [name for name in job.spec.ps if name in members]
+    others = [name for name in job.spec.worker_names if name in members]
+    wanted = max(1, job.spec.fewest_workers - done) if workers is None else workers
+    taken = dict.fromkeys(snapshot.nodes, NOTHING)
+    placement = {}
+    for name in (*servers, *others[:wanted]):
+        for node in snapshot.ready_nodes:
+            amount = taken[node.name] + members[name].requests
+            if amount.fits(snapshot.open_room(node.name, job.name)):
+                taken[node.name], placement[name] = amount, node.name
+                break
+        else:
+            return None
+    return placement
+
+
+def _any(snapshot: Snapshot, rng: Random) -> Proposal:
+    """Return a proposal about a random job, more often legal than not."""
+    job = rng.choice(sorted(snapshot.jobs.values(), key=lambda job: job.order))
+    name, why = job.name, "at random"
+    replica = rng.choice(job.spec.replicas)
+    nodes = [*sorted(snapshot.nodes), "node-9"] if rng.random() < 0.1 else sorted(snapshot.nodes)
+    kind = rng.choice([AdmitGang, ScaleOut, ScaleOut, ScaleIn, ScaleIn, Preempt, Preempt, Claim, Claim])
+    kind = rng.choice([kind, kind, kind, Reweight, Migrate, Migrate, Stay, Admit])
+    if kind is AdmitGang:
+        return AdmitGang(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
+    if kind is ScaleOut:
+        absent = [name for name in job.spec.replicas if snapshot.replicas[name].phase is Phase.ABSENT]
+        choice = absent if absent and rng.random() < 0.9 else job.spec.replicas
+        return ScaleOut(job=name, placement=_some(choice, nodes, rng), reason=why)
+    if kind is ScaleIn:
+        count = rng.choice([0, 1, 1, 1, 2])
+        chosen = tuple(rng.choice(job.spec.worker_names[1:] or (replica,)) for _ in range(count))
+        return ScaleIn(job=name, replicas=chosen, reason=why)
+    if kind is Preempt:
+        return Preempt(job=name, reason=why)
+    if kind is Claim:
+        return Claim(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
+    if kind is Reweight:
+        return Reweight(replica=replica, weight=rng.choice([0.0, 0.5, 1.0, 2.0, 2e6]), reason=why)
+    if kind is Migrate:
+        return Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+    waits = not any(snapshot.replicas[member].active for member in job.spec.replicas)
+    if kind is Stay or waits:  # whole jobs only are started of what waits
+        return Stay(replica=replica, purpose="migrate", reason=why)
+    return Admit(replica=replica, node=rng.choice(nodes), reason=why)
+
+
+def _some(replicas: tuple[str, ...] | list[str], nodes: list[str], rng: Random) -> Mapping[str, str]:
+    chosen = [replica for replica in replicas if rng.random() < 0.7]
+    return {replica: rng.choice(nodes) for replica in chosen}
