@@ -132,4 +132,4 @@ class Gangs(Chaos):
 
 
 TestGangs = Gangs.TestCase
-TestGangs.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+TestGangs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)

@@ -32,8 +32,9 @@ def check(
         elif isinstance(action, StartReplica):
             _check_start(after, action, actions[number + 1 :])
         elif isinstance(action, SetWeight):
-            replica = after.replicas[action.replica]
-            assert (replica.incarnation, replica.weight) == (action.incarnation, action.weight)
+            assert action.incarnation == after.replicas[action.replica].incarnation
+    weights = {action.replica: action.weight for action in actions if isinstance(action, SetWeight)}
+    assert all(after.replicas[name].weight == weight for name, weight in weights.items())
     _check_told(before, after, actions, now)
     _check_moves(before, after)
     _check_replicas(after)

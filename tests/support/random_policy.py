@@ -51,7 +51,7 @@ def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
 def first_fit(job: Job, snapshot: Snapshot, workers: int | None = None) -> dict[str, str] | None:
     """Return where the job can start with its fewest workers, or with so many; None: nowhere."""
     members = {replica.name: replica for replica in snapshot.members[job.name] if not replica.ended}
-    done = len(job.spec.replicas) - len(members)
+    done = sum(name not in members for name in job.spec.worker_names)
     servers = [name for name in job.spec.ps if name in members]
     others = [name for name in job.spec.worker_names if name in members]
     wanted = max(1, job.spec.fewest_workers - done) if workers is None else workers

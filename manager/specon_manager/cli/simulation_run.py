@@ -1,6 +1,7 @@
 """Many simulations at once: each in a process of its own, none of which outlives this one."""
 
 import contextlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.sharedctypes import RawArray
+from types import FrameType
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +24,7 @@ from specon_manager.sim.report import Run, condense
 from specon_manager.sim.run import settings_for, simulate
 
 _LOOK_SECONDS: Final = 0.1
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 OnProgress = Callable[[Sequence[float], Collection[int]], None]
 """Called often with the done fraction of each task, and with the numbers of those that are over."""
@@ -69,13 +72,10 @@ def run_tasks(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress)
     No process that was started here is left behind, however this ends.
     """
     done: dict[int, Run | Failure] = {}
-    interrupted = False
-    together = _in_processes if min(processes, len(tasks)) > 1 else _in_turn
-    try:
-        with _asked_to_end():
-            together(tasks, processes, done, on_progress)
-    except KeyboardInterrupt:
-        interrupted = True
+    if min(processes, len(tasks)) > 1:
+        interrupted = _in_processes(tasks, processes, done, on_progress)
+    else:
+        interrupted = _in_turn(tasks, done, on_progress)
     results = [done[number] for number in sorted(done)]
     return Results(
         runs=tuple(result for result in results if isinstance(result, Run)),
@@ -85,38 +85,40 @@ def run_tasks(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress)
 
 
 @contextlib.contextmanager
-def _asked_to_end() -> Iterator[None]:
-    """Take SIGTERM and SIGHUP as Ctrl-C; other threads than the first cannot, and need not."""
+def _when_asked_to_end(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Have Ctrl-C, SIGTERM and SIGHUP handled so; other threads than the first cannot, and need not."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    before = {number: signal.signal(number, handler) for number in _ENDING}
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+        for number, known in before.items():
+            signal.signal(number, known)
 
 
-def _in_turn(
-    tasks: Sequence[Task], _processes: int, done: dict[int, Run | Failure], on_progress: OnProgress
-) -> None:
+def _in_turn(tasks: Sequence[Task], done: dict[int, Run | Failure], on_progress: OnProgress) -> bool:
     fractions = [0.0] * len(tasks)
 
     def note(fraction: float) -> None:
         fractions[len(done)] = fraction
         on_progress(fractions, done)
 
-    for number, task in enumerate(tasks):
-        done[number] = _outcome_of(task, note)
-        fractions[number] = 1.0
-        on_progress(fractions, done)
+    try:
+        with _when_asked_to_end(signal.default_int_handler):
+            for number, task in enumerate(tasks):
+                done[number] = _outcome_of(task, note)
+                fractions[number] = 1.0
+                on_progress(fractions, done)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _in_processes(
     tasks: Sequence[Task], processes: int, done: dict[int, Run | Failure], on_progress: OnProgress
-) -> None:
+) -> bool:
     # A fresh interpreter for each: what this one holds, threads of the progress bar too, is not copied.
     context = multiprocessing.get_context("spawn")
     fractions = RawArray("d", len(tasks))
@@ -127,22 +129,38 @@ def _in_processes(
         initializer=_begin_worker,
         initargs=(fractions,),
     )
+    # Asked for by a flag, not by an exception: that might leave a lock of the executor locked for ever.
+    stop = threading.Event()
+    waiting: dict[Future[Run | Failure], int] = {}
+    upcoming = iter(range(len(tasks)))
     try:
-        waiting = {executor.submit(_work, number, task): number for number, task in enumerate(tasks)}
-        while waiting:
-            over, _ = wait(waiting, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
-            for future in over:
-                number = waiting.pop(future)
-                fractions[number] = 1.0
-                done[number] = _result(future, tasks[number])
-            on_progress(list(fractions), done)
-    except BaseException:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
-            process.join()
-        raise
-    executor.shutdown()
+        with _when_asked_to_end(lambda _number, _frame: stop.set()):
+            while not stop.is_set():
+                for number in itertools.islice(upcoming, 2 * processes - len(waiting)):
+                    waiting[_submit(executor, number, tasks[number])] = number
+                if not waiting:
+                    break
+                over, _ = wait(waiting, timeout=_LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                for future in over:
+                    number = waiting.pop(future)
+                    fractions[number] = 1.0
+                    done[number] = _result(future, tasks[number])
+                on_progress(list(fractions), done)
+    finally:
+        if waiting:  # it was not left by its end
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+        executor.shutdown(cancel_futures=True)
+    return stop.is_set()
+
+
+def _submit(executor: ProcessPoolExecutor, number: int, task: Task) -> "Future[Run | Failure]":
+    try:
+        return executor.submit(_work, number, task)
+    except BrokenProcessPool as error:
+        broken: Future[Run | Failure] = Future()
+        broken.set_exception(error)
+        return broken
 
 
 def _result(future: "Future[Run | Failure]", task: Task) -> Run | Failure:

@@ -101,7 +101,7 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
     if missing := [name for name in servers if name not in proposal.placement]:
         return Objection(Refusal.PARTIAL_GANG, f"{missing[0]} has no place")
     workers = len(proposal.placement) - len(servers)
-    ended = len(members) - len(open_members)
+    ended = sum(replica.ended and replica.role != "ps" for replica in members)
     if workers + ended < job.spec.fewest_workers:
         text = f"{workers} workers have a place, it needs {job.spec.fewest_workers}"
         return Objection(Refusal.PARTIAL_GANG, text)

@@ -41,13 +41,9 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
     """Bind each pending pod in turn, then put back a gang that holds room in vain."""
     idle, crowd = Idle(snapshot), Crowd(snapshot)
     score, how = _scoring(snapshot, settings, idle, crowd)
-    leaving = [replica for replica in snapshot.replicas.values() if replica.leaving is not None]
-    ending = {replica.job for replica in leaving}
     bound: set[str] = set()
     too_much = set[Resources]()  # a long queue of pods of one size is not tried on each node
     for replica in _queue(snapshot):
-        if replica.job in ending:
-            continue
         asked, own = replica.requests, replica.job in snapshot.claims
         node = None
         if own or not any(amount.fits(asked) for amount in too_much):
@@ -63,7 +59,7 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
         idle.take(node, asked)
         crowd.add({replica.name: node})
         bound.add(replica.job)
-    if settings.gang_timeout and not leaving:
+    if settings.gang_timeout and all(replica.leaving is None for replica in snapshot.replicas.values()):
         yield from _put_back(snapshot, settings.gang_timeout, bound)
 
 

@@ -25,7 +25,7 @@ class Books:
         self.snapshot = snapshot
         self.idle = Idle(snapshot)
         self.settled: dict[str, Job] = {}
-        """Waiting jobs that are started in this call, or have a claim to room that becomes free."""
+        """Waiting jobs that this call is done with: it starts them, or they have a claim, or gave one up."""
         self.changed = False
         """Whether a job is started or scaled in this call."""
         self.running = [job for job in snapshot.running if stays(job, snapshot)]
@@ -50,7 +50,7 @@ class Books:
     def placed(self, job: Job, place: Place) -> Mapping[str, str] | None:
         """Return where a waiting job can start now, or None; each shape of job is tried once for each rule.
 
-        For nothing becomes idle within a call: what had no room once has none later.
+        For hardly anything becomes idle within a call: what had no room once has none later, or in the next.
         """
         spec = job.spec
         fewest, wanted = spec.fewest_workers, spec.wanted_workers
@@ -110,7 +110,10 @@ class Books:
     def redeem(
         self, queue: Iterable[Job], place: Place, why: Callable[[Job], str]
     ) -> Iterator[AdmitGang | Claim]:
-        """Start the jobs with a claim that have room now; give up what will not become free."""
+        """Start the jobs with a claim that have room now; give up what will not become free.
+
+        A job that gives its claim up is settled for this call: the next ones treat it as any that waits.
+        """
         snapshot = self.snapshot
         for job in queue:
             claim = snapshot.claims.get(job.name)
@@ -118,9 +121,9 @@ class Books:
                 continue
             if (placement := self.placed(job, place)) is not None:
                 yield self.start(job, placement, f"{why(job)}; room was made for it")
-            elif self._holds(job.spec, dict(claim.placement)):
-                self.settled[job.name] = job
-            else:
+                continue
+            self.settled[job.name] = job
+            if not self._holds(job.spec, dict(claim.placement)):
                 yield Claim(job=job.name, placement={}, reason="the claimed room does not become free")
 
     def surplus(self, job: Job) -> list[Replica]:

@@ -87,12 +87,16 @@ class Idle:
         self._claims.pop(spec.name, None)
 
     def keep(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
-        """Count this room as kept for a waiting job, in place of what was; an empty placement gives it up."""
-        claim: dict[str, Resources] = {}
+        """Count this room as kept for a waiting job, beside what it has a claim to already.
+
+        For that lasts through the call: the planner judges claims after all that starts something. An empty
+        placement gives up what it has.
+        """
+        before = self._claims.pop(spec.name, {})
+        claim = dict(before) if placement else {}
         for replica, node in placement.items():
             if node in self._room:
                 claim[node] = claim.get(node, NOTHING) + spec.requests_of(replica)
-        self._claims.pop(spec.name, None)
         if claim:
             self._claims[spec.name] = claim
 

@@ -73,7 +73,7 @@ def gang(spec: JobSpec, idle: Idle, *, most: int, least: int) -> dict[str, str] 
 
 
 def _order(spec: JobSpec, idle: Idle) -> Sequence[str]:
-    """Return the nodes by name; for a job that requests nothing, and so fits everywhere, the emptiest first."""
+    """Return the nodes by name; for a job that requests nothing, which fits everywhere, by emptiness."""
     return idle.by_most_idle(spec) if needed(spec, 1) == NOTHING else idle.nodes
 
 

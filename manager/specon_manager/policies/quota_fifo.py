@@ -99,7 +99,7 @@ class _Quotas:
         waiting = {job.name for job in snapshot.waiting}
         for name, replicas in snapshot.members.items():
             # What crashed keeps its quota while it pauses; a worker that is absent has none.
-            held = [r.requests for r in replicas if r.active or False]
+            held = [r.requests for r in replicas if r.active or (r.phase is Phase.PENDING and r.starts)]
             if name not in waiting and held:
                 self.use(self.queue(snapshot.jobs[name]), total(held))
 

@@ -44,7 +44,7 @@ def test_parameters_are_read_from_the_settings():
         "count": ("integer, at least 1 or null", None, ""),
         "order": ("first | last", "first", ""),
         "shares": ("object of text: number", {"a": 0.5}, "By queue."),
-        "names": ("list of text", ["x", "y"], ""),
+        "names": ("list of text", ("x", "y"), ""),
         "literal": ("true or false", False, ""),
     }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -80,9 +83,10 @@ def test_the_time_of_the_computer_is_told_when_asked_for(capsys):
 
 def test_quick_takes_few_jobs_and_seeds(capsys):
     """And says so."""
-    flags = ["--workload", "poisson:jobs=300", "--policy", "fifo", "--seeds", "9", "--quick", "--jobs", "1"]
-    assert main(["simulate", *flags]) == 0
-    assert "poisson:jobs=300: 200 jobs, 16 nodes, --quick: the first to arrive; seeds 0 to 1" in (
+    workload = "poisson:jobs=300,curves=0,median=9,sigma=0"
+    flags = ["--policy", "fifo", "--seeds", "9", "--quick", "--jobs", "1"]
+    assert main(["simulate", "--workload", workload, *flags]) == 0
+    assert f"{workload}: 200 jobs, 16 nodes, --quick: the first to arrive; seeds 0 to 1" in (
         capsys.readouterr().out
     )
 
@@ -178,43 +182,54 @@ def test_an_interruption_shows_what_is_done(capsys, monkeypatch):
 
 
 def children_of(pid):
-    """Return the processes that this one started."""
-    listed = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(number) for number in listed.read_text().split()] if listed.exists() else []
+    """Return the processes that this one started, as files that can be read once they have ended."""
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [os.pidfd_open(int(number)) for number in listed]
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_is_left_behind(number, tmp_path):
+def test_no_process_is_left_behind(number):
     """Whether it is interrupted, asked to end, or killed outright: its processes end with it."""
-    log = tmp_path / "err"
-    with log.open("w") as err:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "specon_manager", "simulate", "--workload", "poisson:jobs=200"]
-            + ["--policy", "fifo", "--seeds", "500", "--jobs", "2"],
-            stdout=subprocess.DEVNULL,
-            stderr=err,
-            start_new_session=True,
-        )
+    command = [sys.executable, "-m", "specon_manager", "simulate", "--workload", "poisson:jobs=20"]
+    with subprocess.Popen(
+        [*command, "--policy", "fifo", "--seeds", "5000", "--jobs", "2"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+    ) as process:
         try:
-            while "2 of 500" not in log.read_text():  # ends with the time limit of the test
-                assert process.poll() is None, log.read_text()
+            for line in process.stderr:
+                if line.startswith("2 of 5000 runs"):
+                    break
             children = children_of(process.pid)
             assert len(children) >= 2
             os.kill(process.pid, number)
-            code = process.wait(30)
-            assert code == (-number if number is signal.SIGKILL else 130)
-            while any(alive(child) for child in children):
-                pass  # ends with the time limit of the test
+            assert process.wait(60) == (-number if number is signal.SIGKILL else 130)
+            for child in children:
+                assert select.select([child], [], [], 60)[0], "a process is still there"
+                os.close(child)
         finally:
-            if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
 
 
-def alive(pid):
-    """Whether the process still runs; one that ended and was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+@pytest.mark.processes
+def test_a_process_that_dies_fails_its_runs_and_nothing_hangs(monkeypatch, capsys):
+    """Out of memory, for instance: exit code 1 with a hint."""
+
+    @contextlib.contextmanager
+    def killing(_tasks):
+        def kill(_fractions, _over):
+            for process in multiprocessing.active_children():
+                process.kill()
+
+        yield kill
+
+    monkeypatch.setattr("specon_manager.cli.simulate.progress", killing)
+    flags = ["--workload", "poisson:jobs=500", "--policy", "fifo", "--seeds", "8", "--jobs", "2"]
+    assert main(["simulate", *flags]) == 1
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 8
+    assert all("a process of the simulation died" in line for line in told)

@@ -14,10 +14,10 @@ from specon_manager.model.settings import Settings
 
 def test_a_policy_is_a_name_with_parameters():
     """Numbers, truth values and names; the label is what was typed."""
-    (choice,) = chosen_policies(["dragon:scale_down_after=60,literal=true"], None)
-    assert choice.name == "dragon"
-    assert choice.label == "dragon:scale_down_after=60,literal=true"
-    assert choice.parameters == {"scale_down_after": 60, "literal": True}
+    (choice,) = chosen_policies(["specon:min_growing=2,literal=true"], None)
+    assert choice.name == "specon"
+    assert choice.label == "specon:min_growing=2,literal=true"
+    assert choice.parameters == {"min_growing": 2, "literal": True}
 
 
 def test_an_object_is_written_as_json():
@@ -219,5 +219,5 @@ def test_wrong_nodes_are_told(files):
         with pytest.raises(UsageError, match=f"--nodes: .*{message}"):
             Source(text="poisson", nodes=path).read(0)
     nodes.write_text("count,gpu\n0,1\n")
-    with pytest.raises(UsageError, match="--nodes: nodes.csv: .*count"):
+    with pytest.raises(UsageError, match=r"--nodes: nodes\.csv: .*count"):
         Source(text="poisson", nodes=nodes).read(0)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import struct
 import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.outcomes import filled, job, outcome
 
 from specon_manager.cli.node_chart import held, stack
 from specon_manager.cli.simulation_plot import binned, check_picture, plot_runs
 from specon_manager.sim.outcome import Stay, UsePoint
 from specon_manager.sim.report import condense
+from support.outcomes import filled, job, outcome
 
 pytest.importorskip("matplotlib")
 
@@ -142,7 +143,7 @@ def test_stays_never_overlap_in_a_lane(all_stays):
         by_lane.setdefault(lane, []).append(stay)
     for row in by_lane.values():
         row.sort(key=lambda stay: (stay.start, stay.end))
-        assert all(one.end <= other.start for one, other in zip(row, row[1:], strict=False))
+        assert all(one.end <= other.start for one, other in itertools.pairwise(row))
 
 
 @given(stays)

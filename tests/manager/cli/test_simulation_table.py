@@ -6,11 +6,11 @@ import io
 
 import pytest
 from rich.console import Console
-from support.outcomes import job, outcome
 
 from specon_manager.cli.simulation_table import print_report, shown, troubles
 from specon_manager.sim.report import condense, report_on
 from specon_manager.sim.statistics import Interval
+from support.outcomes import job, outcome
 
 pytest.importorskip("scipy")
 

@@ -183,6 +183,11 @@ GANGS = {
         admit_gang(PS, W0),
         None,
     ),
+    "a gang whose server is done": (
+        but(idle(), PS, phase=Phase.SUCCEEDED, ended_at=1.0),
+        admit_gang(W0),
+        Refusal.PARTIAL_GANG,
+    ),
     "a replica that is done, in a gang": (
         but(idle(), W2, phase=Phase.SUCCEEDED, ended_at=1.0),
         admit_gang(PS, W0, W1, W2),

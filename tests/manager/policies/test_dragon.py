@@ -199,8 +199,10 @@ def test_what_leaves_already_counts_before_more_is_told_to():
     assert done(layout) == [("Claim", "c", "worker/0@0")]
 
 
-def test_a_job_that_cannot_resume_is_not_shrunk():
-    """Its trainer writes no checkpoints, and a new size is a restart."""
+def test_a_job_that_just_starts_or_cannot_resume_is_not_shrunk():
+    """Nothing is told to end before it trained; without checkpoints a new size loses everything."""
+    starting = Layout(nodes_of(1)).add(elastic("a", 4), "0 0 0 0", trains_since=None)
+    assert done(starting.add(spec_of("c", 1), **URGENT)) == []
     layout = Layout(nodes_of(1)).add(elastic("a", 4, checkpointing="none"), "0 0 0 0")
     assert done(layout.add(spec_of("c", 1), **URGENT)) == []
 

@@ -45,12 +45,13 @@ def test_the_claim_of_a_job_ends_when_it_starts():
     assert idle.open("a").cpu == 6
 
 
-def test_a_claim_replaces_the_one_before_and_an_empty_one_gives_it_up():
-    """A job has one claim."""
+def test_a_claim_is_kept_beside_the_one_before_until_the_call_is_over():
+    """The planner hears of the new one last, so nobody else may have the room of the old one before."""
     waits = Gang("waits", workers=3, claim={"a": "012"})
     idle = idle_of({"a": 8, "b": 8}, waits)
     idle.keep(waits.spec(), waits.places({"b": "0"}))
-    assert (idle.open("a").cpu, idle.open("b").cpu) == (8, 7)
+    assert (idle.open("a").cpu, idle.open("b").cpu) == (5, 7)
+    assert idle.open("a", waits.full).cpu == 8
     idle.keep(waits.spec(), {})
     assert (idle.open("a").cpu, idle.open("b").cpu) == (8, 8)
 

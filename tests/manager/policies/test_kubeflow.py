@@ -72,7 +72,7 @@ def test_a_requirement_adds_shares_of_a_node():
 
 def placed(nodes, wanted, workers=None):
     spec, idle = wanted.spec(), Idle(snapshot_of(nodes))
-    placement = place(spec, idle) if workers is None else gang(spec, idle, workers)
+    placement = place(spec, idle) if workers is None else gang(spec, idle, most=workers, least=workers)
     return None if placement is None else layout(placement)
 
 
@@ -88,9 +88,10 @@ def test_else_each_replica_goes_to_the_first_node_with_room():
 
 
 def test_a_gang_starts_with_as_many_workers_as_have_room():
-    """All that were asked for on several nodes rather than fewer on one; never fewer than the minimum."""
-    assert placed({"a": 2, "b": 2}, Gang("j", workers=4, least=2)) == {"a": "01", "b": "23"}
-    assert placed({"a": 2, "b": 1}, Gang("j", workers=4, least=2)) == {"a": "01", "b": "2"}
+    """Fewer on one node rather than all on several: that is what the listing is for. Never too few."""
+    assert placed({"a": 2, "b": 3}, Gang("j", workers=4, least=2)) == {"b": "012"}
+    assert placed({"a": 1, "b": 2}, Gang("j", workers=4, least=3)) == {"a": "0", "b": "12"}
+    assert placed({"a": 2, "b": 2}, Gang("j", workers=5, least=3)) == {"a": "01", "b": "23"}
     assert placed({"a": 1}, Gang("j", workers=4, least=2)) is None
 
 

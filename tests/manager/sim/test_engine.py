@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Admit, AdmitGang, Preempt
@@ -39,6 +41,41 @@ def test_contention_slows_those_who_share():
     assert outcome.jobs[0].ended_at == pytest.approx(250)
 
 
+def shared_by_hand(arrivals: list[tuple[float, float]], contention: float) -> list[float]:
+    """Return when jobs (arrival, seconds) end that share one node evenly, counted event by event."""
+    left: dict[int, float] = {}
+    ends = [0.0] * len(arrivals)
+    coming = sorted(range(len(arrivals)), key=lambda index: arrivals[index][0])
+    now = 0.0
+    while left or coming:
+        speed = 1 / (len(left) * (1 + contention * (len(left) - 1))) if left else 1.0
+        finish = now + min(left.values()) / speed if left else float("inf")
+        arrival = arrivals[coming[0]][0] if coming else float("inf")
+        then = min(finish, arrival)
+        left = {index: rest - speed * (then - now) for index, rest in left.items()}
+        now = then
+        if arrival <= finish:
+            index = coming.pop(0)
+            left[index] = arrivals[index][1]
+        for index in [index for index, rest in left.items() if rest <= 1e-9]:
+            ends[index] = now
+            del left[index]
+    return ends
+
+
+@given(
+    arrivals=st.lists(st.tuples(st.floats(0, 500), st.floats(1, 200)), min_size=1, max_size=8),
+    contention=st.sampled_from([0.0, 0.1, 0.5]),
+)
+@settings(max_examples=50, deadline=None)
+def test_sharing_agrees_with_a_count_by_hand(arrivals, contention):
+    """Jobs that come and go on one node end when even shares of its cores say so."""
+    jobs = [sharing_job(i, at=at, seconds=seconds) for i, (at, seconds) in enumerate(arrivals)]
+    outcome = simulate(workload(*jobs, on=nodes(1), contention=contention), "round-robin")
+    ends = [done.ended_at for done in outcome.jobs]
+    assert ends == pytest.approx(shared_by_hand(arrivals, contention), abs=1e-3)
+
+
 def test_reserved_cores_are_not_shared():
     """A job that reserved its cores is not slowed by one that takes what is left, and the other one is."""
     mixed = workload(job(0, requests=Resources(cpu=6.0)), sharing_job(1), on=nodes(1))
@@ -55,8 +92,8 @@ def test_same_seed_same_bytes():
             sharing_job(i, at=20.0 * i, seconds=100 if i % 2 else 300, curve=VAE, start_seconds=1.0)
             for i in range(8)
         ]
-        given = workload(*jobs, contention=0.1, seed=seed)
-        return msgspec.json.encode(simulate(given, "specon", stays=True))
+        simulated = workload(*jobs, contention=0.1, seed=seed)
+        return msgspec.json.encode(simulate(simulated, "specon", stays=True))
 
     assert run(3) == run(3)
     assert b'"seed":4' in run(4)
@@ -64,10 +101,10 @@ def test_same_seed_same_bytes():
 
 def test_too_large_a_job_is_reported():
     """A job that is larger than the cluster ever is cannot run, says why, and holds nobody up."""
-    given = workload(
+    simulated = workload(
         job(0, requests=Resources(gpu=1.0)), job(1, requests=Resources(cpu=1.0)), job(2, workers=17)
     )
-    outcome = simulate(given, "round-robin")
+    outcome = simulate(simulated, "round-robin")
     assert [done.state for done in outcome.jobs] == ["cannot-run", "completed", "cannot-run"]
     assert "no node has as much" in outcome.jobs[0].reason
     assert "17 workers" in outcome.jobs[2].reason
@@ -114,18 +151,18 @@ def test_limit_ends_a_simulation():
 
 def test_ticks_only():
     """With regular ticks only, jobs start at multiples of the tick; else at once."""
-    given = workload(job(0, at=7.0), job(1, at=130.0))
-    settings = Settings(tick=60.0)
-    regular = simulate(given, "round-robin", settings=settings, ticks_only=True)
+    simulated = workload(job(0, at=7.0), job(1, at=130.0))
+    minutes = Settings(tick=60.0)
+    regular = simulate(simulated, "round-robin", settings=minutes, ticks_only=True)
     assert [done.started_at for done in regular.jobs] == [60, 180]
-    at_once = simulate(given, "round-robin", settings=settings)
+    at_once = simulate(simulated, "round-robin", settings=minutes)
     assert [done.started_at for done in at_once.jobs] == [7, 130]
 
 
 def test_ticks_stay_regular_after_a_jump():
     """The ticks after a time without jobs are at multiples of the tick as well."""
-    given = workload(job(0, seconds=30), job(1, at=100007.0))
-    regular = simulate(given, "round-robin", settings=Settings(tick=60.0), ticks_only=True)
+    simulated = workload(job(0, seconds=30), job(1, at=100007.0))
+    regular = simulate(simulated, "round-robin", settings=Settings(tick=60.0), ticks_only=True)
     assert regular.jobs[1].started_at == 100020
 
 
@@ -138,9 +175,9 @@ def test_restless_policy_does_not_stop_time(monkeypatch):
             yield Preempt(job=running.name, reason="restless")
 
     policy = scripted(monkeypatch, restless)
-    given = workload(job(0, seconds=1000, stop_seconds=0.0))
-    settings = msgspec.structs.replace(settings_for(given), budgets=Budgets(preemptions_per_job=10**6))
-    outcome = simulate(given, policy, settings=settings, limit=100, check=Invariants())
+    simulated = workload(job(0, seconds=1000, stop_seconds=0.0))
+    patient = msgspec.structs.replace(settings_for(simulated), budgets=Budgets(preemptions_per_job=10**6))
+    outcome = simulate(simulated, policy, settings=patient, limit=100, check=Invariants())
     assert outcome.jobs[0].preemptions > 100
 
 
@@ -159,9 +196,9 @@ def test_policy_is_asked_after_all_events_of_a_moment(monkeypatch):
 
 def test_quiet_policy_is_asked_soon_after_a_change(monkeypatch):
     """Though the ticks get rare while nothing changes, a node that comes back is used at once."""
-    given = workload(job(0), on=nodes(1), failures=(NodeFailure(node="node-0", at=0.0, seconds=5000.0),))
+    simulated = workload(job(0), on=nodes(1), failures=(NodeFailure(node="node-0", at=0.0, seconds=5000.0),))
     policy = scripted(monkeypatch, lambda s: admit_all(s) if s.ready_nodes else ())
-    outcome = simulate(given, policy, settings=Settings(tick=5.0))
+    outcome = simulate(simulated, policy, settings=Settings(tick=5.0))
     assert outcome.jobs[0].started_at == 5000
     assert outcome.decisions < 100
 
@@ -187,13 +224,13 @@ def test_oracle_tells_how_long_a_job_takes(monkeypatch):
         return admit_all(snapshot)
 
     policy = scripted(monkeypatch, propose)
-    given = workload(job(0, seconds=40, prints_total=False))
-    simulate(given, policy, oracle=True)
+    simulated = workload(job(0, seconds=40, prints_total=False))
+    simulate(simulated, policy, oracle=True)
     assert set(declared) == {40}
     assert left == pytest.approx([40, 35, 30, 25, 20, 15, 10, 5])
     declared.clear()
     left.clear()
-    simulate(given, policy, oracle=False)
+    simulate(simulated, policy, oracle=False)
     assert set(declared) == {None}
     assert not left
 
@@ -214,8 +251,8 @@ def test_gang_starts_when_all_of_it_runs(monkeypatch):
             yield Admit(replica=replica.name, node="node-0", reason="next one")
 
     policy = scripted(monkeypatch, one_by_one)
-    given = workload(job(0, workers=2, ps=1, seconds=100))
-    outcome = simulate(given, policy, settings=Settings(tick=10.0), ticks_only=True, check=Invariants())
+    simulated = workload(job(0, workers=2, ps=1, seconds=100))
+    outcome = simulate(simulated, policy, settings=Settings(tick=10.0), ticks_only=True, check=Invariants())
     assert outcome.jobs[0].started_at == 20
     assert outcome.jobs[0].ended_at == 120
     assert outcome.jobs[0].paused_seconds == 20
@@ -230,13 +267,13 @@ def test_smaller_gang_trains_slower(monkeypatch):
             yield AdmitGang(job=waiting.name, placement=dict.fromkeys(names, "node-0"), reason="half")
 
     policy = scripted(monkeypatch, half)
-    given = workload(job(0, workers=4, seconds=100, spec={"min_workers": 2}))
-    outcome = simulate(given, policy, check=Invariants())
+    simulated = workload(job(0, workers=4, seconds=100, spec={"min_workers": 2}))
+    outcome = simulate(simulated, policy, check=Invariants())
     assert outcome.jobs[0].ended_at == 200
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("simulated", "message"),
     [
         (workload(job(0), on=()), "nodes"),
         (workload(job(0), on=(*nodes(1), *nodes(1))), "node-0"),
@@ -246,10 +283,10 @@ def test_smaller_gang_trains_slower(monkeypatch):
         (workload(job(0, at=float("inf"))), "default/job-0"),
     ],
 )
-def test_wrong_workloads_are_named(given, message):
+def test_wrong_workloads_are_named(simulated, message):
     """What cannot be simulated is a ValueError that names it."""
     with pytest.raises(ValueError, match=message):
-        simulate(given, "round-robin")
+        simulate(simulated, "round-robin")
 
 
 def test_unknown_policies_and_parameters_are_named():

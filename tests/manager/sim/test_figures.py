@@ -1,9 +1,9 @@
 """The figures of one run."""
 
 import pytest
-from support.outcomes import job, outcome
 
 from specon_manager.sim.figures import CLASSES, FIGURES, figures_of
+from support.outcomes import job, outcome
 
 
 def test_every_figure_is_described_and_every_description_has_its_figure():

@@ -6,9 +6,9 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.outcomes import filled, job, outcome
 
 from specon_manager.sim.report import MAX_TROUBLES, Verdicts, condense, report_on, verdicts
+from support.outcomes import filled, job, outcome
 
 pytest.importorskip("scipy")
 

@@ -1,6 +1,7 @@
 """Means, percentiles and intervals of confidence."""
 
 import builtins
+import itertools
 import math
 
 import pytest
@@ -53,7 +54,7 @@ def test_percentiles_rise_and_stay_between_the_extremes(values):
     assert found[0] == ordered[0]
     assert found[-1] == ordered[-1]
     # One rounding apart at most where neighbours are almost the same.
-    assert all(one <= other + 1e-9 * abs(other) for one, other in zip(found, found[1:], strict=False))
+    assert all(one <= other + 1e-9 * abs(other) for one, other in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("percent", [-1, 101, math.nan])
