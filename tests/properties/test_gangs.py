@@ -24,7 +24,7 @@ job_kinds = st.fixed_dictionaries(
         "fewest": st.sampled_from([1, None, 2]),
         "cpu": st.sampled_from([0.5, 1.0, 0.0]),
         "restarts": st.sampled_from([1000, 3, 1000, 0]),
-        "checkpointing": st.sampled_from(["asked", "asked", "on-termination", "none"]),
+        "checkpointing": st.sampled_from(["asked"] * 5 + ["on-termination", "none"]),
         "grace_seconds": st.sampled_from([0.0, 5.0]),
     }
 )
@@ -71,8 +71,7 @@ class Gangs(Chaos):
             self.submit(job=name, **kind)
         self.cluster.tick()
         self.cluster.carry_out()
-        for replica in sorted(self.cluster.live):
-            self.cluster.report(replica, step=10)
+        self.go_on(times=5, reported=True)
 
     @rule(job=st.sampled_from(JOBS), kind=job_kinds)
     def submit_another(self, *, job, kind):
@@ -81,11 +80,13 @@ class Gangs(Chaos):
     def submit(self, *, job, workers, spare, **kind):
         self.cluster.post(ev.JobSubmitted(gang(job, workers, most=workers + spare, **kind)))
 
-    @rule(times=st.integers(1, 4))
-    def go_on(self, *, times):
+    @rule(times=st.integers(1, 6), reported=st.booleans())
+    def go_on(self, *, times, reported):
         """Let what is ordered come about, and the policy have its say each time."""
         for _ in range(times):
             self.cluster.carry_out()
+            if reported:
+                self.train_on()
             self.cluster.tick()
 
     @rule(job=st.sampled_from(JOBS), exit_code=st.sampled_from([0, 0, 1]))

@@ -35,7 +35,8 @@ def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
     yield from readmissions(snapshot)
     rng = Random(f"{settings.seed}/{snapshot.now}")
     for job in snapshot.waiting:
-        placement = first_fit(job, snapshot)
+        more = 0 if settings.calm else rng.choice([0, 1, 2])
+        placement = first_fit(job, snapshot, more) or first_fit(job, snapshot)
         if placement and (settings.calm or rng.random() < 0.8):
             yield AdmitGang(job=job.name, placement=placement, reason="it fits")
     if settings.calm:
@@ -48,13 +49,13 @@ def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
         yield _any(snapshot, rng)
 
 
-def first_fit(job: Job, snapshot: Snapshot, workers: int | None = None) -> dict[str, str] | None:
-    """Return where the job can start with its fewest workers, or with so many; None: nowhere."""
+def first_fit(job: Job, snapshot: Snapshot, more: int = 0) -> dict[str, str] | None:
+    """Return where the job can start with its fewest workers and so many more; None: nowhere."""
     members = {replica.name: replica for replica in snapshot.members[job.name] if not replica.ended}
     done = sum(name not in members for name in job.spec.worker_names)
     servers = [name for name in job.spec.ps if name in members]
     others = [name for name in job.spec.worker_names if name in members]
-    wanted = max(1, job.spec.fewest_workers - done) if workers is None else workers
+    wanted = max(1, job.spec.fewest_workers - done) + more
     taken = dict.fromkeys(snapshot.nodes, NOTHING)
     placement = {}
     for name in (*servers, *others[:wanted]):
@@ -70,22 +71,24 @@ def first_fit(job: Job, snapshot: Snapshot, workers: int | None = None) -> dict[
 
 def _any(snapshot: Snapshot, rng: Random) -> Proposal:
     """Return a proposal about a random job, more often legal than not."""
-    job = rng.choice(sorted(snapshot.jobs.values(), key=lambda job: job.order))
+    kind = rng.choice([ScaleOut, ScaleIn, Preempt, Claim, AdmitGang])
+    kind = rng.choice([kind, kind, kind, Reweight, Migrate, Stay, Admit])
+    apt = snapshot.waiting if kind is Claim or kind is AdmitGang else snapshot.running
+    every = sorted(snapshot.jobs.values(), key=lambda job: job.order)
+    job = rng.choice(apt if apt and rng.random() < 0.9 else every)
     name, why = job.name, "at random"
     replica = rng.choice(job.spec.replicas)
     nodes = [*sorted(snapshot.nodes), "node-9"] if rng.random() < 0.1 else sorted(snapshot.nodes)
-    kind = rng.choice([AdmitGang, ScaleOut, ScaleOut, ScaleIn, ScaleIn, Preempt, Preempt, Claim, Claim])
-    kind = rng.choice([kind, kind, kind, Reweight, Migrate, Migrate, Stay, Admit])
     if kind is AdmitGang:
         return AdmitGang(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
     if kind is ScaleOut:
         absent = [name for name in job.spec.replicas if snapshot.replicas[name].phase is Phase.ABSENT]
-        choice = absent if absent and rng.random() < 0.9 else job.spec.replicas
-        return ScaleOut(job=name, placement=_some(choice, nodes, rng), reason=why)
+        chosen = absent if absent and rng.random() < 0.9 else job.spec.replicas
+        return ScaleOut(job=name, placement=_some(chosen, nodes, rng), reason=why)
     if kind is ScaleIn:
-        count = rng.choice([0, 1, 1, 1, 2])
-        chosen = tuple(rng.choice(job.spec.worker_names[1:] or (replica,)) for _ in range(count))
-        return ScaleIn(job=name, replicas=chosen, reason=why)
+        here = [worker.name for worker in snapshot.workers(name)[1:]]
+        chosen = here if here and rng.random() < 0.9 else job.spec.replicas
+        return ScaleIn(job=name, replicas=tuple(_some(chosen, nodes, rng)), reason=why)
     if kind is Preempt:
         return Preempt(job=name, reason=why)
     if kind is Claim:

@@ -22,6 +22,7 @@ from specon_manager.sim.report import HURT_MARGIN_PERCENT, report_on
 from specon_manager.sim.run import check_workload, settings_for
 from specon_manager.sim.statistics import student_quantile
 from specon_manager.sim.workload import Workload
+from specon_manager.sim.workloads.table import WORKLOADS
 
 _STDOUT: Final = "-"
 _QUICK_JOBS, _QUICK_SEEDS = 200, 2
@@ -32,14 +33,17 @@ _MAX_SEEDS: Final = 10_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "--workload", required=True, metavar="W", help="NAME, NAME:key=value,... or the file of a trace"
+        "--workload",
+        required=True,
+        metavar="W",
+        help=f"NAME[:key=value,...] with a name of {', '.join(WORKLOADS)}; or FILE[:key=value,...], a trace",
     )
     parser.add_argument(
         "--policy",
         action="append",
         required=True,
         metavar="P",
-        help="NAME or NAME:key=value,...; several times to compare several",
+        help="NAME[:key=value,...], see `specon policies`; several times to compare several",
     )
     parser.add_argument("--baseline", metavar="P", help="the policy that the others are compared with")
     parser.add_argument(

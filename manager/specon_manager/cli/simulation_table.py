@@ -108,7 +108,7 @@ def _comparison(report: Report) -> Iterator[Row]:
             better = FIGURES[key].better
             cells = [(shown(each, "percent", signed=True), _style(each, better)) for each in percents]
             yield f"  {FIGURES[key].title}", cells
-    margin = f"by more than {report.hurt_margin_percent:g} %"
+    margin = f"over {report.hurt_margin_percent:g} %"
     helped = [(each.helped, each.helped_share) if each else _NOTHING for each in against]
     hurt = [(each.hurt, each.hurt_share) if each else _NOTHING for each in against]
     yield f"  jobs helped ({margin})", [(_counted(*each), "") for each in helped]

@@ -22,6 +22,7 @@ from specon_manager.sim.pace import Pace
 from specon_manager.sim.trainer import Trainer
 from specon_manager.sim.workload import Submission
 from specon_manager.sim.world import Ending, Incarnation, SimulatedJob, World
+from specon_sidecar.classify import ClassifierSettings
 
 _TERMINATED = 143  # what a trainer exits with that was told to end: 128 + SIGTERM
 _PURPOSES: dict[str, Ending] = {"preempt": "preempt", "scale-in": "scale-in"}
@@ -30,10 +31,10 @@ _PURPOSES: dict[str, Ending] = {"preempt": "preempt", "scale-in": "scale-in"}
 class SimulatedBackend:
     """Where replicas run in a simulation."""
 
-    def __init__(self, world: World, *, oracle: bool) -> None:
+    def __init__(self, world: World, *, oracle: bool, classifier: ClassifierSettings | None) -> None:
         """Set up for a world in which nothing happened yet; with `oracle` the reports tell the truth."""
         self._world = world
-        self._observation = Observation(world, oracle=oracle)
+        self._observation = Observation(world, oracle=oracle, classifier=classifier)
         self.pace = Pace(world, finished=self._complete, changed=self._observation.changed)
         self._checkpoints = Checkpoints(world, self._observation)
         self._outages = Outages(world, self.pace, lost=self._lose)

@@ -22,6 +22,7 @@ from specon_manager.sim.backend import SimulatedBackend
 from specon_manager.sim.feasibility import Feasibility
 from specon_manager.sim.workload import Workload
 from specon_manager.sim.world import World
+from specon_sidecar.classify import ClassifierSettings
 
 _TICKS_AT_ONCE: Final = 32  # within one moment: a policy that always finds something to do must not stop time
 _QUIET_TICKS: Final = 20  # in which nothing changed, before the next ones are further and further apart
@@ -53,6 +54,7 @@ class Engine:
         account: Account,
         *,
         oracle: bool,
+        classifier: ClassifierSettings | None,
         ticks_only: bool,
         limit: float,
         on_progress: Callable[[float], None] | None = None,
@@ -69,7 +71,7 @@ class Engine:
         self._check = check
         self._events: deque[ev.Event] = deque()
         self._world = World(workload, State(settings=settings), account, self._events.append)
-        self._backend = SimulatedBackend(self._world, oracle=oracle)
+        self._backend = SimulatedBackend(self._world, oracle=oracle, classifier=classifier)
         self._feasibility = Feasibility(workload.nodes)
         self._arrivals = sorted(range(len(workload.jobs)), key=lambda index: workload.jobs[index].at)
         self._arrived = 0

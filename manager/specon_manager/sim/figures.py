@@ -40,14 +40,14 @@ def _described() -> Iterator[tuple[str, Figure]]:
     yield "utilisation.allocated", Figure(title="allocated", unit="share", better="higher")
     yield "utilisation.used", Figure(title="used for training", unit="share", better="higher")
     yield "waiting.mean", Figure(title="waiting, average", unit="s")
-    yield "paused.mean", Figure(title="placed but not training, average", unit="s")
+    yield "paused.mean", Figure(title="paused, average", unit="s")
     yield "lost.total", Figure(title="training done again, all jobs", unit="s")
     yield "moves", Figure(title="moves", unit="count", better="neither")
     yield "moves.failed", Figure(title="moves that failed", unit="count")
     yield "preemptions", Figure(title="preemptions", unit="count", better="neither")
     yield "preempted", Figure(title="jobs preempted", unit="share")
     for percent in _INTERVALS:
-        title = f"from preemption to training again, p{percent:g}"
+        title = f"preempted to training, p{percent:g}"
         yield f"interval.p{percent:g}", Figure(title=title, unit="s")
     yield "scale-outs", Figure(title="scale-outs", unit="count", better="neither")
     yield "scale-ins", Figure(title="scale-ins", unit="count", better="neither")

@@ -10,6 +10,7 @@ from specon_manager.model.cluster import role_of
 from specon_manager.model.resources import Resources
 from specon_manager.sim.sidecar import Sidecar
 from specon_manager.sim.world import Incarnation, SimulatedJob, World
+from specon_sidecar.classify import ClassifierSettings
 from specon_sidecar.wire import Checkpoint, Report
 
 _PAUSE: Final = 1e-3  # between two reports, seconds: a rounding must not let time stand still
@@ -18,8 +19,9 @@ _PAUSE: Final = 1e-3  # between two reports, seconds: a rounding must not let ti
 class Observation:
     """Plans and sends reports: one sidecar judges the log of a job, each worker's reports what it says."""
 
-    def __init__(self, world: World, *, oracle: bool) -> None:
+    def __init__(self, world: World, *, oracle: bool, classifier: ClassifierSettings | None) -> None:
         self._world = world
+        self._classifier = classifier
         self._oracle = oracle
         self._sidecars: dict[SimulatedJob, Sidecar] = {}
         self._planned: dict[SimulatedJob, float] = {}
@@ -84,13 +86,14 @@ class Observation:
         checkpoint: Checkpoint | None = None,
         ended: bool = False,
     ) -> None:
-        if report.replica != incarnation.replica or ended:
+        if report.replica != incarnation.replica or ended or incarnation.demand:
             report = msgspec.structs.replace(
                 report,
                 replica=incarnation.replica,
                 incarnation=incarnation.name,
                 checkpoint=checkpoint,
                 ended=ended,
+                cpu_seconds=incarnation.spend(self._world.now) if incarnation.demand else None,
             )
         self._world.emit(ev.ReportReceived(report))
 
@@ -99,7 +102,11 @@ class Observation:
         if known is None:
             workload = self._world.workload
             known = Sidecar(
-                job.submission, seed=workload.seed, oracle=self._oracle, interval=workload.report_seconds
+                job.submission,
+                seed=workload.seed,
+                oracle=self._oracle,
+                interval=workload.report_seconds,
+                classifier=self._classifier,
             )
             self._sidecars[job] = known
         return known
@@ -110,7 +117,7 @@ class Observation:
         done, rate = job.trainer.at(now) / total, job.trainer.rate / total
         due = max(self._sidecar(job).next_due(now, done, rate), now + pause)
         planned = self._planned.get(job, math.inf)
-        if due is math.inf or (now < planned <= due):
+        if due == math.inf or (now < planned <= due):
             return
         self._planned[job] = due
         self._world.agenda.at(due, self._fall_due, job, due, passing=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from specon_manager.model.cluster import Phase, role_of
-from specon_manager.sim.sharing import speeds
+from specon_manager.sim.sharing import grants, speeds
 from specon_manager.sim.speed import gang_speed
 from specon_manager.sim.world import Incarnation, SimulatedJob, SimulatedNode, World
 
@@ -126,13 +126,14 @@ class Pace:
         sharers = [i for i in node.incarnations.values() if i.training and i.demand]
         if not sharers:
             return
-        shares = speeds(
-            [incarnation.demand for incarnation in sharers],
-            [incarnation.weight for incarnation in sharers],
-            max(1e-9, node.cores - node.reserved),
-            self._world.workload.sharing.contention,
-        )
-        for incarnation, share in zip(sharers, shares, strict=True):
+        demands = [incarnation.demand for incarnation in sharers]
+        weights = [incarnation.weight for incarnation in sharers]
+        cores = max(1e-9, node.cores - node.reserved)
+        shares = speeds(demands, weights, cores, self._world.workload.sharing.contention)
+        handed = grants(demands, weights, cores)
+        for incarnation, share, part in zip(sharers, shares, handed, strict=True):
+            incarnation.spend(self._world.now)
+            incarnation.cores = part
             if incarnation.share != share:
                 incarnation.share = share
                 moved[incarnation.job] = None

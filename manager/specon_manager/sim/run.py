@@ -13,6 +13,7 @@ from specon_manager.sim.account import Account
 from specon_manager.sim.engine import Check, Engine
 from specon_manager.sim.outcome import Outcome
 from specon_manager.sim.workload import Submission, Workload
+from specon_sidecar.classify import ClassifierSettings
 
 _REMEMBERED: Final = 50  # ended jobs: no policy looks at them, and each step copies them
 _TICKS: Final = 120  # of a job of mean length, where that makes ticks longer than the default
@@ -27,6 +28,7 @@ def simulate(
     parameters: Mapping[str, Any] | None = None,
     settings: Settings | None = None,
     oracle: bool | None = None,
+    classifier: ClassifierSettings | None = None,
     ticks_only: bool = False,
     stays: bool = False,
     limit: float | None = None,
@@ -37,8 +39,9 @@ def simulate(
 
     `settings` are those of the manager (budgets, gate, deadlines, tick); None: `settings_for`. Policy and
     parameters in them do not count, and of ended jobs only a few are remembered. With `oracle` the manager is
-    told how long each job trains, exactly; None: where the policy is one that needs it. With `ticks_only` the
-    policy is asked at the regular ticks only, and not also whenever the cluster changes. `stays` keeps where
+    told how long each job trains, exactly; None: where the policy is one that needs it. `classifier` is what
+    sidecars judge curves by, None: as they do by default; its interval is that of the workload. With
+    `ticks_only` the policy is asked at the regular ticks only, and not also whenever the cluster changes. `stays` keeps where
     everything ran. At `limit` seconds the simulation ends, whatever is unfinished; None: when all jobs one
     after the other would have been over twenty times. `on_progress` gets the part of the jobs that ended,
     `check` is called after each step.
@@ -61,6 +64,7 @@ def simulate(
         settings,
         account,
         oracle=known.clairvoyant if oracle is None else oracle,
+        classifier=classifier,
         ticks_only=ticks_only,
         limit=limit,
         on_progress=on_progress,

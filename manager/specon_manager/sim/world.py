@@ -51,6 +51,11 @@ class Incarnation:
     weight: float = 1.0
     share: float = 1.0
     """Of the speed that it has alone."""
+    cores: float = 0.0
+    """How many it is handed where it shares them."""
+    cpu_seconds: float = 0.0
+    cpu_at: float = 0.0
+    """Up to when `cpu_seconds` are counted."""
     up: bool = False
     training: bool = False
     ending: Ending | None = None
@@ -60,6 +65,12 @@ class Incarnation:
     """Whether its sidecar was heard."""
     saves: dict[str, Acknowledgement | None] = field(default_factory=dict)
     """By instruction: the answer, None while the checkpoint is being written."""
+
+    def spend(self, now: float) -> float:
+        """Return the CPU seconds that it has used until now; counted where it shares cores only."""
+        self.cpu_seconds += self.cores * (now - self.cpu_at)
+        self.cpu_at = now
+        return self.cpu_seconds
 
 
 @dataclass(slots=True, eq=False)
@@ -194,7 +205,8 @@ class World:
         """Let it stand still."""
         if incarnation.training:
             incarnation.training = False
-            incarnation.share = 1.0
+            incarnation.spend(self.now)
+            incarnation.share, incarnation.cores = 1.0, 0.0
             self.account.use.train(incarnation.node, -incarnation.amount)
             if incarnation.demand:
                 self.resettled[incarnation.node] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import json
 import multiprocessing
@@ -38,7 +39,7 @@ def test_policies_are_compared_with_the_baseline_over_seeds(capsys):
     out, err = capsys.readouterr()
     assert "poisson:jobs=8,nodes=2: 8 jobs, 2 nodes; seeds 0 to 1: mean ± half of the 95 % interval" in out
     assert "completion time, average (s)" in out
-    assert "jobs helped (by more than 1 %)" in out
+    assert "jobs helped (over 1 %)" in out
     assert "4 of 4 runs" in err
     assert "runs:" not in out
 
@@ -144,6 +145,28 @@ def test_a_mistake_is_one_sentence_and_nothing_runs(flags, message, capsys, monk
     assert out == ""
     assert err.startswith(f"specon: {message}")
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("module", "flags"), [("scipy", ["--seeds", "2"]), ("matplotlib", ["--plot", "x.png"])]
+)
+def test_a_library_that_is_missing_is_told_with_the_command_that_installs_it(
+    module, flags, capsys, monkeypatch
+):
+    """Before anything runs; and without those flags nothing is missing."""
+    original = builtins.__import__
+
+    def refuse(name, *rest):
+        if name.partition(".")[0] == module:
+            raise ModuleNotFoundError(name=name)
+        return original(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    assert simulate("--policy", "fifo", *flags) == 2
+    told = capsys.readouterr().err
+    assert f"{module}: pip install 'specon[simulate]'" in told
+    assert len(told.splitlines()) == 1
+    assert simulate("--policy", "fifo") == 0
 
 
 def broken(original, policy, error):

@@ -77,8 +77,8 @@ def test_a_baseline_is_marked_and_the_others_are_compared_with_it():
     )
     assert "baseline" in text
     assert row(text, "  completion time, average") == ["-24.0 %", "-"]
-    assert row(text, "  jobs helped (by more than 1 %)") == ["1 (50.0 %)", "-"]
-    assert row(text, "  jobs hurt (by more than 1 %)") == ["1 (50.0 %)", "-"]
+    assert row(text, "  jobs helped (over 1 %)") == ["1 (50.0 %)", "-"]
+    assert row(text, "  jobs hurt (over 1 %)") == ["1 (50.0 %)", "-"]
 
 
 def test_only_a_difference_beyond_doubt_has_a_colour():

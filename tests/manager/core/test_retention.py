@@ -29,22 +29,24 @@ def lived(state: State, name: str, now: float) -> State:
     return state
 
 
-@pytest.mark.parametrize(("retention", "most"), [(0, 64), (10, 74), (400, 500)])
-def test_the_state_stays_bounded_over_ten_thousand_jobs(retention, most):
+@pytest.mark.parametrize(
+    ("retention", "most", "count"), [(0, 64, 2_000), (10, 74, 10_000), (400, 500, 2_000)]
+)
+def test_the_state_stays_bounded_over_thousands_of_jobs(retention, most, count):
     """So many ended jobs are remembered, and some more, for many are forgotten at once."""
     settings = msgspec.structs.replace(SETTINGS, policy="round-robin", retention=retention)
     state, _ = step(State(settings=settings), NODE, 0.0)
     sizes = []
-    for number in range(10_000):
+    for number in range(count):
         state = lived(state, f"j{number}", float(number))
         sizes.append(len(state.jobs))
     assert retention <= sizes[-1] <= max(sizes) <= most
     assert len(state.replicas) == len(state.ended_jobs) == sizes[-1]
     assert set(state.verdicts) <= {*state.replicas, *state.jobs}
-    assert state.job_count == 10_000
-    assert state.served["short"].jobs == 10_000
+    assert state.job_count == count
+    assert state.served["short"].jobs == count
     # The latest are those that are remembered.
-    assert state.ended_jobs == tuple(f"default/j{n}" for n in range(10_000 - sizes[-1], 10_000))
+    assert state.ended_jobs == tuple(f"default/j{n}" for n in range(count - sizes[-1], count))
 
 
 def test_a_job_that_has_not_ended_is_never_forgotten(told):

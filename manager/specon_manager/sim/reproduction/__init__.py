@@ -1,0 +1,1 @@
+"""The papers' experiments: one module each, run by the same policies, `step` and simulator."""
