@@ -133,4 +133,4 @@ class Gangs(Chaos):
 
 
 TestGangs = Gangs.TestCase
-TestGangs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+TestGangs.settings = settings(max_examples=70, stateful_step_count=40, deadline=None, derandomize=True)

@@ -89,7 +89,7 @@ def main(arguments: argparse.Namespace) -> int:
     policies = chosen_policies(arguments.policy, arguments.baseline)
     workload, tasks = _prepare(arguments, policies, seeds)
     console = console_for_results()
-    with progress(tasks) as on_progress:
+    with progress([f"{task.policy.label}, seed {task.seed}" for task in tasks]) as on_progress:
         results = run_tasks(tasks, processes=_processes(arguments), on_progress=on_progress)
     if not arguments.timing:
         results = results.without_timing()

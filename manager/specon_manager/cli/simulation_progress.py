@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from specon_manager.cli import printable
-from specon_manager.cli.simulation_run import OnProgress, Task
+from specon_manager.cli.process_pool import OnProgress
 
 
 @contextlib.contextmanager
-def progress(tasks: Sequence[Task]) -> Iterator[OnProgress]:
-    """Yield what shows the progress, until the end of the context."""
+def progress(labels: Sequence[str]) -> Iterator[OnProgress]:
+    """Yield what shows the progress of runs that are called so, until the end of the context."""
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
-        yield _Lines(tasks)
+        yield _Lines(labels)
         return
     columns = (
         TextColumn("simulating"),
@@ -29,7 +29,7 @@ def progress(tasks: Sequence[Task]) -> Iterator[OnProgress]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        shown = bar.add_task("simulating", total=len(tasks), over=0, runs=len(tasks))
+        shown = bar.add_task("simulating", total=len(labels), over=0, runs=len(labels))
 
         def update(fractions: Sequence[float], over: Collection[int]) -> None:
             bar.update(shown, completed=sum(fractions), over=len(over))
@@ -40,8 +40,8 @@ def progress(tasks: Sequence[Task]) -> Iterator[OnProgress]:
 class _Lines:
     """A line for each run that is over."""
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = tasks
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._labels = labels
         self._told: set[int] = set()
 
     def __call__(self, fractions: Sequence[float], over: Collection[int]) -> None:
@@ -50,6 +50,5 @@ class _Lines:
             return
         for number in sorted(set(over) - self._told):
             self._told.add(number)
-            task = self._tasks[number]
-            label = f"{printable(task.policy.label)}, seed {task.seed}"
-            print(f"{len(self._told)} of {len(self._tasks)} runs: {label}", file=sys.stderr, flush=True)
+            label = printable(self._labels[number])
+            print(f"{len(self._told)} of {len(self._labels)} runs: {label}", file=sys.stderr, flush=True)

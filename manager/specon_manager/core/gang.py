@@ -25,8 +25,13 @@ def regrouped(state: State, name: str, now: float) -> State:
         return _dissolved(state, job, present, "complete", now)
     if not any(replica.active for replica in present):
         state = _reset(state, job, members)
-        job = _not_training(job, now)
-        return state.with_job(msgspec.structs.replace(job, queued_at=now))
+        job = msgspec.structs.replace(_not_training(job, now), queued_at=now)
+        state = state.with_job(job)
+        # Without those it had grown by, all of its workers may have succeeded.
+        present = [
+            r for r in map(state.replicas.__getitem__, job.spec.replicas) if r.phase is not Phase.ABSENT
+        ]
+        return _dissolved(state, job, present, "complete", now) if _workers_succeeded(present) else state
     trains = all(
         replica.ended or (replica.phase is Phase.RUNNING and replica.leaving is None) for replica in present
     )

@@ -86,6 +86,7 @@ def _started(state: State, job: str, placement: Mapping[str, str], reason: str, 
             node=node,
             starts=replica.starts + 1,
             deadline=now + state.settings.deadlines.start,
+            weight=1.0,  # of the new incarnation
         )
         state = state.with_replica(started)
         actions.append(

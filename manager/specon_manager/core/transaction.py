@@ -110,7 +110,12 @@ def _prepare_restore(state: State, replica: Replica, before: Move, move: Move) -
         )
     move = msgspec.structs.replace(move, incarnation=None, first_step_after=None, downtime=None)
     starting = msgspec.structs.replace(
-        replica, phase=Phase.STARTING, node=move.destination, incarnation=None, starts=replica.starts + 1
+        replica,
+        phase=Phase.STARTING,
+        node=move.destination,
+        incarnation=None,
+        starts=replica.starts + 1,
+        weight=1.0,  # of the new incarnation
     )
     return state.with_replica(starting), move
 

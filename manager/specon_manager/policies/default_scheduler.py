@@ -42,18 +42,17 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
     idle, crowd = Idle(snapshot), Crowd(snapshot)
     score, how = _scoring(snapshot, settings, idle, crowd)
     bound: set[str] = set()
-    too_much = set[Resources]()  # a long queue of pods of one size is not tried on each node
+    too_much = list[Resources]()  # a long queue is not tried on each node; the least that had no room
     for replica in _queue(snapshot):
         asked, own = replica.requests, replica.job in snapshot.claims
         node = None
         if own or not any(amount.fits(asked) for amount in too_much):
-            fitting = [name for name in idle.nodes if idle.fits(name, asked, replica.job)]
-            node = min(fitting, key=lambda name: score(replica, name), default=None)
+            node = min(idle.fitting(asked, replica.job), key=lambda name: score(replica, name), default=None)
+            if node is None and not own:
+                too_much = [amount for amount in too_much if not asked.fits(amount)] + [asked]
         if node is None:
             if settings.blocking:
                 break
-            if not own:
-                too_much.add(asked)
             continue
         yield Admit(replica=replica.name, node=node, reason=f"{how} {node}, {crowd.on(node)} replicas there")
         idle.take(node, asked)

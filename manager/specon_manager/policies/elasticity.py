@@ -1,13 +1,16 @@
 """When elastic jobs shrink for those that wait, and grow into what nobody wants."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from specon_manager.model.actions import AdmitGang, Claim, Proposal
 from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.elastic import Books, make_room, more_workers
+from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.gang_placement import Idle, on_fewest_nodes
+
+_LOOKED_AT: Final = 20  # of those that wait
 
 
 def resize(
@@ -31,12 +34,14 @@ def resize(
     ]
     if not elastic:
         return
+    # Nobody makes room, or forgoes it, for a job that will never fit.
+    stranded = [job for job in stranded[:_LOOKED_AT] if not never_fits(job.spec, snapshot, _smallest)]
     books = Books(snapshot)
     for proposal in admitted:
         books.idle.start(snapshot.jobs[proposal.job].spec, proposal.placement)
     elastic.sort(key=lambda job: (expected.remaining(job), job.order))
     if stranded:
-        yield from _shrink(snapshot, expected, books, stranded, elastic[::-1], shrink_ratio)
+        yield from _shrink(expected, books, stranded, elastic[::-1], shrink_ratio)
         return
     for job in elastic:
         if snapshot.now - snapshot.changed_at < resize_seconds:
@@ -55,7 +60,6 @@ def resize(
 
 
 def _shrink(
-    snapshot: Snapshot,
     expected: Expectation,
     books: Books,
     stranded: Sequence[Job],
@@ -63,7 +67,7 @@ def _shrink(
     shrink_ratio: float,
 ) -> Iterator[Proposal]:
     for job in stranded:
-        if job.name in snapshot.claims:
+        if job.name in books.snapshot.claims:
             return  # room is being made already
         longer = [
             each for each in elastic if expected.remaining(job) <= shrink_ratio * expected.remaining(each)

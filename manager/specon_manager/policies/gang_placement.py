@@ -63,6 +63,19 @@ class Idle:
             return (self._taken[node] + requests).fits(self._room[node])
         return requests.fits(self.open(node, job))
 
+    def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
+        """Return the nodes for which `fits` holds, by name."""
+        cpu, memory, gpu, found = requests.cpu, requests.memory, requests.gpu, list[str]()
+        for (node, room), taken in zip(self._room.items(), self._taken.values(), strict=True):
+            # `fits` without claims, written out: a long queue on a large cluster asks a million times.
+            if (
+                taken.cpu + cpu <= room.cpu
+                and taken.gpu + gpu <= room.gpu
+                and taken.memory + memory <= room.memory
+            ):
+                found.append(node)
+        return [node for node in found if self.fits(node, requests, job)] if self._claims else found
+
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
         """Return for how many of these, at most `most`, the node has room that is open to the job."""
         number, amount = 0, NOTHING

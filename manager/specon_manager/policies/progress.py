@@ -11,18 +11,19 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from specon_manager.model.actions import AdmitGang, Proposal
-from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.actions import AdmitGang, Claim, Proposal
+from specon_manager.model.cluster import Job
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import reserves
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.filling import fill, gang_of
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
-from specon_manager.policies.packing import grow, place_tightly
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues, Waiting
-from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, rooms_of, within
+from specon_manager.policies.preemption.rooms import NodeChoice, amounts_of, rooms_of
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
+from specon_manager.policies.reservation import reserve
 from specon_manager.policies.shares import Shares
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
@@ -31,10 +32,14 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be set of specon's own policy."""
 
+    node_choice: NodeChoice = "best-fit"
+    """Of the nodes that have room: the one that the replica leaves least free, or the first by name."""
     prior_seconds: Seconds = 600.0
     """How long a job is taken to train before anything was learnt of any, seconds."""
     patience: Seconds = 3600.0
-    """After so long a wait a job is served before all that wait shorter, seconds."""
+    """A job that waited for so long, seconds, and `patience_factor` times as long as it takes, goes first."""
+    patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 20.0
+    """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""
     probe_seconds: Seconds = 30.0
     """How long a job that shares processors is served first, so that its sidecar learns what is left."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02
@@ -45,6 +50,8 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     """What a job must wait at least where it is before it is moved to an idle node, seconds."""
     resize_seconds: Annotated[float, Meta(ge=0, le=1e6)] = 60.0
     """What a change of the number of workers is taken to cost, seconds; growing must gain twice as much."""
+    size_power: Annotated[float, Meta(ge=0, le=10)] = 0.5
+    """How much the size of the demand counts against a job beside its time; 0: not at all."""
     shrink_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 0.5
     """A job gives up workers for one that waits and has at most this part of its own time left; 0: never."""
     grace_weight: Annotated[float, Meta(ge=0, le=1e6)] = 4.0
@@ -78,8 +85,12 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
                 if isinstance(proposal, AdmitGang):
                     admitted.append(proposal)
                 yield proposal
-    started, stranded = _start(ranked, snapshot, rooms)
+    rest = (
+        waiting for waiting in ranked if waiting.job.spec.job_class != "trial" and reserves(waiting.job.spec)
+    )
+    started, stranded = fill(rest, snapshot, rooms)
     yield from started
+    yield from _for_the_starving(stranded, snapshot, expected, settings)
     yield from resize(
         snapshot,
         expected,
@@ -94,9 +105,30 @@ def _rank(
     job: Job, snapshot: Snapshot, expected: Expectation, settings: ProgressSettings
 ) -> tuple[bool, float, int]:
     """Order the queue: who has waited too long, by age; then by expected work, time by size of the demand."""
-    if snapshot.now - job.queued_at > settings.patience:
+    if _starves(job, snapshot, expected, settings):
         return False, 0.0, job.order
-    return True, expected.remaining(job) * _size(job, snapshot), job.order
+    return True, expected.remaining(job) * _size(job, snapshot) ** settings.size_power, job.order
+
+
+def _starves(job: Job, snapshot: Snapshot, expected: Expectation, settings: ProgressSettings) -> bool:
+    waited = snapshot.now - job.queued_at
+    return waited > settings.patience and waited > settings.patience_factor * expected.remaining(job)
+
+
+def _for_the_starving(
+    stranded: Iterable[Job], snapshot: Snapshot, expected: Expectation, settings: ProgressSettings
+) -> Iterator[Claim]:
+    """Keep room for the job that has waited longest, unless room is kept for somebody already."""
+    for job in stranded:
+        if not _starves(job, snapshot, expected, settings):
+            return
+        claim = snapshot.claims.get(job.name)
+        if claim is not None and claim.until > snapshot.now:
+            return
+        reserved = reserve(gang_of(job, snapshot), snapshot, expected, settings.node_choice)
+        if reserved is not None:
+            yield reserved
+            return
 
 
 def _size(job: Job, snapshot: Snapshot) -> float:
@@ -124,48 +156,3 @@ def _in_shares(
     if snapshot.reweight:
         yield from shares.reweigh()
     yield from shares.balance()
-
-
-def _start(ranked: Iterable[Waiting], snapshot: Snapshot, rooms: Rooms) -> tuple[list[AdmitGang], list[Job]]:
-    """Start every best-effort job that fits, the least expected work first, and return who does not.
-
-    One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
-    linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
-    left to wait, they take whatever else they can use.
-    """
-    placed: list[tuple[Waiting, list[Replica], dict[str, int]]] = []
-    stranded: list[Job] = []
-    too_much: list[Amounts] = []
-    for waiting in ranked:
-        job = waiting.job
-        if job.spec.job_class == "trial" or not reserves(job.spec):
-            continue
-        held = rooms.release(job.name)
-        # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
-        asked = amounts_of(job.spec.requests)
-        if not held and any(within(less, asked) for less in too_much):
-            stranded.append(job)
-            continue
-        members = [r for r in snapshot.members[job.name] if not r.ended]
-        servers = [replica for replica in members if replica.role == "ps"]
-        workers = [replica for replica in members if replica.role != "ps"]
-        least = max(0, job.spec.fewest_workers - (len(snapshot.members[job.name]) - len(members)))
-        placement = place_tightly(servers, workers, least, rooms)
-        if placement is not None:
-            grow(workers[: job.spec.wanted_workers], placement, rooms, abroad=False)
-            placed.append((waiting, workers, placement))
-            continue
-        for node, amounts in held.items():
-            rooms.reserve(job.name, node, amounts)
-        stranded.append(job)
-        if len(members) == 1:
-            too_much.append(asked)
-    started = []
-    for waiting, workers, placement in placed:
-        if not stranded:
-            grow(workers, placement, rooms, abroad=False)
-        nodes = rooms.nodes_of(placement)
-        where = ", ".join(dict.fromkeys(nodes.values()))
-        why = f"of those that wait and fit it has the least expected work; on {where}"
-        started.append(AdmitGang(job=waiting.name, placement=nodes, reason=why))
-    return started, stranded

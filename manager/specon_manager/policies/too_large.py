@@ -3,6 +3,8 @@
 Within a call room only shrinks: what asks for as much as one that had none, or for more, has none either.
 """
 
+from operator import le
+
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING
 
@@ -15,12 +17,14 @@ class TooLarge:
 
     def add(self, spec: JobSpec, workers: int) -> None:
         """Remember that all parameter servers and so many workers of a job had no room."""
-        self._asked.append(_asked(spec, workers))
+        asked = _asked(spec, workers)
+        self._asked = [known for known in self._asked if not _within(asked, known)]  # it covers those
+        self._asked.append(asked)
 
     def covers(self, spec: JobSpec, workers: int) -> bool:
         """Whether a gang that asked for no more of anything had no room."""
         asked = _asked(spec, workers)
-        return any(all(a <= b for a, b in zip(known, asked, strict=True)) for known in self._asked)
+        return any(_within(known, asked) for known in self._asked)
 
 
 def _asked(spec: JobSpec, workers: int) -> tuple[float, ...]:
@@ -31,3 +35,7 @@ def _asked(spec: JobSpec, workers: int) -> tuple[float, ...]:
     )  # and its negative: one that shares processors is not like one that reserves
     amounts = (each.cpu, each.memory, each.gpu, server.cpu, server.memory, server.gpu)
     return shares, -shares, workers, len(spec.ps), *amounts
+
+
+def _within(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(map(le, one, other))

@@ -161,6 +161,23 @@ def test_a_job_that_fails_while_it_shrinks_ends_whole(told):
     assert job(told).ended_at == told.now
 
 
+def test_a_job_whose_own_workers_are_done_does_not_wait_for_what_it_grew_by(elastic):
+    """The rest crashed: what waits again is what was asked for, and that is done."""
+    grow(elastic, W2)
+    elastic.carry_out()
+    for name in (W0, W1):
+        elastic.die(name, 0)
+    for name in (W2, PS):
+        elastic.die(name, 1)
+    assert phases(elastic, "g") == {
+        "ps0": "Succeeded",
+        "worker0": "Succeeded",
+        "worker1": "Succeeded",
+        "worker2": "Absent",
+    }
+    assert job(elastic).ended_at == elastic.now
+
+
 def test_a_job_that_shrinks_is_preempted_only_once_it_has(elastic):
     """What is told to end is told one thing."""
     shrink(elastic, W1)
@@ -208,24 +225,34 @@ def test_a_manager_that_was_away_sets_the_weights_again(elastic):
     assert elastic.live[W0].weight == 2.5
 
 
-def test_a_new_incarnation_gets_the_weight_of_its_record(elastic):
-    """After a crash: it begins with one, as any does."""
+def test_a_replica_that_crashed_begins_with_the_weight_of_any_other(elastic):
+    """The record is of the new incarnation: it says what the processors do."""
     weigh(elastic, W0, 2.5)
     elastic.carry_out()
     elastic.die(W0, 1)
     elastic.propose(*readmissions(elastic.state.snapshot(elastic.now + 1)))
     elastic.carry_out()
     assert elastic.live[W0].incarnation == f"{W0}.2"
-    assert (elastic.state.replicas[W0].weight, elastic.live[W0].weight) == (2.5, 2.5)
+    assert (elastic.state.replicas[W0].weight, elastic.live[W0].weight) == (1.0, 1.0)
 
 
-def test_a_replica_that_moves_keeps_its_weight(elastic):
-    """On its target it begins with one as well, and is given its own."""
+def test_a_replica_that_moved_begins_with_the_weight_of_any_other(elastic):
+    """On its target, which has other neighbours."""
     weigh(elastic, W0, 2.5)
     elastic.report(W0, step=10)
     elastic.propose(Migrate(replica=W0, target="node-1", purpose="migrate", reason="why"))
     elastic.carry_out()
-    assert (elastic.live[W0].node, elastic.live[W0].weight) == ("node-1", 2.5)
+    assert (elastic.live[W0].node, elastic.live[W0].weight) == ("node-1", 1.0)
+    assert elastic.state.replicas[W0].weight == 1.0
+
+
+def test_an_incarnation_that_nobody_ordered_is_given_the_weight_of_the_record(elastic):
+    """Somebody replaced what ran: the new one began with one."""
+    weigh(elastic, W0, 2.5)
+    elastic.carry_out()
+    assert elastic.post(ev.ReplicaStarted(replica=W0, incarnation="other", node="node-0")) == [
+        SetWeight(replica=W0, incarnation="other", weight=2.5, reason="as its former incarnation had it")
+    ]
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -106,6 +106,14 @@ class FitGppWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Share of trials."""
     grace_factor: Annotated[float, Meta(ge=0, le=1000)] = 1.0
     """Factor of the grace periods' mean, deviation and truncation (Figure 7)."""
+    cleanup_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 1.0
+    """Beyond its grace period, how long the room of a preempted job stays taken.
+
+    Whatever it is, up to a minute: with decisions every minute the room is given to somebody at the first
+    one after the grace period, not at its very end. Only so are the intervals those of the paper's Table 2.
+    """
+    prints_total: bool = False
+    """Whether logs name the total number of steps, so that policies learn how much is left of a job."""
     report_seconds: Annotated[float, Meta(gt=0, le=1e9)] = MINUTE
 
 
@@ -136,7 +144,7 @@ def generate(settings: FitGppWorkload, seed: int) -> Workload:
         name=f"fitgpp-{settings.config}",
         nodes=equal_nodes(settings.nodes, Resources(cpu=float(cpu), memory=memory * GB, gpu=float(gpu))),
         jobs=tuple(
-            _submission(number, job, minute, requests)
+            _submission(number, job, minute, settings, requests)
             for number, (job, minute) in enumerate(zip(drawn, submitted, strict=True), start=1)
         ),
         report_seconds=settings.report_seconds,
@@ -214,7 +222,9 @@ def _drawn(configuration: Configuration, settings: FitGppWorkload, draw: Random)
     )
 
 
-def _submission(number: int, job: _Drawn, minute: int, requests: dict[Demand, Resources]) -> Submission:
+def _submission(
+    number: int, job: _Drawn, minute: int, settings: FitGppWorkload, requests: dict[Demand, Resources]
+) -> Submission:
     name = f"{NAMESPACE}/job-{number}"
     if (amounts := requests.get(job.demand)) is None:
         cpu, memory, gpu = job.demand
@@ -228,4 +238,9 @@ def _submission(number: int, job: _Drawn, minute: int, requests: dict[Demand, Re
         grace_seconds=job.grace * MINUTE,
         checkpointing="on-termination",
     )
-    return Submission(at=minute * MINUTE, spec=spec, training=Training(seconds=job.minutes * MINUTE))
+    training = Training(
+        seconds=job.minutes * MINUTE,
+        prints_total=settings.prints_total,
+        cleanup_seconds=settings.cleanup_seconds,
+    )
+    return Submission(at=minute * MINUTE, spec=spec, training=training)
