@@ -8,7 +8,17 @@ from typing import Final, NamedTuple
 from specon_manager import __version__
 
 try:
-    from specon_manager.cli import classify, demo, local, owner, policies, replay, simulate
+    from specon_manager.cli import (
+        classify,
+        demo,
+        local,
+        owner,
+        policies,
+        replay,
+        reproduce,
+        simulate,
+        what_if,
+    )
     from specon_manager.cli.run import UsageError
     from specon_manager.runtime.journal import JournalError
     from specon_manager.runtime.state_directory import DirectoryBusyError
@@ -43,6 +53,18 @@ _COMMANDS: Final = (
         "compare policies on a made-up workload or a trace, in virtual time",
         simulate.add_arguments,
         simulate.main,
+    ),
+    _Command(
+        "reproduce",
+        "run the papers' experiments by simulation, their figures beside ours",
+        reproduce.add_arguments,
+        reproduce.main,
+    ),
+    _Command(
+        "what-if",
+        "say what other policies would do with a manager's jobs now, and what might come of it",
+        what_if.add_arguments,
+        what_if.main,
     ),
     _Command("policies", "list the policies and their parameters", policies.add_arguments, policies.main),
     _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),

@@ -31,6 +31,8 @@ class DefaultSchedulerSettings(Struct, frozen=True, kw_only=True, forbid_unknown
     """`spread`: where the most is free; `round-robin`: the nodes in turn; `hashed`: as if at random."""
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     """What `hashed` depends on beside the names."""
+    order: Literal["fifo", "hashed"] = "fifo"
+    """`fifo`: pods by job; `hashed`: at each attempt as if at random, since each has its own back-off."""
     blocking: bool = False
     """Whether a pod that has no room holds back those behind it."""
     gang_timeout: Pause = 0.0
@@ -43,7 +45,7 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
     score, how = _scoring(snapshot, settings, idle, crowd)
     bound: set[str] = set()
     too_much = list[Resources]()  # a long queue is not tried on each node; the least that had no room
-    for replica in _queue(snapshot):
+    for replica in _queue(snapshot, settings):
         asked, own = replica.requests, replica.job in snapshot.claims
         node = None
         if own or not any(amount.fits(asked) for amount in too_much):
@@ -62,8 +64,13 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
         yield from _put_back(snapshot, settings.gang_timeout, bound)
 
 
-def _queue(snapshot: Snapshot) -> list[Replica]:
-    """Return the pods that may start, by job, servers before workers, then by index."""
+def _queue(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> list[Replica]:
+    """Return the pods that may start, by job, servers before workers, then by index; or in a drawn order."""
+    if settings.order == "hashed":
+        return sorted(
+            snapshot.unplaced,
+            key=lambda pod: (zlib.crc32(f"{settings.seed} {pod.name} {snapshot.now}".encode()), pod.name),
+        )
     return sorted(
         snapshot.unplaced,
         key=lambda pod: (snapshot.jobs[pod.job].order, pod.role != "ps", pod.index, pod.name),

@@ -48,7 +48,8 @@ def resize(
             return
         growth = more_workers(job, books)
         own = {worker.node for worker in snapshot.workers(job.name)}
-        growth = {name: node for name, node in growth.items() if node in own}
+        if job.spec.ps:  # far from its servers a worker waits for the network
+            growth = {name: node for name, node in growth.items() if node in own}
         if not growth:
             continue
         left, workers = expected.remaining(job), len(snapshot.workers(job.name))

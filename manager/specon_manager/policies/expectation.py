@@ -8,7 +8,7 @@ attained service first).
 
 from typing import Final
 
-from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import reserves
 
@@ -69,11 +69,21 @@ class Expectation:
                 continue
             left = max(0, progress.total_steps - progress.step)
             if progress.cpu_per_step is not None and not reserves(job.spec):
-                return left * progress.cpu_per_step / self._cores(replica)
+                passed = 0.0 if progress.reported_at is None else snapshot.now - progress.reported_at
+                alone = left * progress.cpu_per_step / self._cores(replica)
+                return max(0.0, alone - passed * self._share(replica))
             if progress.remaining_seconds is not None and progress.reported_at is not None:
                 passed = 0.0 if job.trains_since is None else snapshot.now - progress.reported_at
                 return progress.remaining_seconds.value - max(0.0, passed)
         return None
+
+    def _share(self, replica: Replica) -> float:
+        """Return which part of its node a replica gets by its weight, 0 while it does not run."""
+        if replica.phase is not Phase.RUNNING or replica.node not in self._snapshot.on_node:
+            return 0.0
+        sharing = [r for r in self._snapshot.on_node[replica.node] if r.phase is Phase.RUNNING]
+        weights = sum(other.weight for other in sharing)
+        return replica.weight / weights if weights > 0 else 0.0
 
     def _cores(self, replica: Replica) -> float:
         node = self._snapshot.nodes.get(replica.node or "")

@@ -53,7 +53,8 @@ def fill(waiting: Iterable[Waiting], snapshot: Snapshot, rooms: Rooms) -> tuple[
         gang = gang_of(job, snapshot)
         placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
         if placement is not None:
-            grow(gang.workers[: job.spec.wanted_workers], placement, rooms, abroad=False)
+            wanted = gang.workers[: job.spec.wanted_workers]
+            grow(wanted, placement, rooms, abroad=not gang.servers)  # far from its servers a worker waits
             placed.append((gang, placement))
             continue
         for node, amounts in held.items():

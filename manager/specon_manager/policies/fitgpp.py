@@ -25,9 +25,7 @@ class FitGppSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unkno
     grace_weight: Annotated[float, Meta(ge=0, le=1e6)] = 4.0
     """s: how much the length of the grace period counts against the size of the demand."""
     seed: int = 0
-    """Of the random choice where nobody's end alone makes enough room."""
-    literal: bool = False
-    """The choice and the queue as printed, without the repairs."""
+    """Of the random choice where nobody's end alone makes enough room; with `literal` one job, not several."""
 
 
 def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
@@ -36,7 +34,7 @@ def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
     def strategy_of(running: list[Candidate]) -> FittingGracePeriod:
         return FittingGracePeriod(running, settings, snapshot.now)
 
-    return trials_first(snapshot, settings, strategy_of, literal=settings.literal)
+    return trials_first(snapshot, settings, strategy_of)
 
 
 def size(candidate: Candidate) -> float:

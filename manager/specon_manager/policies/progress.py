@@ -42,6 +42,8 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""
     probe_seconds: Seconds = 30.0
     """How long a job that shares processors is served first, so that its sidecar learns what is left."""
+    probe_rank: Seconds = 100.0
+    """How much it counts as having left meanwhile, seconds: who has less goes on before it."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02
     """Weight of those that share a node and are not first; 1: all get the same."""
     margin: Annotated[float, Meta(ge=0, lt=1)] = 0.2

@@ -27,6 +27,10 @@ class SharesSettings(Protocol):
         """How long a job whose rest is not known is served first."""
 
     @property
+    def probe_rank(self) -> float:
+        """How much it counts as having left meanwhile."""
+
+    @property
     def margin(self) -> float:
         """By how much less another must have left before it takes the turn."""
 
@@ -65,38 +69,47 @@ class Shares:
         return AdmitGang(job=waiting.name, placement=placement, reason=why)
 
     def reweigh(self) -> Iterator[Reweight]:
-        """Let the job with the least left on each node go first; one that is not known yet is tried first."""
-        settings = self._settings
+        """Let the job with the least left on each node go first, in place."""
+        settings, moves = self._settings, self._snapshot.moves
         for node, sharing in self._jobs.items():
             running = [
-                (r, j) for r, j in sharing if r.phase is Phase.RUNNING and r.name not in self._snapshot.moves
+                item for item in sharing if item[0].phase is Phase.RUNNING and item[0].name not in moves
             ]
             first = self._first(running)
             for replica, job in running:
-                ahead = len(running) == 1 or replica is first
-                weight = 1.0 if ahead else settings.low_weight
+                weight = 1.0 if replica is first else settings.low_weight
                 if replica.weight == weight:
                     continue
                 left = self._expected.remaining(job)
                 if len(running) == 1:
                     why = f"it is alone on {node}"
-                elif ahead:
+                elif replica is first and self._on_trial(job):
+                    why = f"what it has left is not known yet: it is tried for {settings.probe_seconds:g} s"
+                elif replica is first:
                     why = f"of {len(running)} on {node} it has the least left, about {left:.0f} s"
                 else:
-                    why = f"another on {node} has less left than its {left:.0f} s"
+                    why = f"another on {node} goes before its {left:.0f} s"
                 yield Reweight(replica=replica.name, weight=weight, reason=why)
 
+    def _on_trial(self, job: Job) -> bool:
+        expected = self._expected
+        return not expected.measured(job) and expected.attained(job) < self._settings.probe_seconds
+
     def _first(self, running: Sequence[tuple[Replica, Job]]) -> Replica | None:
-        """Return whose turn it is; the one that has it keeps it unless another has clearly less left."""
+        """Return whose turn it is; the one that has it keeps it unless another has clearly less left.
+
+        One of which nothing is known yet is tried for a while, unless others are over soon.
+        """
         if not running:
             return None
-        expected, settings = self._expected, self._settings
+        settings = self._settings
+        ahead = [replica for replica, _ in running if replica.weight == 1.0]
+        incumbent = ahead[0] if len(ahead) == 1 < len(running) else None
 
         def left(item: tuple[Replica, Job]) -> tuple[float, int, str]:
             replica, job = item
-            probing = not expected.measured(job) and expected.attained(job) < settings.probe_seconds
-            seconds = 0.0 if probing else expected.remaining(job)
-            if replica.weight == 1.0 and len(running) > 1 and any(r.weight != 1.0 for r, _ in running):
+            seconds = settings.probe_rank if self._on_trial(job) else self._expected.remaining(job)
+            if replica is incumbent:
                 seconds *= 1 - settings.margin
             return seconds, job.order, replica.name
 

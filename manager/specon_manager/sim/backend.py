@@ -167,7 +167,6 @@ class SimulatedBackend:
         seconds = order.grace_seconds if stops is None else min(stops, order.grace_seconds)
         if not incarnation.up:
             seconds = 0.0  # nothing trains in it yet that would have to be saved
-        seconds += training.cleanup_seconds
         if incarnation.ending is None:
             self._tell_to_end(job, incarnation)
         elif incarnation.ends_at <= world.now + seconds:

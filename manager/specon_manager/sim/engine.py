@@ -19,6 +19,7 @@ from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Settings
 from specon_manager.sim.account import Account
 from specon_manager.sim.backend import SimulatedBackend
+from specon_manager.sim.beginning import Beginning, take_up
 from specon_manager.sim.feasibility import Feasibility
 from specon_manager.sim.workload import Workload
 from specon_manager.sim.world import World
@@ -57,6 +58,7 @@ class Engine:
         classifier: ClassifierSettings | None,
         ticks_only: bool,
         limit: float,
+        beginning: Beginning | None = None,
         on_progress: Callable[[float], None] | None = None,
         check: Check | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class Engine:
         self._oracle = oracle
         self._ticks_only = ticks_only
         self._limit = limit
+        self._beginning = beginning
         self._on_progress = on_progress
         self._check = check
         self._events: deque[ev.Event] = deque()
@@ -92,6 +95,9 @@ class Engine:
         """Simulate until every job has ended, or until nothing will happen any more."""
         agenda = self._world.agenda
         self._backend.begin()
+        if self._beginning is not None:
+            self._let_happen()
+            take_up(self._world, self._backend, self._beginning)
         while True:
             self._let_happen()
             self._tell_progress()

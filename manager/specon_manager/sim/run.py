@@ -10,6 +10,7 @@ import msgspec
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.policies.table import policy_named, settings_of
 from specon_manager.sim.account import Account
+from specon_manager.sim.beginning import Beginning
 from specon_manager.sim.engine import Check, Engine
 from specon_manager.sim.outcome import Outcome
 from specon_manager.sim.workload import Submission, Workload
@@ -32,6 +33,7 @@ def simulate(
     ticks_only: bool = False,
     stays: bool = False,
     limit: float | None = None,
+    beginning: Beginning | None = None,
     on_progress: Callable[[float], None] | None = None,
     check: Check | None = None,
 ) -> Outcome:
@@ -43,7 +45,8 @@ def simulate(
     sidecars judge curves by, None: as they do by default; its interval is that of the workload. With
     `ticks_only` the policy is asked at the regular ticks only, and not also whenever the cluster changes. `stays` keeps where
     everything ran. At `limit` seconds the simulation ends, whatever is unfinished; None: when all jobs one
-    after the other would have been over twenty times. `on_progress` gets the part of the jobs that ended,
+    after the other would have been over twenty times. `beginning` is what is there at the begin; its jobs are
+    of the workload, and arrive at 0. `on_progress` gets the part of the jobs that ended,
     `check` is called after each step.
 
     Raises ValueError naming what is wrong with the workload, the policy or its parameters.
@@ -67,6 +70,7 @@ def simulate(
         classifier=classifier,
         ticks_only=ticks_only,
         limit=limit,
+        beginning=beginning,
         on_progress=on_progress,
         check=check,
     )

@@ -57,8 +57,6 @@ class Training(Struct, frozen=True, kw_only=True):
     """Beyond `start_seconds`, when it goes on from a checkpoint."""
     stop_seconds: Seconds | None = None
     """From being told to end until nothing is left, without progress; None: its whole grace period."""
-    cleanup_seconds: Seconds = 0.0
-    """Beyond that, how long its room stays taken while what was told to end is removed from its node."""
     resize_seconds: Seconds = 0.0
     """How long all of it pauses when the number of its workers changes."""
     scale_in_seconds: Seconds | None = None

@@ -232,6 +232,20 @@ def test_a_trial_that_waits_does_not_hold_up_the_next():
     assert told(lines, nodes=ONE) == ({"t1": ("node-0",)}, [], {})
 
 
+def test_literal_a_trial_that_waits_holds_up_all_behind_it():
+    """The FIFO principle: nobody overtakes it, whether it waits for the room of a victim or for nobody's."""
+    lines = [
+        Line(name="b0", gpu=8, node="node-0"),
+        Line(name="old", gpu=1, node="node-1", trial=True),
+        Line(name="t0", gpu=8, trial=True),
+        Line(name="t1", gpu=1, trial=True),
+        Line(name="b1", gpu=1),
+    ]
+    started, victims, _ = told(lines, FitGppSettings(literal=True), nodes=TWO)
+    assert (started, list(victims)) == ({}, ["b0"])
+    assert set(told(lines, nodes=TWO)[0]) == {"t1", "b1"}
+
+
 def test_the_head_of_the_best_effort_queue_blocks_the_rest():
     """Strict FIFO: what would fit waits behind what does not."""
     lines = [Line(name="r", gpu=4, node="node-0"), Line(name="head", gpu=8), Line(name="small", gpu=1)]
@@ -256,14 +270,14 @@ def test_who_was_preempted_is_at_the_head_of_the_queue():
 
 
 def test_best_effort_jobs_do_not_take_the_room_that_a_trial_waits_for():
-    """A trial for which nobody can end waits at the head of the whole queue; printed, it is overtaken."""
+    """A trial for which nobody can end waits at the head of the whole queue."""
     lines = [
         Line(name="old", gpu=7, node="node-0", trial=True),
         Line(name="b", gpu=1),
         Line(name="t", gpu=2, trial=True),
     ]
     assert told(lines, nodes=ONE) == ({}, [], {})
-    assert told(lines, FitGppSettings(literal=True), nodes=ONE)[0] == {"b": ("node-0",)}
+    assert told(lines, FitGppSettings(literal=True), nodes=ONE) == ({}, [], {})
 
 
 @pytest.mark.parametrize(("choice", "node"), [("first-fit", "node-0"), ("best-fit", "node-1")])

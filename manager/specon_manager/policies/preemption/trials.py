@@ -30,30 +30,32 @@ class PreemptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """P: how often one job is preempted at most; None: as often as the budget of the manager allows."""
     node_choice: NodeChoice = "first-fit"
     """Of the nodes that have room: the first by name, or the one that the replica leaves least free."""
+    literal: bool = False
+    """The FIFO principle as printed: whoever waits holds back all behind it, preempted jobs are stacked."""
 
 
 def trials_first(
     snapshot: Snapshot,
     settings: PreemptionSettings,
     strategy_of: Callable[[list[Candidate]], Strategy],
-    *,
-    literal: bool = False,
 ) -> Iterator[Proposal]:
     """Propose everything that is to happen now.
 
-    `strategy_of` gets the running best-effort jobs and is asked only when a trial lacks room. `literal`:
-    best-effort jobs overtake a trial for which nobody can be preempted, and who was preempted last is first
-    in the queue.
+    `strategy_of` gets the running best-effort jobs and is asked only when a trial lacks room. With `literal`
+    nobody overtakes a trial that waits, not even for the room of its own victims (section 3: "built on the
+    FIFO principle"), and of the jobs that were preempted the last is the first in its queue.
     """
     rooms = rooms_of(snapshot, settings.node_choice)
     if not rooms.nodes:
         return
-    queues = Queues(snapshot, stacked=literal)
+    queues = Queues(snapshot, stacked=settings.literal)
     yield from restart(snapshot, queues, rooms)
     served = Trials(snapshot, queues, rooms, strategy_of)
     for trial in queues.trials():
         yield from served.serve(trial)
-    if served.stranded and not literal:
+        if settings.literal and served.waits:
+            return
+    if served.stranded:
         return
     yield from in_order(queues.best_effort(), rooms, snapshot)
 
@@ -76,10 +78,13 @@ class Trials:
         self._leaving: dict[int, Amounts] | None = None
         self.stranded = False
         """Whether a trial waits for which no room will be made."""
+        self.waits = False
+        """Whether the last one that was served did not start, though nodes are large enough for it."""
 
     def serve(self, trial: Waiting) -> Iterator[Proposal]:
         """Start the trial, or keep room for it that becomes free, or make some."""
         snapshot, rooms = self._snapshot, self._rooms
+        self.waits = False
         claimed = trial.name in snapshot.claims
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
         if not (claimed or self._known(trial, self._too_much)):
@@ -93,6 +98,7 @@ class Trials:
                 yield proposal
                 return
             if self._awaited(trial):
+                self.waits = True
                 return
         # What was kept for it in vain is free for its own choice at once, for others at the next call: the
         # planner judges starts before it is told that the claim is given up.
@@ -103,11 +109,13 @@ class Trials:
         if choice is None:
             if not held:
                 self._learn(trial, self._hopeless)
-            self.stranded = self.stranded or rooms.ever_hold(trial.replicas)
+            self.waits = rooms.ever_hold(trial.replicas)
+            self.stranded = self.stranded or self.waits
             if claimed:
                 why = f"the room kept for trial {trial.name} will not become free"
                 yield Claim(job=trial.name, placement={}, reason=why)
             return
+        self.waits = True
         yield from self._carried_out(trial, choice)
 
     def _choose(self, trial: Waiting) -> Choice | None:

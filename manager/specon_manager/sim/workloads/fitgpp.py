@@ -32,7 +32,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.sim.workload import Submission, Training, Workload
 from specon_manager.sim.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
 
-MINUTE: Final = 60.0
+MINUTE: Final = 60
 CAPACITY: Final = (32, 256, 8)
 """CPUs, GB and GPUs of a node."""
 
@@ -69,8 +69,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
 CONFIGURATIONS: Final = {
     "A": Configuration(
         jobs=24_000,
-        minutes=(Normal(5.0, 2.79), Normal(30.0, 10.57)),
-        grace=Normal(3.0, 1.41),
+        minutes=(Normal(5.0, 4.7), Normal(30.0, 10.0)),
+        grace=Normal(3.0, 1.2),
         cpu=(Normal(6.57, 5.48), Normal(12.86, 2.66)),
         memory=(Normal(25.5, 15.96), Normal(36.76, 13.06)),
         gpu=(Normal(0.8, 3.02), Normal(0.42, 1.95)),
@@ -78,14 +78,16 @@ CONFIGURATIONS: Final = {
     ),
     "B": Configuration(
         jobs=65_536,
-        minutes=(Normal(5.0, 2.94), Normal(30.0, 9.69)),
-        grace=Normal(3.0, 1.13),
+        minutes=(Normal(5.0, 4.7), Normal(30.0, 10.0)),
+        grace=Normal(3.0, 1.2),
         cpu=(Normal(4.91, 4.18), Normal(4.77, 7.2)),
         memory=(Normal(13.05, 61.15), Normal(105.52, 26.26)),
         gpu=(Normal(1.66, 2.51), Normal(1.19, 1.55)),
         load_of="gpu",
     ),
 }
+SHORTEST: Final = 1.0
+"""Minutes below which no duration is drawn."""
 LONGEST: Final = (30.0, 1440.0)
 """Minutes at which the durations of trials and best-effort jobs are truncated."""
 LONGEST_GRACE: Final = 20.0
@@ -106,22 +108,16 @@ class FitGppWorkload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Share of trials."""
     grace_factor: Annotated[float, Meta(ge=0, le=1000)] = 1.0
     """Factor of the grace periods' mean, deviation and truncation (Figure 7)."""
-    cleanup_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 1.0
-    """Beyond its grace period, how long the room of a preempted job stays taken.
-
-    Whatever it is, up to a minute: with decisions every minute the room is given to somebody at the first
-    one after the grace period, not at its very end. Only so are the intervals those of the paper's Table 2.
-    """
     prints_total: bool = False
     """Whether logs name the total number of steps, so that policies learn how much is left of a job."""
-    report_seconds: Annotated[float, Meta(gt=0, le=1e9)] = MINUTE
+    report_seconds: Annotated[float, Meta(gt=0, le=1e9)] = float(MINUTE)
 
 
 class _Drawn(Struct, frozen=True, kw_only=True, gc=False):
     """One job before it is known when it is submitted."""
 
     trial: bool
-    minutes: int
+    seconds: int
     grace: int
     demand: Demand
 
@@ -133,7 +129,7 @@ def generate(settings: FitGppWorkload, seed: int) -> Workload:
     drawn = [_drawn(configuration, settings, draw) for _ in range(settings.jobs or configuration.jobs)]
     submitted = submission_minutes(
         [job.demand for job in drawn],
-        [job.minutes for job in drawn],
+        [-(-job.seconds // MINUTE) for job in drawn],  # the room is given to the next at the end of a minute
         nodes=settings.nodes,
         load=settings.load,
         load_of=configuration.load_of,
@@ -205,7 +201,7 @@ def _first_fit(free: Sequence[Sequence[int]], demand: Demand) -> int | None:
 def _drawn(configuration: Configuration, settings: FitGppWorkload, draw: Random) -> _Drawn:
     trial = draw.random() < settings.trials
     which = 0 if trial else 1
-    duration = configuration.minutes[which].draw(0.0, LONGEST[which], draw.random())
+    minutes = configuration.minutes[which].draw(SHORTEST, LONGEST[which], draw.random())
     amounts = [
         max(1, round(normal[which].draw(SMALLEST, float(most), draw.random())))
         for normal, most in zip(
@@ -216,8 +212,8 @@ def _drawn(configuration: Configuration, settings: FitGppWorkload, draw: Random)
     grace = settings.grace_factor * configuration.grace.draw(0.0, LONGEST_GRACE, draw.random())
     return _Drawn(
         trial=trial,
-        minutes=max(1, -int(-duration // 1)),
-        grace=round(grace),
+        seconds=round(minutes * MINUTE),
+        grace=round(grace * MINUTE),
         demand=(amounts[0], amounts[1], amounts[2]),
     )
 
@@ -235,12 +231,8 @@ def _submission(
         requests=amounts,
         job_class="trial" if job.trial else "best-effort",
         kind="trial" if job.trial else "best-effort",
-        grace_seconds=job.grace * MINUTE,
+        grace_seconds=float(job.grace),
         checkpointing="on-termination",
     )
-    training = Training(
-        seconds=job.minutes * MINUTE,
-        prints_total=settings.prints_total,
-        cleanup_seconds=settings.cleanup_seconds,
-    )
-    return Submission(at=minute * MINUTE, spec=spec, training=training)
+    training = Training(seconds=float(job.seconds), prints_total=settings.prints_total)
+    return Submission(at=float(minute * MINUTE), spec=spec, training=training)
