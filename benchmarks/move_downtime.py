@@ -44,6 +44,7 @@ _JOB = LocalJob(
     heartbeat=0.5,
 )
 _SETTINGS = Settings(
+    policy="specon",
     parameters={"min_growing": 0, "rebalance": False},  # moves a job that is alone
     gate=Gate(enabled=False),
     budgets=Budgets(cooldown=0.0),

@@ -40,7 +40,7 @@ class NothingRuns:
 
 async def real(directory: Path, nodes: int) -> None:
     """Serve until killed; prints the port once the names of the replicas are written down."""
-    settings = Settings()
+    settings = Settings(policy="specon")
     state = cluster(nodes, balanced=True, settings=settings)
     (directory / "names.json").write_text(json.dumps([*state.replicas.keys() - state.moves.keys()]))
     journal = Journal(directory / NAME, began_at=0.0, version="benchmark")

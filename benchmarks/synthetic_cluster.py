@@ -49,7 +49,7 @@ def cluster(nodes: int, *, balanced: bool, seed: int = 0, settings: Settings | N
         moves[name] = _move(number, state, replicas[name], rng.choice(names))
     capacity = Resources(cpu=_CORES, memory=128e9)
     return State(
-        settings=settings or Settings(),
+        settings=settings or Settings(policy="specon"),
         nodes={
             name: Node(name=name, capacity=capacity, usage=Resources(cpu=_CORES * rng.random()))
             for name in names

@@ -40,6 +40,7 @@ class Moves(Chaos):
             nodes=NODES,
             cpus=CPUS,
             settings=Settings(
+                policy="specon",
                 parameters={"literal": literal},
                 budgets=Budgets(
                     moves_at_once=at_once,

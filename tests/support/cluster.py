@@ -28,6 +28,7 @@ from support import invariants
 
 DIGEST = "0" * 64
 SETTINGS = Settings(
+    policy="specon",
     tick=1.0,
     budgets=Budgets(cooldown=0, retry_cooldown=1),
     gate=Gate(enabled=False),

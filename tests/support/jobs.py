@@ -83,7 +83,7 @@ def state_of(
                 progress=Progress(remaining_seconds=estimate, reported_at=line.reported_at),
             )
     return State(
-        settings=settings or Settings(budgets=Budgets(preemptions_per_job=99)),
+        settings=settings or Settings(policy="specon", budgets=Budgets(preemptions_per_job=99)),
         nodes={
             name: Node(
                 name=name, capacity=Resources(cpu=cpu, memory=memory, gpu=gpu), ready=name not in not_ready

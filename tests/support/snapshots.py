@@ -64,7 +64,7 @@ def cluster_of(
                     category=CATEGORIES[letter], category_since=since.get(short, float(number)), step=100
                 ),
             )
-    return State(settings=settings or Settings(), nodes=nodes, jobs=jobs, replicas=replicas)
+    return State(settings=settings or Settings(policy="specon"), nodes=nodes, jobs=jobs, replicas=replicas)
 
 
 def snapshot_of(layout: Mapping[str, str], **changes: object) -> Snapshot:

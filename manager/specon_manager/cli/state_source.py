@@ -1,5 +1,6 @@
 """A manager's state from where it can be read: a file, a running manager, or a journal."""
 
+import email.utils
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -20,6 +21,7 @@ _PATH: Final = "/v1/state"
 _FIELDS: Final = ("settings", "nodes", "jobs", "replicas")
 """Without these, an object is no state: each field has a default, so that anything could be read as one."""
 _JOURNAL: Final = b'{"type":"begin"'
+_SAME_CLOCK: Final = 3600.0  # seconds that an answer may be later than everything in it
 
 
 class Read(Struct, frozen=True, kw_only=True):
@@ -27,13 +29,21 @@ class Read(Struct, frozen=True, kw_only=True):
 
     state: State
     now: float
-    """Seconds on its manager's clock. A state does not say; without a journal the latest time in it."""
+    """Seconds on its manager's clock.
+
+    A state does not say. A journal does; a manager's answer has the time of the wall clock, which is that of
+    the manager unless it was set; of a file it is the latest time in it.
+    """
 
 
 def read_state(text: str, token: Path | None) -> Read:
     """Return the state that `--state` names; raises UsageError with what is wrong."""
     if text.startswith(_SCHEMES):
-        return _checked(text, _decoded(text, _fetched(text, token)), None)
+        content, answered_at = _fetched(text, token)
+        read = _checked(text, _decoded(text, content), None)
+        if answered_at is None or not 0 <= answered_at - read.now <= _SAME_CLOCK:
+            return read
+        return Read(state=read.state, now=answered_at)
     path = Path(text)
     try:
         if path.is_dir():
@@ -81,7 +91,8 @@ def _checked(source: str, state: State, now: float | None) -> Read:
     return Read(state=state, now=latest(state) if now is None else now)
 
 
-def _fetched(url: str, token: Path | None) -> bytes:
+def _fetched(url: str, token: Path | None) -> tuple[bytes, float | None]:
+    """Return the answer, and when it was given, seconds since the epoch, where it says so."""
     address = url if url.rstrip("/").endswith(_PATH) else url.rstrip("/") + _PATH
     headers = {}
     if token is not None:
@@ -93,6 +104,7 @@ def _fetched(url: str, token: Path | None) -> bytes:
         request = urllib.request.Request(address, headers=headers)  # noqa: S310  (http or https, see above)
         with urllib.request.urlopen(request, timeout=_SECONDS) as response:  # noqa: S310  (the same)
             content: bytes = response.read(_MOST_BYTES + 1)
+            date = email.utils.parsedate_tz(response.headers.get("Date", ""))
     except urllib.error.HTTPError as error:
         hint = "; --token FILE names the owner's token" if error.code in {401, 403} else ""
         raise UsageError(f"--state: {address} answered {error.code} {error.reason}{hint}") from error
@@ -100,4 +112,4 @@ def _fetched(url: str, token: Path | None) -> bytes:
         raise UsageError(f"--state: no manager answers at {address}: {error}") from error
     if len(content) > _MOST_BYTES:
         raise UsageError(f"--state: {address}: the answer is longer than {_MOST_BYTES} bytes")
-    return content
+    return content, None if date is None else float(email.utils.mktime_tz(date))

@@ -58,7 +58,7 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the owner of the cluster decided."""
 
-    policy: str = "specon"
+    policy: str = "progress"
     parameters: Mapping[str, Any] = field(default_factory=dict)
     budgets: Budgets = Budgets()
     gate: Gate = Gate()

@@ -61,27 +61,35 @@ class Expectation:
         return job.attained(self._snapshot.now)
 
     def _measured(self, job: Job) -> float | None:
-        snapshot = self._snapshot
         for name in job.spec.replicas:
-            replica = snapshot.replicas[name]
+            replica = self._snapshot.replicas[name]
             progress = replica.progress
             if progress.step is None or progress.total_steps is None:
                 continue
             left = max(0, progress.total_steps - progress.step)
             if progress.cpu_per_step is not None and not reserves(job.spec):
-                passed = 0.0 if progress.reported_at is None else snapshot.now - progress.reported_at
                 alone = left * progress.cpu_per_step / self._cores(replica)
-                return max(0.0, alone - passed * self._share(replica))
+                return max(0.0, alone - self._passed(job, replica) * self._share(replica))
             if progress.remaining_seconds is not None and progress.reported_at is not None:
-                passed = 0.0 if job.trains_since is None else snapshot.now - progress.reported_at
-                return progress.remaining_seconds.value - max(0.0, passed)
+                return progress.remaining_seconds.value - self._passed(job, replica)
         return None
+
+    def _passed(self, job: Job, replica: Replica) -> float:
+        """Return how long the job has trained since the replica's last report, seconds, as far as is known.
+
+        A report may be older than the last start: while a job waits nothing of what is left gets done.
+        """
+        reported_at = replica.progress.reported_at
+        if reported_at is None or job.trains_since is None:
+            return 0.0
+        return max(0.0, self._snapshot.now - max(reported_at, job.trains_since))
 
     def _share(self, replica: Replica) -> float:
         """Return which part of its node a replica gets by its weight, 0 while it does not run."""
-        if replica.phase is not Phase.RUNNING or replica.node not in self._snapshot.on_node:
+        if replica.phase is not Phase.RUNNING or replica.node is None:
             return 0.0
-        sharing = [r for r in self._snapshot.on_node[replica.node] if r.phase is Phase.RUNNING]
+        on_node = self._snapshot.on_node.get(replica.node, ())
+        sharing = [other for other in on_node if other.phase is Phase.RUNNING]
         weights = sum(other.weight for other in sharing)
         return replica.weight / weights if weights > 0 else 0.0
 

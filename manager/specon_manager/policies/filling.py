@@ -1,6 +1,6 @@
 """Starting what waits in a given order, each wherever it fits: gangs at full size, tightly placed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -29,17 +29,30 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
     left = [replica for replica in members if not replica.ended]
     servers = [replica for replica in left if replica.role == "ps"]
     workers = [replica for replica in left if replica.role != "ps"]
-    return Gang(job, servers, workers, max(0, job.spec.fewest_workers - (len(members) - len(left))))
+    ended = sum(replica.ended and replica.role != "ps" for replica in members)
+    return Gang(job, servers, workers, max(0, job.spec.fewest_workers - ended))
 
 
-def fill(waiting: Iterable[Waiting], snapshot: Snapshot, rooms: Rooms) -> tuple[list[AdmitGang], list[Job]]:
+Placed = tuple[Gang, dict[str, int]]
+"""What is to start, and where: node by replica, nodes as the rooms number them."""
+
+
+def fill(
+    waiting: Iterable[Waiting],
+    snapshot: Snapshot,
+    rooms: Rooms,
+    strand: Callable[[Job, Sequence[Placed]], None],
+) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
+
+    `strand` is told at once of each job that does not, with what was placed before it: room that it reserves
+    is not given to those who come after.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
     left to wait, they take whatever else they can use.
     """
-    placed: list[tuple[Gang, dict[str, int]]] = []
+    placed: list[Placed] = []
     stranded: list[Job] = []
     too_much: list[Amounts] = []
     for each in waiting:
@@ -49,6 +62,7 @@ def fill(waiting: Iterable[Waiting], snapshot: Snapshot, rooms: Rooms) -> tuple[
         asked = amounts_of(job.spec.requests)
         if not held and any(within(less, asked) for less in too_much):
             stranded.append(job)
+            strand(job, placed)
             continue
         gang = gang_of(job, snapshot)
         placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
@@ -60,6 +74,7 @@ def fill(waiting: Iterable[Waiting], snapshot: Snapshot, rooms: Rooms) -> tuple[
         for node, amounts in held.items():
             rooms.reserve(job.name, node, amounts)
         stranded.append(job)
+        strand(job, placed)
         if len(gang.servers) + len(gang.workers) == 1 and not held:
             too_much.append(asked)
     started = []

@@ -13,7 +13,8 @@ def place_tightly(
 
     Of the nodes that hold all of it the one is taken that it leaves least of. Else node after node is filled,
     the one that holds most of it first; a worker that has all its parameter servers on other nodes does
-    little but wait for the network, so the first one must be beside them. Returns node by replica.
+    little but wait for the network, so the first one must be beside them, unless not even the empty nodes
+    have room for them so. Returns node by replica.
     """
     wanted = [*servers, *workers[:least]]
     if len(wanted) == 1:
@@ -24,7 +25,7 @@ def place_tightly(
     node = rooms.find(whole)
     placement = _over_nodes(wanted, rooms) if node is None else {replica.name: node for replica in wanted}
     if placement is None:
-        return None
+        return rooms.place(wanted) if servers and not _ever_together(wanted, rooms) else None
     for replica in wanted:
         rooms.occupy(placement[replica.name], amounts_of(replica.requests))
     return placement
@@ -43,6 +44,12 @@ def grow(workers: Sequence[Replica], placement: dict[str, int], rooms: Rooms, *,
             return
         rooms.occupy(node, amounts)
         placement[worker.name] = node
+
+
+def _ever_together(replicas: Sequence[Replica], rooms: Rooms) -> bool:
+    """Whether the replicas would have room, the first worker beside its servers, if nothing else ran."""
+    empty = Rooms(rooms.nodes, [amounts_of(node.capacity) for node in rooms.nodes], rooms.choice)
+    return _over_nodes(replicas, empty) is not None
 
 
 def _over_nodes(replicas: Sequence[Replica], rooms: Rooms) -> dict[str, int] | None:

@@ -4,37 +4,140 @@ As EASY backfilling does (Lifka, The ANL/IBM SP scheduling system, JSSPP 1995), 
 may go on filling everything else.
 """
 
-from specon_manager.model.actions import Claim
+from collections.abc import Callable, Iterator, Sequence
+
+from specon_manager.model.actions import Admit, AdmitGang, Claim, Proposal
+from specon_manager.model.cluster import Job
+from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.filling import Gang
+from specon_manager.policies.filling import Placed, gang_of
 from specon_manager.policies.packing import place_tightly
-from specon_manager.policies.preemption.rooms import NodeChoice, amounts_of, rooms_of
+from specon_manager.policies.preemption.rooms import NONE, Amounts, Rooms, amounts_of, plus, rooms_of
 
 
-def reserve(
-    gang: Gang,
-    snapshot: Snapshot,
-    expected: Expectation,
-    choice: NodeChoice,
-) -> Claim | None:
-    """Return a claim to the room that the job will have first, if those that run end as expected.
+class Reservation:
+    """The room that is kept for the job that has waited too long, the oldest of them, in one call."""
 
-    None: not even an empty cluster would do.
-    """
-    rooms = rooms_of(snapshot, choice)
-    ending = sorted(snapshot.running, key=lambda other: (expected.remaining(other), other.order))
-    for other in ending:
-        for replica in snapshot.members[other.name]:
-            node = rooms.index.get(replica.node or "") if replica.active else None
-            if node is not None:
-                rooms.vacate(node, amounts_of(replica.requests))
-        placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
-        if placement is None:
-            continue
-        nodes = rooms.nodes_of(placement)
-        where = ", ".join(dict.fromkeys(nodes.values()))
-        waited = snapshot.now - gang.job.queued_at
-        why = f"it has waited for {waited:.0f} s; room is expected on {where} once {other.name} has ended"
-        return Claim(job=gang.job.name, placement=nodes, reason=why)
-    return None
+    def __init__(
+        self, snapshot: Snapshot, expected: Expectation, rooms: Rooms, starves: Callable[[Job], bool]
+    ) -> None:
+        """Take what the call fills; `starves` says who has waited too long."""
+        self._snapshot, self._expected, self._rooms, self._starves = snapshot, expected, rooms, starves
+        self._held = any(self.holds(name) for name in snapshot.claims)
+        self.claim: Claim | None = None
+        """What this call reserves."""
+
+    def holds(self, name: str) -> bool:
+        """Whether the job has waited too long and has a claim that can still be met."""
+        claim, job = self._snapshot.claims[name], self._snapshot.jobs.get(name)
+        if job is None or claim.until <= self._snapshot.now or not self._starves(job):
+            return False
+        return all(node in self._rooms.index for _, node in claim.placement)
+
+    def keep(self, job: Job, placed: Sequence[Placed] = (), proposals: Sequence[Proposal] = ()) -> None:
+        """Reserve room for a job that does not fit, if it starves and room is kept for nobody who does.
+
+        What the call gives to others is known from `placed` and from its `proposals`.
+        """
+        if self._held or self.claim is not None or not self._starves(job):
+            return
+        self.claim = self._reserve(job, placed, proposals)
+        if self.claim is None:
+            return
+        self._rooms.release(job.name)
+        for replica, node in self.claim.placement.items():
+            asked = amounts_of(self._snapshot.replicas[replica].requests)
+            self._rooms.reserve(job.name, self._rooms.index[node], asked)
+
+    def give_way(self, proposals: Sequence[Proposal]) -> Iterator[Claim]:
+        """Give up room that a replica needs which crashed and has none, though the rest of its job runs.
+
+        Its job would never end, and so might never leave the room that is waited for. `proposals` are the
+        starts of those that do have room.
+        """
+        snapshot, admitted = self._snapshot, dict[str, Resources]()
+        started = set[str]()
+        for proposal in proposals:
+            if isinstance(proposal, Admit):
+                requests = snapshot.replicas[proposal.replica].requests
+                admitted[proposal.node] = admitted.get(proposal.node, NOTHING) + requests
+                started.add(proposal.replica)
+        torn = [
+            replica
+            for replica in snapshot.unplaced
+            if replica.name not in started and any(m.active for m in snapshot.members.get(replica.job, ()))
+        ]
+        if not torn:
+            return
+        for name in sorted(snapshot.claims):
+            if not self.holds(name):
+                continue
+            for node in dict.fromkeys(node for _, node in snapshot.claims[name].placement):
+                room, used = snapshot.room(node), admitted.get(node, NOTHING)
+                needy = next((r for r in torn if (used + r.requests).fits(room)), None)
+                if needy is not None:
+                    why = f"{needy.name}, which crashed, needs room on {node} before its job can end"
+                    yield Claim(job=name, placement={}, reason=why)
+                    break
+
+    def _reserve(self, job: Job, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> Claim | None:
+        """Return a claim to the room that the job will have first, if those that run end as expected.
+
+        None: not even an empty cluster would do.
+        """
+        snapshot, expected = self._snapshot, self._expected
+        rooms = rooms_of(snapshot, self._rooms.choice)
+        rooms.release(job.name)
+        promised = self._promised(placed, proposals)
+        for replica, node in promised.items():
+            rooms.release(snapshot.replicas[replica].job)
+            rooms.occupy(node, amounts_of(snapshot.replicas[replica].requests))
+        for proposal in proposals:
+            if isinstance(proposal, Claim):
+                for replica, name in proposal.placement.items():
+                    asked = amounts_of(snapshot.replicas[replica].requests)
+                    rooms.reserve(proposal.job, rooms.index[name], asked)
+        starting = {snapshot.replicas[replica].job for replica in promised}
+        ending = {other.name: other for other in snapshot.running}
+        ending |= {name: snapshot.jobs[name] for name in starting}
+        gang = gang_of(job, snapshot)
+        for other in sorted(ending.values(), key=lambda other: (expected.remaining(other), other.order)):
+            for replica in snapshot.members[other.name]:
+                held = promised.get(replica.name)
+                if held is None and replica.active:
+                    held = rooms.index.get(replica.node or "")
+                if held is not None:
+                    rooms.vacate(held, amounts_of(replica.requests))
+            placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
+            if placement is None:
+                continue
+            nodes = rooms.nodes_of(placement)
+            where = ", ".join(dict.fromkeys(nodes.values()))
+            waited = snapshot.now - job.queued_at
+            why = f"it has waited for {waited:.0f} s; room is expected on {where} once {other.name} has ended"
+            return Claim(job=job.name, placement=nodes, reason=why)
+        return None
+
+    def _promised(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, int]:
+        """Return what the call starts: node by replica."""
+        index, found = self._rooms.index, dict[str, int]()
+        for proposal in proposals:
+            if isinstance(proposal, Admit):
+                found[proposal.replica] = index[proposal.node]
+            elif isinstance(proposal, AdmitGang):
+                found |= {replica: index[node] for replica, node in proposal.placement.items()}
+        for _, placement in placed:
+            found |= placement
+        return found
+
+
+def awaited(snapshot: Snapshot, rooms: Rooms) -> set[str]:
+    """Return the nodes on which room is kept that is neither free nor about to be: who runs there must end."""
+    leaving: dict[int, Amounts] = {}
+    for replica in snapshot.replicas.values():
+        if replica.leaving is not None and (node := rooms.index.get(replica.node or "")) is not None:
+            leaving[node] = plus(leaving.get(node, NONE), amounts_of(replica.requests))
+    return {
+        name for name, node in rooms.index.items() if not rooms.will_hold(node, NONE, leaving.get(node, NONE))
+    }

@@ -45,7 +45,7 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
         for policy in (
             Policy(
                 name="progress",
-                summary="specon's own: least expected work first, by what sidecars learn; weights, then moves",
+                summary="specon's own: least expected work first, as sidecars measure; weights, then moves",
                 settings=progress.ProgressSettings,
                 propose=progress.propose,
                 source="docs/algorithms/progress.md",

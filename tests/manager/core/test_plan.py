@@ -24,7 +24,9 @@ from support.cluster import replica_of
 from support.gangs import gang, on, server, with_gang, worker
 from support.snapshots import NOW, cluster_of
 
-OPEN = Settings(gate=Gate(enabled=False), budgets=Budgets(moves_at_once=4, moves_at_once_per_node=4))
+OPEN = Settings(
+    policy="specon", gate=Gate(enabled=False), budgets=Budgets(moves_at_once=4, moves_at_once_per_node=4)
+)
 
 
 def state_of(layout=None, budgets=None, **changes):

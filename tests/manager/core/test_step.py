@@ -141,7 +141,7 @@ def test_only_what_matters_to_the_policy_calls_for_a_tick():
     cluster = about_to_move()
     called = {type(event) for _, event, _ in cluster.history if calls_for_tick(event)}
     assert called == {ev.JobSubmitted, ev.ReplicaStarted, ev.ReplicaGone}
-    assert calls_for_tick(ev.ManagerStarted("m", Settings()))
+    assert calls_for_tick(ev.ManagerStarted("m", Settings(policy="specon")))
     assert calls_for_tick(ev.StartRefused(replica=A, start=1, reason=""))
 
 

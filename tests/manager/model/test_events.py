@@ -17,7 +17,7 @@ REPORT = Report(schema=1, replica=A, incarnation="0001", session="s", sequence=1
 ANSWER = Acknowledgement(schema=1, replica=A, incarnation="0001", id="move-1", done=False, reason="no")
 SPEC = JobSpec(name="default/a", replicas=(A,), template={"command": ["train"], "n": 1, "deep": {"x": None}})
 EVENTS = (
-    ev.ManagerStarted("host/1", Settings(parameters={"literal": True})),
+    ev.ManagerStarted("host/1", Settings(policy="specon", parameters={"literal": True})),
     ev.Tick(),
     ev.NodeObserved(node="node-0", capacity=Resources(cpu=1), usage=Resources(), ready=False),
     ev.JobSubmitted(SPEC),

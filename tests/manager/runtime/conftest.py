@@ -16,7 +16,7 @@ from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal
 from support.cluster import replica_of
 
-QUIET = Settings(tick=1000.0)
+QUIET = Settings(policy="specon", tick=1000.0)
 """No Tick comes by itself while a test runs."""
 
 

@@ -163,14 +163,14 @@ async def test_requests_go_to_the_mailbox_and_not_to_the_backend(manager):
 
 async def test_a_tick_comes_by_itself(manager_of):
     """Deadlines are looked at though nothing happens."""
-    async with manager_of(Settings(tick=0.01)) as manager:
+    async with manager_of(Settings(policy="specon", tick=0.01)) as manager:
         seen = len(_ticks(manager))
         await manager.until(lambda state: len(_ticks(manager)) >= seen + 3)
 
 
 async def test_a_flood_of_events_does_not_hold_up_the_tick(manager_of):
     """Reports alone call for no Tick, but time does, however many come."""
-    async with manager_of(Settings(tick=0.01)) as manager:
+    async with manager_of(Settings(policy="specon", tick=0.01)) as manager:
         stop = asyncio.Event()
 
         async def flood():

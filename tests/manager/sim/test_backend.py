@@ -272,7 +272,9 @@ def test_scaling_changes_the_speed_after_a_pause(monkeypatch):
             spec={"min_workers": 1},
         )
     )
-    outcome = simulate(given, policy, settings=Settings(tick=10.0), ticks_only=True, check=Invariants())
+    outcome = simulate(
+        given, policy, settings=Settings(policy="specon", tick=10.0), ticks_only=True, check=Invariants()
+    )
     done = outcome.jobs[0]
     assert (done.scale_outs, done.scale_ins) == (1, 1)
     assert done.paused_seconds == 15
@@ -432,7 +434,7 @@ def test_room_and_weights_may_be_ordered_twice():
 def test_deadline_that_is_too_short_fails_the_job():
     """A start that always takes longer than its deadline is an ordinary crash each time, to the end."""
     given = workload(job(0, start_seconds=50.0, spec={"restarts": 2}))
-    settings = Settings(deadlines=Deadlines(start=10.0))
+    settings = Settings(policy="specon", deadlines=Deadlines(start=10.0))
     outcome = simulate(given, "round-robin", settings=settings, check=Invariants())
     assert outcome.jobs[0].state == "failed"
     assert "did not start in time" in outcome.jobs[0].reason

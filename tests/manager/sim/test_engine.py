@@ -152,7 +152,7 @@ def test_limit_ends_a_simulation():
 def test_ticks_only():
     """With regular ticks only, jobs start at multiples of the tick; else at once."""
     simulated = workload(job(0, at=7.0), job(1, at=130.0))
-    minutes = Settings(tick=60.0)
+    minutes = Settings(policy="specon", tick=60.0)
     regular = simulate(simulated, "round-robin", settings=minutes, ticks_only=True)
     assert [done.started_at for done in regular.jobs] == [60, 180]
     at_once = simulate(simulated, "round-robin", settings=minutes)
@@ -162,7 +162,9 @@ def test_ticks_only():
 def test_ticks_stay_regular_after_a_jump():
     """The ticks after a time without jobs are at multiples of the tick as well."""
     simulated = workload(job(0, seconds=30), job(1, at=100007.0))
-    regular = simulate(simulated, "round-robin", settings=Settings(tick=60.0), ticks_only=True)
+    regular = simulate(
+        simulated, "round-robin", settings=Settings(policy="specon", tick=60.0), ticks_only=True
+    )
     assert regular.jobs[1].started_at == 100020
 
 
@@ -198,7 +200,7 @@ def test_quiet_policy_is_asked_soon_after_a_change(monkeypatch):
     """Though the ticks get rare while nothing changes, a node that comes back is used at once."""
     simulated = workload(job(0), on=nodes(1), failures=(NodeFailure(node="node-0", at=0.0, seconds=5000.0),))
     policy = scripted(monkeypatch, lambda s: admit_all(s) if s.ready_nodes else ())
-    outcome = simulate(simulated, policy, settings=Settings(tick=5.0))
+    outcome = simulate(simulated, policy, settings=Settings(policy="specon", tick=5.0))
     assert outcome.jobs[0].started_at == 5000
     assert outcome.decisions < 100
 
@@ -252,7 +254,9 @@ def test_gang_starts_when_all_of_it_runs(monkeypatch):
 
     policy = scripted(monkeypatch, one_by_one)
     simulated = workload(job(0, workers=2, ps=1, seconds=100))
-    outcome = simulate(simulated, policy, settings=Settings(tick=10.0), ticks_only=True, check=Invariants())
+    outcome = simulate(
+        simulated, policy, settings=Settings(policy="specon", tick=10.0), ticks_only=True, check=Invariants()
+    )
     assert outcome.jobs[0].started_at == 20
     assert outcome.jobs[0].ended_at == 120
     assert outcome.jobs[0].paused_seconds == 20

@@ -10,25 +10,10 @@ from specon_manager.model.cluster import Leaving, Phase, Served
 from specon_manager.sim.forecast import forecast, verdicts_now
 from specon_manager.sim.run import simulate
 from specon_manager.sim.settled import settled
+from specon_manager.sim.workloads.table import workload_named
+from support.sim_invariants import Invariants
 from support.simulations import admit_all, job, nodes, scripted, sharing_job, workload
-
-
-class Reached(Exception):
-    """The moment that a test is about."""
-
-
-def state_at(seconds, given, policy, **options):
-    """Return the manager's state after the first step at or after that time, and the time."""
-    kept = []
-
-    def check(moment):
-        if moment.now >= seconds:
-            kept.append((moment.after.flattened(), moment.now))
-            raise Reached
-
-    with pytest.raises(Reached):
-        simulate(given, policy, check=check, **options)
-    return kept[0]
+from support.states import state_at
 
 
 def predicted(state, now, policy, **options):
@@ -67,11 +52,12 @@ def test_what_runs_goes_on_where_it_is_and_ends_when_it_would_have(monkeypatch):
 def test_what_waits_runs_once_there_is_room():
     """It has waited before; what it takes is learnt of nobody, and so assumed."""
     given = workload(job(0, seconds=400.0), job(1, seconds=50.0), on=nodes(1, cpu=1.0))
-    state, now = state_at(100.0, given, "fifo", oracle=True)
-    found = predicted(state, now, "fifo")
-    assert left(state, now)["default/job-1"].basis == "assumed"
-    assert found["default/job-1"].completion_seconds == pytest.approx(400.0 - now + 600.0, abs=10)
-    assert found["default/job-1"].waited_seconds == pytest.approx(400.0 - now, abs=10)
+    state, now = state_at(100.0, given, "fifo")
+    first, second = left(state, now)["default/job-0"], left(state, now)["default/job-1"]
+    assert (second.basis, second.seconds) == ("assumed", 600.0)
+    waited = predicted(state, now, "fifo")["default/job-1"]
+    assert waited.waited_seconds == pytest.approx(first.seconds, abs=1)
+    assert waited.completion_seconds == pytest.approx(first.seconds + 600.0, abs=1)
 
 
 def test_each_estimate_says_what_it_rests_on():
@@ -134,10 +120,9 @@ def test_what_was_learnt_and_what_was_decided_before_is_kept():
     first = msgspec.structs.replace(state.jobs["default/job-0"], preemptions=2)
     found = forecast(state.with_job(first), now, prior_seconds=600.0)
     seen = []
-    simulate(
-        found.workload, "fifo", beginning=found.beginning, check=lambda moment: seen.append(moment.after)
-    )
-    state = seen[-1] if not seen else next(each for each in seen if each.served)
+    options = {"beginning": found.beginning, "check": lambda moment: seen.append(moment.after)}
+    simulate(found.workload, "fifo", **options)
+    state = next(each for each in seen if each.served)
     assert state.served["vae"].jobs == 2
     assert state.jobs["default/job-0"].preemptions == 2
     assert state.jobs["default/job-0"].attained_seconds == pytest.approx(now)
@@ -207,3 +192,18 @@ def test_a_state_with_nothing_to_do_is_told():
         forecast(msgspec.structs.replace(state, nodes={}), now, prior_seconds=1.0)
     with pytest.raises(ValueError, match="jobs: all of them have ended"):
         forecast(State(nodes=state.nodes), now, prior_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    "policy", ["progress", "specon", "kod2", "dragon", "fitgpp", "srpt", "default-scheduler"]
+)
+def test_what_begins_in_the_middle_keeps_every_rule_of_a_simulation(policy):
+    """No node is overfull, nothing lives twice, no work is lost, and every job ends."""
+    given = workload_named("poisson:jobs=30,nodes=2", 3)
+    state, now = state_at(6000.0, given, "quota-fifo")
+    found = forecast(state, now, prior_seconds=600.0)
+    outcome = simulate(
+        found.workload, policy, settings=found.settings, beginning=found.beginning, check=Invariants()
+    )
+    assert len(outcome.jobs) > 10
+    assert {each.state for each in outcome.jobs} == {"completed"}

@@ -73,7 +73,7 @@ CONFIGURATIONS: Final = {
         grace=Normal(3.0, 1.2),
         cpu=(Normal(6.57, 5.48), Normal(12.86, 2.66)),
         memory=(Normal(25.5, 15.96), Normal(36.76, 13.06)),
-        gpu=(Normal(0.8, 3.02), Normal(0.42, 1.95)),
+        gpu=(Normal(0.8, 3.45), Normal(0.42, 1.95)),
         load_of="mean",
     ),
     "B": Configuration(
