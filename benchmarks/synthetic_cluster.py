@@ -71,7 +71,7 @@ def stirred(state: State, share: float, rng: Random) -> State:
     """Return the cluster after so large a share of its replicas reported another category."""
     names = rng.sample(list(state.replicas), round(share * len(state.replicas)))
     changed = {
-        name: msgspec.structs.replace(state.replicas[name], progress=_progress(rng))
+        name: msgspec.structs.replace(state.replicas[name], progress=progress_of(rng))
         for name in names
         if state.replicas[name].phase is Phase.RUNNING and name not in state.moves
     }
@@ -88,7 +88,7 @@ def _running(order: int, node: str, rng: Random) -> tuple[Job, Replica]:
         node=node,
         incarnation="0001",
         starts=1,
-        progress=_progress(rng),
+        progress=progress_of(rng),
         # Some were moved a moment ago or are at the end of their budget.
         cooldown_until=NOW + 30 if rng.random() < 0.02 else 0.0,
         moves=4 if rng.random() < 0.05 else 0,
@@ -96,7 +96,8 @@ def _running(order: int, node: str, rng: Random) -> tuple[Job, Replica]:
     return job, replica
 
 
-def _progress(rng: Random) -> Progress:
+def progress_of(rng: Random) -> Progress:
+    """Return what a sidecar may have said last: six in ten have converged."""
     step = rng.randrange(1, 90_000)
     return Progress(
         category=rng.choices(_CATEGORIES, _SHARES)[0],

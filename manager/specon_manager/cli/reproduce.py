@@ -10,21 +10,27 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from specon_manager.cli import dragon_plot
 from specon_manager.cli.reproduction_json import to_json
 from specon_manager.cli.reproduction_page import page
 from specon_manager.cli.reproduction_plot import plot_reproduction
-from specon_manager.cli.reproduction_run import Reproduced, run_reproductions, tasks_of
+from specon_manager.cli.reproduction_run import Plan, Reproduced, planned, run_plans, tasks_of
 from specon_manager.cli.reproduction_table import print_reproduction, print_summary
 from specon_manager.cli.run import UsageError, console_for_results
 from specon_manager.cli.simulation_plot import check_picture
 from specon_manager.cli.simulation_progress import progress
+from specon_manager.sim.reproduction.ours_traces import trace_reproduction
 from specon_manager.sim.reproduction.table import NAMES, reproduction_named
 from specon_manager.sim.statistics import student_quantile
 
 _ALL: Final = "all"
+_OURS: Final = "ours"
+_TRACES: Final = "traces"
 _STDOUT: Final = "-"
 _INTERRUPTED: Final = 130
 _PAGE, _PICTURE = "{}.md", "{}.png"
+_FURTHER: Final = {"dragon": ("dragon-sweep", dragon_plot.plot)}
+"""Pictures beside the one that every paper has; quick runs are too few for them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name", choices=(*NAMES, _ALL), metavar="NAME", help=f"one of {', '.join(NAMES)}, or {_ALL}"
     )
     parser.add_argument("--quick", action="store_true", help="few and small runs, for a first look")
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help=f"with {_OURS}: on published traces too, in folders pollux, philly, alibaba there",
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     parser.add_argument(
         "--json",
@@ -55,14 +67,11 @@ def main(arguments: argparse.Namespace) -> int:
     A figure that was missed is a result, not an error.
     """
     processes = _checked(arguments)
-    names = NAMES if arguments.name == _ALL else (arguments.name,)
-    reproductions = [reproduction_named(name) for name in names]
-    tasks = tasks_of(reproductions, quick=arguments.quick)
+    plans = _plans(arguments)
+    tasks = tasks_of(plans)
     console, began = console_for_results(), time.perf_counter()
     with progress([task.label for task in tasks]) as on_progress:
-        results, interrupted = run_reproductions(
-            reproductions, tasks, quick=arguments.quick, processes=processes, on_progress=on_progress
-        )
+        results, interrupted = run_plans(plans, tasks, processes=processes, on_progress=on_progress)
     wall = time.perf_counter() - began
     if arguments.json != _STDOUT:
         for each in results:
@@ -79,6 +88,20 @@ def main(arguments: argparse.Namespace) -> int:
     return _conclude(results, interrupted=interrupted)
 
 
+def _plans(arguments: argparse.Namespace) -> list[Plan]:
+    """Return what is to be run."""
+    names = NAMES if arguments.name == _ALL else (arguments.name,)
+    plans = [planned(reproduction_named(name), quick=arguments.quick) for name in names]
+    if arguments.traces is None:
+        return plans
+    if _OURS not in names:
+        raise UsageError(f"--traces: {arguments.name} is not about traces, {_OURS} is")
+    try:
+        return [*plans, planned(trace_reproduction(arguments.traces), quick=arguments.quick)]
+    except ValueError as error:  # of the files too: their TraceError is one
+        raise UsageError("\n".join(f"--traces: {line}" for line in str(error).splitlines())) from error
+
+
 def _write_files(arguments: argparse.Namespace, results: Sequence[Reproduced], wall: float) -> None:
     """Write pages and pictures; never those of a paper that is not complete."""
     for each in results:
@@ -91,6 +114,9 @@ def _write_files(arguments: argparse.Namespace, results: Sequence[Reproduced], w
         if arguments.plot is not None:
             picture = arguments.plot / _PICTURE.format(name)
             _write("--plot", picture, partial(plot_reproduction, reproduced=each))
+            if name in _FURTHER and not arguments.quick:
+                title, plot = _FURTHER[name]
+                _write("--plot", arguments.plot / _PICTURE.format(title), partial(plot, each.measures))
 
 
 def _checked(arguments: argparse.Namespace) -> int:
@@ -114,8 +140,11 @@ def _checked(arguments: argparse.Namespace) -> int:
 
 
 def _command(name: str, arguments: argparse.Namespace) -> str:
-    """Return the command that prints the same, without what changes no figure."""
-    return shlex.join(["specon", "reproduce", name, *(["--quick"] if arguments.quick else [])])
+    """Return the command that prints the same, without what changes no figure, and without paths."""
+    words = ["specon", "reproduce", _OURS if name == _TRACES else name]
+    words += ["--traces", "DIR"] if name == _TRACES else []
+    words += ["--quick"] if arguments.quick else []
+    return shlex.join(words)
 
 
 def _write(flag: str, path: Path, write: Callable[[Path], object]) -> None:

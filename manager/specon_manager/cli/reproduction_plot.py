@@ -1,5 +1,6 @@
 """A picture of a reproduction: the paper's figures and ours side by side, a panel for each table and unit."""
 
+import textwrap
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +54,7 @@ def plot_reproduction(path: Path, reproduced: Reproduced) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         # No pyplot: a figure of its own needs no display and leaves no global state.
         figure = Figure(figsize=(_WIDTH, sum(heights) + 0.5), dpi=_DPI, layout="constrained")
-        figure.suptitle(printable(reproduced.reproduction.title), x=0.01, ha="left", fontweight="bold")
+        figure.suptitle(_wrapped(reproduced.reproduction.title), x=0.01, ha="left", fontweight="bold")
         axes = figure.subplots(len(drawn), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axis, panel in zip(axes, drawn, strict=True):
             _draw(axis, panel)
@@ -100,6 +101,10 @@ def _draw(axis: "Axes", panel: Panel) -> None:
     axis.set_title(_short(panel.title, 2 * _LONGEST), loc="left", fontweight="bold")
     axis.set_xlabel(printable(panel.unit))
     axis.grid(axis="x", alpha=0.3)
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(printable(text), 2 * _LONGEST)[:3])
 
 
 def _short(text: str, most: int = _LONGEST) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from specon_manager.cli.process_pool import Job, Note, OnProgress, run_all, where
 from specon_manager.cli.simulation_workload import Source
 from specon_manager.sim.parameters import parameters_of
-from specon_manager.sim.reproduction.experiment import Measures, Reproduction, Run, Section
+from specon_manager.sim.reproduction.experiment import Collected, Measures, Reproduction, Run, Section
 from specon_manager.sim.run import simulate
 from specon_manager.sim.workloads.table import WORKLOADS
 
@@ -46,8 +46,10 @@ class Reproduced(Struct, frozen=True, kw_only=True):
     """How many runs it consists of."""
     runs: tuple[Measured, ...]
     """Those that were made, in the order in which the reproduction names them."""
+    measures: Collected
+    """By key, of the keys all of whose runs came to their end."""
     sections: tuple[Section, ...]
-    """Made of the keys all of whose runs came to their end."""
+    """Made of these."""
     trouble: str = ""
     """Why there are no tables, where none could be made."""
 
@@ -67,46 +69,48 @@ class Reproduced(Struct, frozen=True, kw_only=True):
         return sum(run.cpu_seconds for run in self.runs)
 
 
-def run_reproductions(
-    reproductions: Sequence[Reproduction],
-    tasks: Sequence[Task],
-    *,
-    quick: bool,
-    processes: int,
-    on_progress: OnProgress,
+class Plan(Struct, frozen=True, kw_only=True):
+    """A reproduction and the runs that were asked for."""
+
+    reproduction: Reproduction
+    quick: bool
+    runs: tuple[Run, ...]
+
+
+def planned(reproduction: Reproduction, *, quick: bool) -> Plan:
+    """Return the plan; raises what the reproduction raises where it cannot be made."""
+    return Plan(reproduction=reproduction, quick=quick, runs=tuple(reproduction.runs(quick)))
+
+
+def run_plans(
+    plans: Sequence[Plan], tasks: Sequence[Task], *, processes: int, on_progress: OnProgress
 ) -> tuple[tuple[Reproduced, ...], bool]:
-    """Run the tasks, and return what came of each reproduction, and whether it was interrupted."""
+    """Run the tasks of the plans; return what came of each plan, and whether it was interrupted."""
     job = Job(work=_measured, died=_died)
     done, interrupted = run_all(tasks, job, processes=processes, on_progress=on_progress)
     found = []
-    for reproduction in reproductions:
+    for plan in plans:
         measured = {
             (tasks[number].run.key, tasks[number].run.seed): result
             for number, result in done.items()
-            if tasks[number].reproduction == reproduction.name
+            if tasks[number].reproduction == plan.reproduction.name
         }
-        found.append(collected(reproduction, measured, quick=quick))
+        found.append(collected(plan, measured))
     return tuple(found), interrupted
 
 
-def tasks_of(reproductions: Sequence[Reproduction], *, quick: bool) -> list[Task]:
+def tasks_of(plans: Sequence[Plan]) -> list[Task]:
     """Return all runs, those of the most jobs first, so that no process is left with a long one at the end.
 
     Those of the same workload and seed follow each other: a process then makes it up once.
     """
-    tasks = [
-        Task(reproduction=reproduction.name, run=run)
-        for reproduction in reproductions
-        for run in reproduction.runs(quick)
-    ]
+    tasks = [Task(reproduction=plan.reproduction.name, run=run) for plan in plans for run in plan.runs]
     return sorted(tasks, key=lambda task: (-_size(task.run.workload), task.run.workload, task.run.seed))
 
 
-def collected(
-    reproduction: Reproduction, measured: Mapping[tuple[str, int], Measured], *, quick: bool
-) -> Reproduced:
+def collected(plan: Plan, measured: Mapping[tuple[str, int], Measured]) -> Reproduced:
     """Return the tables of what was measured, by key and seed; a key that lacks a run is left out of them."""
-    asked = [(run.key, run.seed) for run in reproduction.runs(quick)]
+    asked = [(run.key, run.seed) for run in plan.runs]
     counts = Counter(key for key, _ in asked)
     seeds: dict[str, list[Measures]] = {}
     for key, seed in asked:
@@ -117,14 +121,15 @@ def collected(
     sections: tuple[Section, ...] = ()
     trouble = ""
     try:
-        sections = tuple(reproduction.sections(whole))
+        sections = tuple(plan.reproduction.sections(whole))
     except Exception as error:  # noqa: BLE001  (one broken table takes nothing from the other papers)
         trouble = where(error)
     return Reproduced(
-        reproduction=reproduction,
-        quick=quick,
+        reproduction=plan.reproduction,
+        quick=plan.quick,
         asked=len(asked),
         runs=tuple(measured[each] for each in asked if each in measured),
+        measures=whole,
         sections=sections,
         trouble=trouble,
     )

@@ -1,9 +1,10 @@
 """When elastic jobs shrink for those that wait, and grow into what nobody wants."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
-from specon_manager.model.actions import AdmitGang, Claim, Proposal
+from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Proposal, ScaleOut
 from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
@@ -16,7 +17,7 @@ _LOOKED_AT: Final = 20  # of those that wait
 def resize(
     snapshot: Snapshot,
     expected: Expectation,
-    admitted: Iterable[AdmitGang],
+    proposals: Iterable[Proposal],
     stranded: Sequence[Job],
     *,
     resize_seconds: float,
@@ -24,35 +25,58 @@ def resize(
 ) -> Iterator[Proposal]:
     """Make room for the first of the stranded jobs by scaling in; where nobody is stranded, scale out.
 
-    `admitted` is what this call started already. Jobs with the most left give workers first, those with the
-    least left get them first, and only where the time gained is more than twice `resize_seconds`.
+    `proposals` are what this call has started, ended and claimed already. Jobs with the most left give
+    workers first, those with the least left get them first, and only where the time gained is more than twice
+    `resize_seconds`.
     """
+    proposals = list(proposals)
+    ending = {proposal.job for proposal in proposals if isinstance(proposal, Preempt)}
     elastic = [
         job
         for job in snapshot.running
         if len(job.spec.worker_names) > job.spec.fewest_workers and job.trains_since is not None
+        if job.name not in ending
     ]
     if not elastic:
         return
     # Nobody makes room, or forgoes it, for a job that will never fit.
     stranded = [job for job in stranded[:_LOOKED_AT] if not never_fits(job.spec, snapshot, _smallest)]
-    books = Books(snapshot)
-    for proposal in admitted:
-        books.idle.start(snapshot.jobs[proposal.job].spec, proposal.placement)
+    books = _books(snapshot, proposals)
     elastic.sort(key=lambda job: (expected.remaining(job), job.order))
     if stranded:
-        yield from _shrink(expected, books, stranded, elastic[::-1], shrink_ratio)
+        served = {*snapshot.claims, *(each.job for each in proposals if isinstance(each, Claim))}
+        # Where room is being made already, those behind wait.
+        first = list(takewhile(lambda job: job.name not in served, stranded))
+        yield from _shrink(expected, books, first, elastic[::-1], shrink_ratio)
         return
+    if snapshot.now - snapshot.changed_at >= resize_seconds:
+        yield from _grow(expected, books, elastic, resize_seconds)
+
+
+def _books(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Books:
+    """Return the books in which the proposals are counted."""
+    books = Books(snapshot)
+    for proposal in proposals:
+        if isinstance(proposal, Admit):
+            books.idle.take(proposal.node, snapshot.replicas[proposal.replica].requests)
+        elif isinstance(proposal, AdmitGang):
+            books.idle.start(snapshot.jobs[proposal.job].spec, proposal.placement)
+        elif isinstance(proposal, Claim) and proposal.placement:
+            books.idle.keep(snapshot.jobs[proposal.job].spec, proposal.placement)
+    return books
+
+
+def _grow(
+    expected: Expectation, books: Books, elastic: Iterable[Job], resize_seconds: float
+) -> Iterator[ScaleOut]:
     for job in elastic:
-        if snapshot.now - snapshot.changed_at < resize_seconds:
-            return
         growth = more_workers(job, books)
-        own = {worker.node for worker in snapshot.workers(job.name)}
+        own = {worker.node for worker in books.snapshot.workers(job.name)}
         if job.spec.ps:  # far from its servers a worker waits for the network
             growth = {name: node for name, node in growth.items() if node in own}
         if not growth:
             continue
-        left, workers = expected.remaining(job), len(snapshot.workers(job.name))
+        left, workers = expected.remaining(job), len(books.snapshot.workers(job.name))
         gain = left * len(growth) / (workers + len(growth))
         if gain <= 2 * resize_seconds:
             continue
@@ -68,14 +92,12 @@ def _shrink(
     shrink_ratio: float,
 ) -> Iterator[Proposal]:
     for job in stranded:
-        if job.name in books.snapshot.claims:
-            return  # room is being made already
         longer = [
             each for each in elastic if expected.remaining(job) <= shrink_ratio * expected.remaining(each)
         ]
         found = make_room(job.spec, longer, books, _smallest)
-        if found is None:
-            continue
+        if found is None or _smallest(job.spec, books.idle) is not None:
+            continue  # of no use, or placed otherwise there would be room already: none is kept for that
         workers, placement = found
         why = f"room for {job.name}, which has about {expected.remaining(job):.0f} s to do"
         yield from books.scale_in(workers, why)

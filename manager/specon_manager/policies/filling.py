@@ -25,7 +25,7 @@ class Gang(Struct, frozen=True):
 
 def gang_of(job: Job, snapshot: Snapshot) -> Gang:
     """Return what has not ended of a job."""
-    members = snapshot.members[job.name]
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
     left = [replica for replica in members if not replica.ended]
     servers = [replica for replica in left if replica.role == "ps"]
     workers = [replica for replica in left if replica.role != "ps"]
@@ -55,6 +55,7 @@ def fill(
     placed: list[Placed] = []
     stranded: list[Job] = []
     too_much: list[Amounts] = []
+    redeemed = False
     for each in waiting:
         job = each.job
         held = rooms.release(job.name)
@@ -70,6 +71,7 @@ def fill(
             wanted = gang.workers[: job.spec.wanted_workers]
             grow(wanted, placement, rooms, abroad=not gang.servers)  # far from its servers a worker waits
             placed.append((gang, placement))
+            redeemed = redeemed or bool(held)
             continue
         for node, amounts in held.items():
             rooms.reserve(job.name, node, amounts)
@@ -79,7 +81,8 @@ def fill(
             too_much.append(asked)
     started = []
     for gang, placement in placed:
-        if not stranded:
+        # What somebody who comes later gives up is not free yet when the first of these is judged.
+        if not stranded and not redeemed:
             grow(gang.workers, placement, rooms, abroad=False)
         nodes = rooms.nodes_of(placement)
         where = ", ".join(dict.fromkeys(nodes.values()))

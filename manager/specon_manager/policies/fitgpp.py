@@ -15,17 +15,17 @@ from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.queues import Waiting
 from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, plus, within
-from specon_manager.policies.preemption.trials import PreemptionSettings, trials_first
+from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import Candidate, Choice, one_by_one, preemptible, shuffled
 
 
-class FitGppSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FitGppSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of equations (3) and (4)."""
 
     grace_weight: Annotated[float, Meta(ge=0, le=1e6)] = 4.0
     """s: how much the length of the grace period counts against the size of the demand."""
     seed: int = 0
-    """Of the random choice where nobody's end alone makes enough room; with `literal` one job, not several."""
+    """Of the random choice where no one job is enough; with `literal` one ends, not as many as it takes."""
 
 
 def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.preemption.trials import PreemptionSettings, trials_first
+from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import Candidate, Sequential, preemptible
 
 
-class LrtpSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LrtpSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Those that the preemptive policies have in common."""
 
 

@@ -6,7 +6,7 @@ batch work is scheduled by area; weights in place before any move (SLAQ's shares
 a victim for trials; elastic gangs that begin small while others wait, and grow where they are.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta
@@ -17,13 +17,14 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import reserves
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.filling import fill, gang_of
+from specon_manager.policies.filling import fill
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
 from specon_manager.policies.preemption.admission import restart
-from specon_manager.policies.preemption.queues import Queues, Waiting
-from specon_manager.policies.preemption.rooms import NodeChoice, amounts_of, rooms_of
+from specon_manager.policies.preemption.queues import Queues
+from specon_manager.policies.preemption.rooms import NodeChoice, Rooms, amounts_of, rooms_of
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
-from specon_manager.policies.reservation import reserve
+from specon_manager.policies.preemption.victims import Candidate
+from specon_manager.policies.reservation import Reservation, awaited
 from specon_manager.policies.shares import Shares
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
@@ -66,41 +67,81 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
         return
     expected = Expectation(snapshot, prior_seconds=settings.prior_seconds)
     queues, rooms = Queues(snapshot), rooms_of(snapshot, settings.node_choice)
-    yield from restart(snapshot, queues, rooms)
+
+    def starves(job: Job) -> bool:
+        return _starves(job, snapshot, expected, settings)
+
+    reservation = Reservation(snapshot, expected, rooms, starves)
+    proposals: list[Proposal] = list(restart(snapshot, queues, rooms))
+    if queues.torn:
+        proposals += reservation.give_way(proposals)
     ranked = sorted(
         (*queues.trials(), *queues.best_effort()),
         key=lambda waiting: _rank(waiting.job, snapshot, expected, settings),
     )
-    yield from _in_shares(ranked, snapshot, expected, settings)
+    shares = Shares(snapshot, expected, settings)
+    proposals += [shares.admit(waiting) for waiting in ranked if not reserves(waiting.job.spec)]
+    if snapshot.reweight:
+        proposals += shares.reweigh()
+    trials = Trials(snapshot, queues, rooms, lambda running: _victims(running, snapshot, rooms, settings))
+    waits: list[Job] = []
+    for waiting in ranked:
+        job = waiting.job
+        if job.spec.job_class != "trial" or not reserves(job.spec):
+            continue
+        served = list(trials.serve(waiting))
+        if job.name in snapshot.claims and reservation.holds(job.name):
+            # What is kept for it is not about to become free, as it is with victims, but will in time.
+            served = [each for each in served if not isinstance(each, Claim) or each.placement]
+        proposals += served
+        if not served and job.name not in snapshot.claims:
+            waits.append(job)
+            reservation.keep(job, (), proposals)
+    rest = (
+        waiting for waiting in ranked if waiting.job.spec.job_class != "trial" and reserves(waiting.job.spec)
+    )
+    started, stranded = fill(
+        rest, snapshot, rooms, lambda job, placed: reservation.keep(job, placed, proposals)
+    )
+    proposals += started
+    if reservation.claim is not None:
+        proposals.append(reservation.claim)
+    proposals += list(
+        resize(
+            snapshot,
+            expected,
+            proposals,
+            [*waits, *stranded],
+            resize_seconds=settings.resize_seconds,
+            shrink_ratio=settings.shrink_ratio,
+        )
+    )
+    promised = {
+        node
+        for proposal in proposals
+        if isinstance(proposal, AdmitGang)
+        for node in proposal.placement.values()
+    }
+    yield from proposals
+    yield from shares.balance(promised)
+
+
+def _victims(
+    running: list[Candidate], snapshot: Snapshot, rooms: Rooms, settings: ProgressSettings
+) -> FittingGracePeriod:
+    """Choose victims as FitGpp does, but none whose room is waited for: it would go to who has the claim."""
+    kept = awaited(snapshot, rooms)
     choice = FitGppSettings(
         max_preemptions=settings.max_preemptions,
         node_choice=settings.node_choice,
         grace_weight=settings.grace_weight,
     )
-    trials = Trials(
-        snapshot, queues, rooms, lambda running: FittingGracePeriod(running, choice, snapshot.now)
-    )
-    admitted: list[AdmitGang] = []
-    for waiting in ranked:
-        if waiting.job.spec.job_class == "trial" and reserves(waiting.job.spec):
-            for proposal in trials.serve(waiting):
-                if isinstance(proposal, AdmitGang):
-                    admitted.append(proposal)
-                yield proposal
-    rest = (
-        waiting for waiting in ranked if waiting.job.spec.job_class != "trial" and reserves(waiting.job.spec)
-    )
-    started, stranded = fill(rest, snapshot, rooms)
-    yield from started
-    yield from _for_the_starving(stranded, snapshot, expected, settings)
-    yield from resize(
-        snapshot,
-        expected,
-        (*admitted, *started),
-        stranded,
-        resize_seconds=settings.resize_seconds,
-        shrink_ratio=settings.shrink_ratio,
-    )
+    free = [
+        candidate
+        for candidate in running
+        if not any(rooms.nodes[node].name in kept for node, _ in candidate.frees)
+    ]
+    return FittingGracePeriod(free, choice, snapshot.now)
 
 
 def _rank(
@@ -117,22 +158,6 @@ def _starves(job: Job, snapshot: Snapshot, expected: Expectation, settings: Prog
     return waited > settings.patience and waited > settings.patience_factor * expected.remaining(job)
 
 
-def _for_the_starving(
-    stranded: Iterable[Job], snapshot: Snapshot, expected: Expectation, settings: ProgressSettings
-) -> Iterator[Claim]:
-    """Keep room for the job that has waited longest, unless room is kept for somebody already."""
-    for job in stranded:
-        if not _starves(job, snapshot, expected, settings):
-            return
-        claim = snapshot.claims.get(job.name)
-        if claim is not None and claim.until > snapshot.now:
-            return
-        reserved = reserve(gang_of(job, snapshot), snapshot, expected, settings.node_choice)
-        if reserved is not None:
-            yield reserved
-            return
-
-
 def _size(job: Job, snapshot: Snapshot) -> float:
     """Return the largest share of a node that the smallest form of the job asks for; 1 where it asks nothing.
 
@@ -145,16 +170,3 @@ def _size(job: Job, snapshot: Snapshot) -> float:
     asked = amounts_of(spec.requests)
     share = max((a / w for a, w in zip(asked, whole, strict=True) if w > 0), default=1.0)
     return max(share, 1e-6) * spec.fewest_workers
-
-
-def _in_shares(
-    ranked: Iterable[Waiting], snapshot: Snapshot, expected: Expectation, settings: ProgressSettings
-) -> Iterator[Proposal]:
-    """Serve the jobs that share processors: start all, let the shortest of each node go first, fill nodes."""
-    shares = Shares(snapshot, expected, settings)
-    for waiting in ranked:
-        if not reserves(waiting.job.spec):
-            yield shares.admit(waiting)
-    if snapshot.reweight:
-        yield from shares.reweigh()
-    yield from shares.balance()

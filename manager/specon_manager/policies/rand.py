@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.preemption.trials import PreemptionSettings, trials_first
+from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import Candidate, Sequential, preemptible, shuffled
 
 
-class RandSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RandSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The seed, and what the preemptive policies have in common."""
 
     seed: int = 0

@@ -90,20 +90,20 @@ class Reservation:
         rooms = rooms_of(snapshot, self._rooms.choice)
         rooms.release(job.name)
         promised = self._promised(placed, proposals)
-        for replica, node in promised.items():
-            rooms.release(snapshot.replicas[replica].job)
-            rooms.occupy(node, amounts_of(snapshot.replicas[replica].requests))
+        for name, node in promised.items():
+            rooms.release(snapshot.replicas[name].job)
+            rooms.occupy(node, amounts_of(snapshot.replicas[name].requests))
         for proposal in proposals:
             if isinstance(proposal, Claim):
-                for replica, name in proposal.placement.items():
-                    asked = amounts_of(snapshot.replicas[replica].requests)
-                    rooms.reserve(proposal.job, rooms.index[name], asked)
-        starting = {snapshot.replicas[replica].job for replica in promised}
+                for name, where in proposal.placement.items():
+                    asked = amounts_of(snapshot.replicas[name].requests)
+                    rooms.reserve(proposal.job, rooms.index[where], asked)
+        starting = {snapshot.replicas[name].job for name in promised}
         ending = {other.name: other for other in snapshot.running}
         ending |= {name: snapshot.jobs[name] for name in starting}
         gang = gang_of(job, snapshot)
         for other in sorted(ending.values(), key=lambda other: (expected.remaining(other), other.order)):
-            for replica in snapshot.members[other.name]:
+            for replica in (snapshot.replicas[name] for name in other.spec.replicas):
                 held = promised.get(replica.name)
                 if held is None and replica.active:
                     held = rooms.index.get(replica.node or "")
@@ -113,9 +113,9 @@ class Reservation:
             if placement is None:
                 continue
             nodes = rooms.nodes_of(placement)
-            where = ", ".join(dict.fromkeys(nodes.values()))
+            names = ", ".join(dict.fromkeys(nodes.values()))
             waited = snapshot.now - job.queued_at
-            why = f"it has waited for {waited:.0f} s; room is expected on {where} once {other.name} has ended"
+            why = f"it has waited for {waited:.0f} s; room is expected on {names} once {other.name} has ended"
             return Claim(job=job.name, placement=nodes, reason=why)
         return None
 
@@ -133,7 +133,7 @@ class Reservation:
 
 
 def awaited(snapshot: Snapshot, rooms: Rooms) -> set[str]:
-    """Return the nodes on which room is kept that is neither free nor about to be: who runs there must end."""
+    """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
     leaving: dict[int, Amounts] = {}
     for replica in snapshot.replicas.values():
         if replica.leaving is not None and (node := rooms.index.get(replica.node or "")) is not None:

@@ -5,7 +5,7 @@ sooner on average than giving all the same, and disturbs the caches less; weight
 anybody, and a job that hardly runs still holds its memory and goes on at once when its turn comes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
 from specon_manager.model.actions import AdmitGang, Migrate, Reweight
@@ -47,8 +47,11 @@ class Shares:
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
         self._work = {node.name: 0.0 for node in snapshot.ready_nodes}
         self._jobs: dict[str, list[tuple[Replica, Job]]] = {name: [] for name in self._work}
+        self._unreserved: dict[str, float] = {}
         for name in self._work:
-            for replica in snapshot.on_node[name]:
+            cores, free = snapshot.nodes[name].capacity.cpu, snapshot.room(name).cpu
+            self._unreserved[name] = max(1e-9, free / cores) if cores > 0 else 1.0
+            for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or replica.leaving is not None:
                     continue
                 job = snapshot.jobs[replica.job]
@@ -56,12 +59,17 @@ class Shares:
                 self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
 
     def admit(self, waiting: Waiting) -> AdmitGang:
-        """Start a waiting job: each replica on the node with the least left; a crashed one where it was."""
+        """Start a waiting job: each replica on the node that is through first; a crashed one where it was.
+
+        What a node has left takes the longer, the more of its cores are reserved.
+        """
         placement = {}
         each = self._expected.remaining(waiting.job) / len(waiting.replicas)
         for replica in waiting.replicas:
             back = replica.node if replica.crashes and replica.node in self._work else None
-            node = back or min(self._work, key=lambda n: (self._work[n], len(n), n))
+            node = back or min(
+                self._work, key=lambda n: ((self._work[n] + each) / self._unreserved[n], len(n), n)
+            )
             placement[replica.name] = node
             self._work[node] += each
         nodes = ", ".join(dict.fromkeys(placement.values()))
@@ -76,17 +84,18 @@ class Shares:
                 item for item in sharing if item[0].phase is Phase.RUNNING and item[0].name not in moves
             ]
             first = self._first(running)
+            jobs = len({job.name for _, job in running})
             for replica, job in running:
-                weight = 1.0 if replica is first else settings.low_weight
+                weight = 1.0 if job.name == first else settings.low_weight
                 if replica.weight == weight:
                     continue
                 left = self._expected.remaining(job)
-                if len(running) == 1:
+                if jobs == 1:
                     why = f"it is alone on {node}"
-                elif replica is first and self._on_trial(job):
+                elif job.name == first and self._on_trial(job):
                     why = f"what it has left is not known yet: it is tried for {settings.probe_seconds:g} s"
-                elif replica is first:
-                    why = f"of {len(running)} on {node} it has the least left, about {left:.0f} s"
+                elif job.name == first:
+                    why = f"of {jobs} on {node} it has the least left, about {left:.0f} s"
                 else:
                     why = f"another on {node} goes before its {left:.0f} s"
                 yield Reweight(replica=replica.name, weight=weight, reason=why)
@@ -95,41 +104,47 @@ class Shares:
         expected = self._expected
         return not expected.measured(job) and expected.attained(job) < self._settings.probe_seconds
 
-    def _first(self, running: Sequence[tuple[Replica, Job]]) -> Replica | None:
-        """Return whose turn it is; the one that has it keeps it unless another has clearly less left.
+    def _first(self, running: Sequence[tuple[Replica, Job]]) -> str | None:
+        """Return the job whose turn it is; the one that has it keeps it unless another has clearly less left.
 
         One of which nothing is known yet is tried for a while, unless others are over soon.
         """
         if not running:
             return None
         settings = self._settings
-        ahead = [replica for replica, _ in running if replica.weight == 1.0]
-        incumbent = ahead[0] if len(ahead) == 1 < len(running) else None
+        jobs = {job.name: job for _, job in running}
+        ahead = {job.name for replica, job in running if replica.weight == 1.0}
+        incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
 
-        def left(item: tuple[Replica, Job]) -> tuple[float, int, str]:
-            replica, job = item
+        def left(job: Job) -> tuple[float, int, str]:
             seconds = settings.probe_rank if self._on_trial(job) else self._expected.remaining(job)
-            if replica is incumbent:
+            if job.name in incumbents:
                 seconds *= 1 - settings.margin
-            return seconds, job.order, replica.name
+            return seconds, job.order, job.name
 
-        return min(running, key=left)[0]
+        return min(jobs.values(), key=left).name
 
-    def balance(self) -> Iterator[Migrate]:
-        """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner."""
+    def balance(self, promised: Collection[str]) -> Iterator[Migrate]:
+        """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner.
+
+        The nodes `promised` to others in this call are not idle.
+        """
         snapshot, expected, settings = self._snapshot, self._expected, self._settings
-        idle = [node for node in self._jobs if not snapshot.on_node[node] and not snapshot.busy.get(node)]
+        idle = [
+            node
+            for node in self._jobs
+            if not snapshot.on_node[node] and not snapshot.busy.get(node) and node not in promised
+        ]
         taken: set[str] = set()
         for target in idle:
             best: tuple[float, str, Replica, str] | None = None
             for source, sharing in self._jobs.items():
-                if source in taken or len(sharing) < 2:  # noqa: PLR2004  (one alone waits for nobody)
+                if source in taken or snapshot.busy.get(source) or len(sharing) < 2:  # noqa: PLR2004  (one alone waits for nobody)
                     continue
                 queue = sorted(sharing, key=lambda item: (expected.remaining(item[1]), item[1].order))
                 before = expected.remaining(queue[0][1])
                 for replica, job in queue[1:]:
-                    may_go = replica.phase is Phase.RUNNING and replica.name not in snapshot.moves
-                    if may_go and before > settings.move_seconds and job.spec.migratable:
+                    if before > settings.move_seconds and self._may_go(replica, job, target):
                         candidate = (-before, replica.name, replica, source)
                         best = candidate if best is None or candidate[:2] < best[:2] else best
                     before += expected.remaining(job)
@@ -143,3 +158,16 @@ class Shares:
                 purpose="balance",
                 reason=f"{target} is idle; on {source} it would wait about {-wait:.0f} s for its turn",
             )
+
+    def _may_go(self, replica: Replica, job: Job, target: str) -> bool:
+        """Whether the manager would order the move: a refused one would keep all others from being tried."""
+        snapshot = self._snapshot
+        return (
+            replica.phase is Phase.RUNNING
+            and replica.name not in snapshot.moves
+            and replica.progress.step is not None  # else a resume could not be proven
+            and replica.cooldown_until <= snapshot.now
+            and job.spec.migratable
+            and job.spec.checkpointing != "none"
+            and replica.requests.fits(snapshot.open_room(target, job.name))
+        )

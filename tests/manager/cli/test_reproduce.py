@@ -10,7 +10,7 @@ import pytest
 from specon_manager.__main__ import main
 from specon_manager.cli import reproduce, reproduction_run
 from specon_manager.cli.reproduction_page import CLOCK_MARK
-from specon_manager.cli.reproduction_run import tasks_of
+from specon_manager.cli.reproduction_run import planned, tasks_of
 from specon_manager.sim.reproduction.table import NAMES
 from support.reproductions import TINY, interrupt, refuse, with_measure
 
@@ -151,9 +151,23 @@ def test_a_picture_is_drawn_for_each_paper(known, capsys, tmp_path):
     capsys.readouterr()
 
 
+def test_a_further_picture_is_drawn_of_what_was_measured(known, capsys, tmp_path, monkeypatch):
+    """For a paper that has one; quick runs are too few for it."""
+    pytest.importorskip("matplotlib")
+    drawn = []
+    monkeypatch.setattr(reproduce, "_FURTHER", {"tiny": ("more", lambda *given: drawn.append(given))})
+    assert run("--quick", "--plot", str(tmp_path)) == 0
+    assert drawn == []
+    assert run("--plot", str(tmp_path)) == 0
+    [(measures, path)] = drawn
+    assert path == tmp_path / "more.png"
+    assert {key: len(seeds) for key, seeds in measures.items()} == {"fifo": 2, "srpt": 2}
+    capsys.readouterr()
+
+
 def test_the_largest_runs_come_first():
     """So that no process is left alone with a long one at the end."""
-    assert [(task.run.key, task.run.seed) for task in tasks_of([TINY], quick=False)] == [
+    assert [(task.run.key, task.run.seed) for task in tasks_of([planned(TINY, quick=False)])] == [
         ("srpt", 0),
         ("srpt", 1),
         ("fifo", 0),
@@ -176,6 +190,15 @@ def test_a_mistake_is_one_sentence_and_nothing_runs(known, flags, message, capsy
     assert main(["reproduce", "tiny", *flags]) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"specon: {message}\n")
+
+
+def test_traces_are_looked_for_in_the_folder(capsys, tmp_path, known):
+    """Where none is there it is told; and only our own policy is run on them."""
+    known(msgspec.structs.replace(TINY, name="ours"), TINY)
+    assert main(["reproduce", "ours", "--traces", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"specon: --traces: traces: {tmp_path} holds none of ")
+    assert main(["reproduce", "tiny", "--traces", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "specon: --traces: tiny is not about traces, ours is\n"
 
 
 def test_an_unknown_paper_is_refused_with_the_known_ones(capsys):

@@ -144,3 +144,15 @@ def test_every_proposal_is_possible(layout, settings):
     assert all(proposal.reason for proposal in proposals)
     assert layout.refused(proposals) == []
     assert len({subject for _, subject, _ in said(proposals)}) == len(proposals)
+
+
+def test_hashed_order_tries_pods_in_another_order_at_each_attempt():
+    """Each pod has its own back-off: the same time and seed give the same order, another seed another."""
+    layout = Layout(nodes_of(1, gpu=3.0)).add(spec_of("a", 8)).add(spec_of("b", 8))
+    taken = [
+        [pod for _, pod, _ in bound(layout, DefaultSchedulerSettings(order="hashed", seed=seed))]
+        for seed in (1, 1, 2)
+    ]
+    assert taken[0] == taken[1] != taken[2]
+    assert all(len(pods) == 3 for pods in taken)
+    assert any(pod.startswith("b/") for pods in taken for pod in pods)

@@ -450,8 +450,10 @@ POLICIES = st.one_of(
     st.builds(FitGppSettings, max_preemptions=CAPS, node_choice=CHOICES, literal=st.booleans()).map(
         lambda settings: (fitgpp.propose, settings)
     ),
-    st.builds(lrtp.LrtpSettings, max_preemptions=CAPS, node_choice=CHOICES).map(lambda s: (lrtp.propose, s)),
-    st.builds(rand.RandSettings, max_preemptions=CAPS, seed=st.integers(0, 3)).map(
+    st.builds(lrtp.LrtpSettings, max_preemptions=CAPS, node_choice=CHOICES, literal=st.booleans()).map(
+        lambda settings: (lrtp.propose, settings)
+    ),
+    st.builds(rand.RandSettings, max_preemptions=CAPS, seed=st.integers(0, 3), literal=st.booleans()).map(
         lambda settings: (rand.propose, settings)
     ),
     st.builds(fifo.FifoSettings, node_choice=CHOICES).map(lambda settings: (fifo.propose, settings)),

@@ -30,13 +30,18 @@ class PreemptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """P: how often one job is preempted at most; None: as often as the budget of the manager allows."""
     node_choice: NodeChoice = "first-fit"
     """Of the nodes that have room: the first by name, or the one that the replica leaves least free."""
+
+
+class TrialsFirstSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Those, and how the queues are served."""
+
     literal: bool = False
     """The FIFO principle as printed: whoever waits holds back all behind it, preempted jobs are stacked."""
 
 
 def trials_first(
     snapshot: Snapshot,
-    settings: PreemptionSettings,
+    settings: TrialsFirstSettings,
     strategy_of: Callable[[list[Candidate]], Strategy],
 ) -> Iterator[Proposal]:
     """Propose everything that is to happen now.

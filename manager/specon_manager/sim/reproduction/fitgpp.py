@@ -58,11 +58,14 @@ def _slowdown_rows(collected: Collected) -> Iterator[Row]:
                 tolerance = _TENTH
                 if percent == max(_SHOWN):
                     tolerance = _FIFTH_AWAY if name == "trial" and policy != "fifo" else _LAST
+                default = None
+                if policy != "fifo":
+                    default = cell(keys.table(policy, "default"), f"{name}-{percent}")
                 yield compared(
                     collected,
                     f"{keys.NAMES[policy]}, {name} jobs, {percent}th percentile",
                     cell(keys.table(policy, "literal"), f"{name}-{percent}"),
-                    cell(keys.table(policy, "default"), f"{name}-{percent}") if policy != "fifo" else None,
+                    default,
                     paper=(paper, tolerance),
                 )
 
@@ -73,22 +76,14 @@ def _abstract(collected: Collected) -> Section:
         ("best-effort jobs, 50th percentile: longer by", "best-effort-50", 18.0, 1),
         ("best-effort jobs, 95th percentile: longer by", "best-effort-95", 23.9, 1),
     )
-    rows = [
-        compared(
-            collected,
-            f"FitGpp against FIFO, {what}",
-            paper,
-            _POINTS,
-            *(
-                cell(
-                    keys.table("fitgpp", mode), measure, over=cell(keys.table("fifo", ""), measure), sign=sign
-                )
-                for mode in ("literal", "default")
-            ),
-            unit="%",
+    rows = []
+    for what, measure, paper, sign in figures_of:
+        fifo = cell(keys.table("fifo", ""), measure)
+        literal, default = (
+            cell(keys.table("fitgpp", mode), measure, over=fifo, sign=sign) for mode in ("literal", "default")
         )
-        for what, measure, paper, sign in figures_of
-    ]
+        name = f"FitGpp against FIFO, {what}"
+        rows.append(compared(collected, name, literal, default, paper=(paper, _POINTS), unit="%"))
     return Section(title="Abstract: what trials gain and best-effort jobs lose", rows=tuple(rows))
 
 
@@ -166,5 +161,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=keys.runs,
     sections=sections,
-    remarks=(remarks.MODES, remarks.WORKLOADS),
+    remarks=(remarks.MODES, remarks.WORKLOADS, remarks.QUICK),
 )

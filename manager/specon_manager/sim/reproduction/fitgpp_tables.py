@@ -78,8 +78,14 @@ def compared(
     paper: tuple[float, Tolerance] | None = None,
     unit: str = "",
 ) -> Row:
-    """Return the row of a figure; the literal mode is the one that is compared with the paper's."""
+    """Return the row of a figure; the literal mode is the one that is compared with the paper's.
+
+    There is no verdict on a single run: with one seed, and a small workload, it is a first look.
+    """
     ours, repaired = interval(values(collected, literal)), interval(values(collected, default))
+    reproduced = None
+    if paper is not None and ours is not None and ours.runs > 1:
+        reproduced = paper[1].met(ours.mean, paper[0])
     return Row(
         what=what,
         paper=None if paper is None else paper[0],
@@ -88,7 +94,7 @@ def compared(
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance="" if paper is None else paper[1].words,
-        reproduced=None if paper is None or ours is None else paper[1].met(ours.mean, paper[0]),
+        reproduced=reproduced,
     )
 
 

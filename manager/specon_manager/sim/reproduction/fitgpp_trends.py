@@ -32,7 +32,7 @@ def sizes(collected: Collected) -> Section:
             f"{keys.NAMES[policy]}, {jobs} jobs, best-effort, {percent}th percentile",
             cell(keys.size(jobs, policy), f"best-effort-{percent}"),
         )
-        for policy in keys.POLICIES
+        for policy in ("fifo", "lrtp", "fitgpp")
         for jobs in keys.SIZES
         for percent in (50, 95)
     ]

@@ -8,6 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from specon_manager.sim.reproduction.experiment import Collected, Reproduction, Row, Section
+from specon_manager.sim.reproduction.kod2_remarks import (
+    BASELINE_REMARKS,
+    COMPLETION_REMARKS,
+    REMARKS,
+    SWEEP_REMARKS,
+    USE_REMARKS,
+)
 from specon_manager.sim.reproduction.kod2_runs import (
     CELLS,
     MODES,
@@ -47,22 +54,22 @@ def sections(collected: Collected) -> Sequence[Section]:
         Section(
             title="Figure 7: average completion time, reduction by KOD2",
             rows=tuple(_completion_rows(collected)),
-            remarks=_COMPLETION_REMARKS,
+            remarks=COMPLETION_REMARKS,
         ),
         Section(
             title=f"Figure 8: average CPU utilisation with batch {USE_BATCH}, increase by KOD2",
             rows=tuple(_use_rows(collected)),
-            remarks=_USE_REMARKS,
+            remarks=USE_REMARKS,
         ),
         Section(
             title=f"The baseline with batch {USE_BATCH}",
             rows=tuple(_baseline_rows(collected)),
-            remarks=_BASELINE_REMARKS,
+            remarks=BASELINE_REMARKS,
         ),
         Section(
             title="What the paper does not say: average completion time by STARVELIMIT, cooldown and more",
             rows=tuple(_sweep_rows(collected)),
-            remarks=_SWEEP_REMARKS,
+            remarks=SWEEP_REMARKS,
         ),
     )
     return tuple(section for section in found if section.rows)
@@ -127,7 +134,7 @@ def _baseline_rows(collected: Collected) -> Iterator[Row]:
                 bounds=_LATER_BOUNDS,
                 tolerance=f"about 30 to over 60 min: {_between(_LATER_BOUNDS)}",
                 unit="min",
-                note="the workload was fitted to this, with other tables of requests",
+                note="fitted to this with other seeds",
             )
     for cell in _USE_CELLS:
         killed = average(collected, cell, "tf-operator", "killed")
@@ -220,19 +227,14 @@ def _between(bounds: tuple[float, float]) -> str:
     return f"{bounds[0]:g} to {bounds[1]:g}"
 
 
-_COMPLETION_REMARKS: Final = ()
-_USE_REMARKS: Final = ()
-_BASELINE_REMARKS: Final = ()
-_SWEEP_REMARKS: Final = ()
-
 REPRODUCTION: Final = Reproduction(
     name="kod2",
     title=(
-        "J. Jeong, H. Yu: Dynamic Resource Adjustment Operator Based on Autoscaling for Improving Distributed "
-        "Training Job Performance on Kubernetes, KIPS Transactions on Computer and Communication Systems 11(7), "
-        "2022"
+        "J. Jeong, H. Yu: Dynamic Resource Adjustment Operator Based on Autoscaling for Improving "
+        "Distributed Training Job Performance on Kubernetes, KIPS Transactions on Computer and "
+        "Communication Systems 11(7), 2022"
     ),
     runs=runs,
     sections=sections,
-    remarks=(),
+    remarks=REMARKS,
 )

@@ -81,25 +81,23 @@ def _of_seed(seed: int, cells: Sequence[Cell], swept: Sequence[tuple[str, int]])
     for cell in cells:
         workload = workload_named(cell.workload, seed)
         manager, unbounded = settings_for(workload), _unbounded(workload)
-        yield _run(cell, "tf-operator", seed, "default-scheduler", BASELINE, unbounded)
+        yield _run(cell, seed, "tf-operator", BASELINE, unbounded)
         if cell.batch == USE_BATCH:
-            yield _run(cell, "tf-operator-in-order", seed, "default-scheduler", IN_ORDER, unbounded)
+            yield _run(cell, seed, "tf-operator-in-order", IN_ORDER, unbounded)
         for mode, parameters in MODES.items():
             settings = unbounded if mode == "literal" else manager
-            yield _run(cell, f"kod2/{mode}", seed, "kod2", parameters, settings)
+            yield _run(cell, seed, f"kod2/{mode}", parameters, settings)
         if (cell.model, cell.batch) in swept:
             for name, parameters in SWEPT:
-                yield _run(cell, f"kod2/{name}", seed, "kod2", parameters, manager)
+                yield _run(cell, seed, f"kod2/{name}", parameters, manager)
 
 
-def _run(
-    cell: Cell, operator: str, seed: int, policy: str, parameters: Mapping[str, Any], settings: Settings
-) -> Run:
+def _run(cell: Cell, seed: int, operator: str, parameters: Mapping[str, Any], settings: Settings) -> Run:
     return Run(
         key=cell.key(operator),
         workload=cell.workload,
         seed=seed,
-        policy=policy,
+        policy="kod2" if operator.startswith("kod2") else "default-scheduler",
         measure=partial(measure_use, cell.workload) if cell.batch == USE_BATCH else measure,
         parameters=parameters,
         settings=settings,

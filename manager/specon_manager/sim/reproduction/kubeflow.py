@@ -3,7 +3,7 @@
 M. Fadhriga Bestari: Dynamic Resource Scheduler for Distributed Deep Learning Training on Kubeflow, 2020.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +20,7 @@ SCENARIOS: Final[Mapping[int, str]] = {
     3: "jobs of all sizes at random",
 }
 SEEDS: Final = range(100, 112)
-_QUICK: Final = range(100, 102)
+_QUICK: Final = range(100, 101)
 MODES: Final[Mapping[str, Mapping[str, Any]]] = {"literal": {"literal": True}, "default": {}}
 PLACEMENTS: Final = ("spread", "hashed")
 """Of the default scheduler: the node with the most room, as Kubernetes has it, or any as if at random."""
@@ -29,7 +29,7 @@ _TOLERANCE: Final = "more than 26 in the mean of the three scenarios"
 
 
 def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the interface of reproductions)
-    """Return the runs of three scenarios, two baselines and two modes; with `quick` of two seeds."""
+    """Return the runs of three scenarios, two baselines and two modes; `quick`: one seed, one baseline."""
     return tuple(run for seed in (_QUICK if quick else SEEDS) for run in _of_seed(seed, quick=quick))
 
 
@@ -67,14 +67,12 @@ def measure(outcome: Outcome) -> Measures:
     jobs = outcome.jobs
     return {
         "completion": _mean([_ended(job, outcome) - job.submitted_at for job in jobs]),
-        "training": _mean([_ended(job, outcome) - (job.started_at or 0.0) for job in jobs if _began(job)]),
+        "training": _mean(
+            [_ended(job, outcome) - job.started_at for job in jobs if job.started_at is not None]
+        ),
         "makespan": outcome.makespan,
         "unfinished": float(sum(job.state != "completed" for job in jobs)),
     }
-
-
-def _began(job: JobOutcome) -> bool:
-    return job.started_at is not None
 
 
 def _ended(job: JobOutcome, outcome: Outcome) -> float:
@@ -162,5 +160,25 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=runs,
     sections=sections,
-    remarks=(),
+    remarks=(
+        (
+            "The article's three experiments are pictures that are lost. The scenarios here are our own, "
+            "after the three ideas that it names; that they give more than 26 % says little about its "
+            "experiments."
+        ),
+        (
+            "Neither is it known which time became shorter by 26 %. The time in training does not count how "
+            "long a job waited, which is most of what priorities and whole gangs save: it is the strictest "
+            "reading."
+        ),
+        (
+            "In the scenario of priorities the long jobs give workers to the short ones, and so train "
+            "longer: the mean time in training is hardly shorter there, while the mean completion time "
+            "falls most."
+        ),
+        (
+            "The default scheduler retries pods in the order of their jobs here, and no time-out ends gangs "
+            "in part. Literal mode is without gate and budgets, default mode with the manager's own."
+        ),
+    ),
 )

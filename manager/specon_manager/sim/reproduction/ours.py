@@ -30,11 +30,12 @@ _THEIRS: Final = (
     "Of the two columns `paper` is {0}, measured here on the same jobs, `default` is specon's own."
 )
 _BOUND_REMARK: Final = (
-    "SRPT knows how long every job takes, preempts whenever it likes, and weighs the size of a job. With several "
-    "machines, gangs and elastic sizes it is a rule of thumb, so that it can be beaten: it never grows a job "
-    "into idle room, and a preemption costs it a restart that it does not count."
+    "SRPT knows how long every job takes, preempts whenever it likes, and weighs the size of a job. With "
+    "several machines, gangs and elastic sizes it is a rule of thumb, so that it can be beaten: it never "
+    "grows a job into idle room, and a preemption costs a restart that it does not count. It is not run on "
+    "`fitgpp`, where its many preemptions with long grace periods take minutes of computing."
 )
-_LATER_REMARK: Final = "Serving short jobs first makes some long ones wait; they are counted whether they lose a second or an hour."
+_LATER_REMARK: Final = "Serving short jobs first makes some long ones wait; a second lost counts as hours do."
 
 
 def sections(collected: Collected) -> Sequence[Section]:
@@ -82,7 +83,7 @@ def sections(collected: Collected) -> Sequence[Section]:
                 for figure, words in ((TRIALS, "trials"), (BEST_EFFORT, "best effort"))
             ),
             remarks=(
-                "FitGpp is made for trials, not for the average. Slowdown: completion relative to training time.",
+                "FitGpp is made for trials, not for the average. Slowdown: completion over training time.",
             ),
         ),
     ]
@@ -189,14 +190,15 @@ def _note(collected: Collected, words: str, keys: Sequence[str]) -> str:
 
 _REMARKS: Final = (
     (
-        "Nothing here is a figure of a paper. The verdict `reproduced` means that specon's own policy is as good as "
-        "the column `counts as reproduced` asks for. It runs with the manager's default settings, gate and "
-        "budgets; SpeCon's runs without the gate, which would refuse nearly all that it proposes. Fewer than five "
-        "seeds are not judged, but for a workload without chance."
+        "Nothing here is a figure of a paper. The verdict `reproduced` means that specon's own policy is as "
+        "good as the column `counts as reproduced` asks for. It runs with the manager's default settings, "
+        "gate and budgets; SpeCon's runs without the gate, which would refuse nearly all that it proposes. "
+        "Fewer than five seeds are not judged, but for a workload without chance."
     ),
     (
-        "Smaller than in the papers, to keep the time within minutes: `dragon-random` has 50 jobs instead of 100; "
-        "`fitgpp` has 600 jobs on 17 nodes, as deep a queue as 3,000 on the paper's 84; 4 of `kod2`'s 20 cells."
+        "Smaller than in the papers, to keep the time within minutes: `dragon-random` has 50 jobs instead of "
+        "100; `fitgpp` has 600 jobs on 17 nodes, as deep a queue as 3,000 on the paper's 84; of `kod2`, 4 of "
+        "the 20 cells."
     ),
 )
 REPRODUCTION: Final = Reproduction(

@@ -40,6 +40,8 @@ class Contest(Struct, frozen=True, kw_only=True):
     """A policy with a literal mode; it is run in both."""
     random: bool = True
     """Whether seeds differ."""
+    bound: bool = True
+    """Whether SRPT is run: where thousands of preemptions have long grace periods it takes minutes."""
 
     def key(self, policy: str, mode: str = "default") -> str:
         """Return the key of the runs of a policy on it."""
@@ -59,7 +61,7 @@ def _contests() -> Iterator[Contest]:
     # As deep a queue as 3,000 jobs on the paper's 84 nodes.
     for words, extra in (("", ""), (", totals printed", ",prints_total=true")):
         workload = f"fitgpp:jobs=600,nodes=17{extra}"
-        yield Contest(name=f"fitgpp{words}", workload=workload, rival="fitgpp")
+        yield Contest(name=f"fitgpp{words}", workload=workload, rival="fitgpp", bound=False)
     for scenario in (1, 2, 3):
         workload = f"kubeflow:scenario={scenario}"
         yield Contest(name=f"kubeflow, scenario {scenario}", workload=workload, rival="kubeflow")
@@ -85,8 +87,10 @@ def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the signature of Repro
 
 
 def _of_seed(contest: Contest, seed: int) -> Iterator[Run]:
-    for policy, measure in ((OURS, measure_jobs), (BASELINE, measure_jobs), (BOUND, measure_means)):
-        yield _run(contest, seed, policy, "default", measure=measure)
+    for policy in (OURS, BASELINE):
+        yield _run(contest, seed, policy, "default", measure=measure_jobs)
+    if contest.bound:
+        yield _run(contest, seed, BOUND, "default", measure=measure_means)
     for mode, parameters in (("default", {}), ("literal", {"literal": True})):
         settings = classifier = None
         if contest.rival == "specon":

@@ -75,7 +75,7 @@ WORKLOADS: Final[Mapping[str, WorkloadKind]] = MappingProxyType(
             ),
             WorkloadKind(
                 name="fitgpp",
-                summary="FitGpp: 65,536 trials and best-effort jobs on 84 nodes, kept at twice its capacity",
+                summary="FitGpp: 24,000 trials and best-effort jobs on 84 nodes, kept at twice its capacity",
                 settings=fitgpp.FitGppWorkload,
                 generate=fitgpp.generate,
             ),

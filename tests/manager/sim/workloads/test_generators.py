@@ -56,8 +56,24 @@ def test_dragon_table_1():
     first = workload.jobs[0].training
     assert first.seconds == pytest.approx(2800 * 64 / 346.51)
     assert first.speedup == pytest.approx((1.0, 1.54, 2.41, 3.01), abs=0.01)
-    assert first.network.step_bytes == 2 * 102e6
+    assert first.network.step_bytes == 102e6
     assert first.network.step_seconds == pytest.approx(64 / 115.06)
+
+
+def test_dragon_quota_is_the_share_of_jobs_whose_slowest_worker_decides():
+    """None at 0, all at 1, and about the given share between; nothing else of the jobs depends on it."""
+
+    def fixed(quota):
+        return [
+            job.training.network.fixed_quota
+            for job in workload_named(f"dragon-random:jobs=1000,quota={quota}", 1).jobs
+        ]
+
+    assert not any(fixed(0))
+    assert all(fixed(1))
+    assert 0.35 < fmean(fixed(0.4)) < 0.45
+    none, every = (workload_named(f"dragon-random:quota={quota}", 1).jobs for quota in (0, 1))
+    assert [job.training.steps for job in none] == [job.training.steps for job in every]
 
 
 def test_dragon_random_sizes():
@@ -101,14 +117,15 @@ def test_poisson_shares():
 
 
 def test_fitgpp_jobs():
-    """30 % are trials, at most 30 minutes long; grace periods are at most 20 minutes; demands fit a node."""
+    """30 % are trials, 1 to 30 minutes long; grace periods are at most 20 minutes; demands fit a node."""
     workload = workload_named("fitgpp:config=A,jobs=3000", 0)
     trials = [job for job in workload.jobs if job.spec.job_class == "trial"]
     assert abs(len(trials) / 3000 - 0.3) < 0.03
-    assert max(job.training.seconds for job in trials) <= 30 * 60
+    assert all(60 <= job.training.seconds <= 30 * 60 for job in trials)
     others = [job.training.seconds for job in workload.jobs if job.spec.job_class == "best-effort"]
     assert 28 * 60 < fmean(others) < 33 * 60
-    assert all(job.spec.grace_seconds <= 1200 and job.spec.grace_seconds % 60 == 0 for job in workload.jobs)
+    assert all(job.spec.grace_seconds <= 1200 for job in workload.jobs)
+    assert abs(fmean(job.spec.grace_seconds for job in workload.jobs) - 180) < 10
     assert all(job.at % 60 == 0 for job in workload.jobs)
     assert {job.spec.requests.gpu for job in workload.jobs} == {float(gpus) for gpus in range(1, 9)}
     assert {job.spec.checkpointing for job in workload.jobs} == {"on-termination"}
