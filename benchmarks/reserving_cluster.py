@@ -25,6 +25,8 @@ _WITHOUT_PER_NODE = 2
 _SIZES, _SHARES = (1, 2, 4, 8), (60, 20, 12, 8)
 _TRIALS = 0.1
 _WAITING = 0.01
+_LONGEST = 3600.0
+"""Since when a job may be running, seconds."""
 _ENDING = 0.0005
 """Which share of the jobs completes before each Tick; as many are submitted."""
 
@@ -37,12 +39,9 @@ def cluster(nodes: int, *, seed: int = 0, settings: Settings | None = None) -> S
     replicas: dict[str, Replica] = {}
 
     def add(spec: JobSpec, node: str) -> None:
+        began = NOW - rng.uniform(0, _LONGEST)
         job = Job(
-            spec=spec,
-            order=len(jobs),
-            submitted_at=NOW - 10_000,
-            admitted_at=NOW - 9_000,
-            trains_since=NOW - 9_000,
+            spec=spec, order=len(jobs), submitted_at=began - 60, admitted_at=began, trains_since=began
         )
         jobs[job.name] = job
         for index, name in enumerate(spec.replicas):

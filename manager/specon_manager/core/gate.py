@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
-from specon_manager.model.cluster import Node, Replica
+from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
 from specon_manager.model.snapshot import Census, Snapshot
 from specon_sidecar.classify import Category
@@ -30,15 +30,16 @@ def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measu
     source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
     stay, join = snapshot.census(source.name), snapshot.census(target.name)
     held, joined = stay.replicas, join.replicas + 1
-    if _load(joined, target) >= _load(held, source):
+    cores, target_cores = source.capacity.cpu, target.capacity.cpu
+    if joined / max(target_cores, 1e-9) >= held / max(cores, 1e-9):
         # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime besides.
         text = f"{target.name} would hold {joined} replicas, {source.name} holds {held}"
         return Objection(Refusal.WORSE_LOADED, text)
     own = _weight(replica)
-    before, after = _share(held, source), _share(joined, target)
+    before, after = _share(held, cores), _share(joined, target_cores)
     rate = own * (after - before)
-    rate += (_weights(stay) - own) * (_share(held - 1, source) - before)
-    rate += _weights(join) * (after - _share(joined - 1, target))
+    rate += (_weights(stay) - own) * (_share(held - 1, cores) - before)
+    rate += _weights(join) * (after - _share(joined - 1, target_cores))
     remaining = replica.progress.remaining_seconds
     horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
     gain = rate * horizon
@@ -61,12 +62,8 @@ def _cost(replica: Replica, gate: Gate, measured: Measured) -> float:
     return measured.downtime + measured.steps_lost * seconds_per_step
 
 
-def _load(replicas: int, node: Node) -> float:
-    return replicas / max(node.capacity.cpu, 1e-9)
-
-
-def _share(replicas: int, node: Node) -> float:
-    return min(1.0, node.capacity.cpu / replicas) if replicas else 1.0
+def _share(replicas: int, cores: float) -> float:
+    return cores / replicas if replicas > cores else 1.0
 
 
 def _weight(replica: Replica) -> float:

@@ -107,7 +107,8 @@ def _objection_to_move(
 
 def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | None:
     """Return why the node cannot take the replica."""
-    if node not in snapshot.nodes or not snapshot.nodes[node].ready:
+    known = snapshot.nodes.get(node)
+    if known is None or not known.ready:
         return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
     if not replica.requests.fits(snapshot.open_room(node, replica.job)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")

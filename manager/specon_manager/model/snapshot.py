@@ -29,6 +29,44 @@ class Census(Struct, frozen=True, kw_only=True, gc=False):
     """Of all of them together."""
 
 
+class _Count:
+    """A census while it is taken."""
+
+    __slots__ = ("converged", "cpu", "gpu", "memory", "replicas", "watching")
+
+    def __init__(self) -> None:
+        self.replicas: list[Replica] = []
+        self.converged = self.watching = 0
+        self.cpu = self.memory = self.gpu = 0.0
+
+    def add(self, replica: Replica) -> None:
+        """Count a replica."""
+        category, requests = replica.progress.category, replica.requests
+        self.replicas.append(replica)
+        self.converged += category is Category.CONVERGED
+        self.watching += category is Category.WATCHING
+        self.cpu += requests.cpu
+        self.memory += requests.memory
+        self.gpu += requests.gpu
+
+    def census(self) -> Census:
+        """Return what was counted."""
+        return Census(
+            replicas=len(self.replicas),
+            converged=self.converged,
+            watching=self.watching,
+            requests=Resources(cpu=self.cpu, memory=self.memory, gpu=self.gpu),
+        )
+
+
+class _Survey(Struct, frozen=True, kw_only=True):
+    """What one look at every replica tells."""
+
+    on_node: Mapping[str, tuple[Replica, ...]]
+    settled: tuple[Replica, ...]
+    pending: tuple[Replica, ...]
+
+
 class Snapshot:
     """Everything a policy may look at, at one moment. Nothing in it changes."""
 
@@ -70,31 +108,58 @@ class Snapshot:
     @cached_property
     def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
         """The active replicas of each node as they will be when every move in flight has succeeded."""
-        found: dict[str | None, list[Replica]] = {node: [] for node in self.nodes}
-        moves = self.moves
-        for replica in self.replicas.values():
-            # `place`, written out: this loop is most of a plan of a large cluster.
-            if replica.name in moves:
-                place: str | None = moves[replica.name].destination
-            elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
-                place = replica.node
-            else:
-                continue
-            if place in found:
-                found[place].append(replica)
-        return {node: tuple(found[node]) for node in self.nodes}
+        return self._survey.on_node
 
     @cached_property
     def settled(self) -> tuple[Replica, ...]:
         """The converged replicas that run and are in no move."""
-        return tuple(
-            replica
-            for replica in self.replicas.values()
-            if replica.phase is Phase.RUNNING
-            and replica.progress.category is Category.CONVERGED
-            and replica.leaving is None
-            and replica.name not in self.moves
-        )
+        return self._survey.settled
+
+    @cached_property
+    def pending(self) -> tuple[Replica, ...]:
+        """The pending replicas, those that may not start yet among them."""
+        return self._survey.pending
+
+    @cached_property
+    def _survey(self) -> "_Survey":
+        """What takes a look at every replica: in one pass, which is most of a plan of a large cluster."""
+        counts = {node: _Count() for node in self.nodes}
+        settled, pending = [], []
+        moves = self.moves
+        running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
+        converged, watching = Category.CONVERGED, Category.WATCHING
+        for replica in self.replicas.values():
+            phase = replica.phase
+            if phase is waiting:
+                pending.append(replica)
+            # `place`, written out.
+            if moves and replica.name in moves:
+                place: str | None = moves[replica.name].destination
+                stays = False
+            elif phase is running or phase is starting:
+                place = replica.node
+                stays = phase is running
+            else:
+                continue
+            category = replica.progress.category
+            if stays and category is converged and replica.leaving is None:
+                settled.append(replica)
+            if place not in counts:
+                continue
+            count, requests = counts[place], replica.requests
+            count.replicas.append(replica)
+            if category is converged:
+                count.converged += 1
+            elif category is watching:
+                count.watching += 1
+            count.cpu += requests.cpu
+            count.memory += requests.memory
+            count.gpu += requests.gpu
+        on_node = {}
+        for node, count in counts.items():
+            on_node[node] = replicas = tuple(count.replicas)
+            self._counted[node] = (replicas, count.census())
+        return _Survey(on_node=on_node, settled=tuple(settled), pending=tuple(pending))
 
     @cached_property
     def members(self) -> Mapping[str, tuple[Replica, ...]]:
@@ -142,9 +207,8 @@ class Snapshot:
         now, jobs, moves = self.now, self.jobs, self.moves
         found = [
             replica
-            for replica in self.replicas.values()
-            if replica.phase is Phase.PENDING
-            and replica.name not in moves
+            for replica in self.pending
+            if replica.name not in moves
             and (replica.deadline is None or replica.deadline <= now)
             and not self.about_to_end(replica.job)
         ]
@@ -246,15 +310,10 @@ class Snapshot:
         known = self._counted.get(node)
         if known is not None and known[0] is replicas:
             return known[1]
-        converged = watching = 0
-        cpu = memory = gpu = 0.0
+        count = _Count()
         for replica in replicas:
-            category, requests = replica.progress.category, replica.requests
-            converged += category is Category.CONVERGED
-            watching += category is Category.WATCHING
-            cpu, memory, gpu = cpu + requests.cpu, memory + requests.memory, gpu + requests.gpu
-        requested = Resources(cpu=cpu, memory=memory, gpu=gpu)
-        census = Census(replicas=len(replicas), converged=converged, watching=watching, requests=requested)
+            count.add(replica)
+        census = count.census()
         self._counted[node] = (replicas, census)
         return census
 
@@ -307,6 +366,8 @@ class Snapshot:
     def open_room(self, node: str, job: str | None = None) -> Resources:
         """Return the room on a node that no job but this one has a claim to."""
         room = self.room(node)
+        if not self.claims:
+            return room
         taken = [amount for owner, amount in self._claimed.get(node, ()) if owner != job]
         if not taken:
             return room

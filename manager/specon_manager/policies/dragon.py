@@ -191,13 +191,15 @@ class _Call:
     def _room_for(self, spec: JobSpec) -> tuple[list[Replica], dict[str, str]] | None:
         """Return the workers that must end so that a gang has room, and where it then goes; None: too few.
 
-        What is leaving already is counted first, and may be enough. Else the gang is to get one node, or,
-        where the surplus on no node suffices, several: places here and there would tear it apart.
+        What is leaving already is counted first, and may be enough. Else the gang gets one node, if one is
+        large enough to hold it at all: victims that shrink so that a gang can be torn apart lose more than it
+        gains.
         """
         idle = self.books.soon()
         if (placement := self.smallest(spec, idle)) is not None:
             return [], placement
-        return self._vacated(spec, idle, self._on_one) or self._vacated(spec, idle, self.smallest)
+        whole = self._on_one(spec, Idle(self.snapshot, emptied=True)) is not None
+        return self._vacated(spec, idle, self._on_one if whole else self.smallest)
 
     def _vacated(
         self, spec: JobSpec, soon: Idle, place: Callable[[JobSpec, Idle], dict[str, str] | None]

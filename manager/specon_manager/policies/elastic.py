@@ -5,6 +5,7 @@ the same call, as the papers write, but given a claim; the calls after that admi
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 
 import msgspec
 
@@ -28,10 +29,6 @@ class Books:
         """Waiting jobs that this call is done with: it starts them, or they have a claim, or gave one up."""
         self.changed = False
         """Whether a job is started or scaled in this call."""
-        self.running = [job for job in snapshot.running if stays(job, snapshot)]
-        """The jobs that occupy nodes and are not about to end, oldest first."""
-        self.waiting = [_open(job, snapshot) for job in snapshot.waiting]
-        """The jobs that wait, oldest first, each described by what has not ended of it."""
         self._too_large: set[tuple[object, ...]] = set()
         self._leaving = [
             (place, replica.requests)
@@ -39,6 +36,16 @@ class Books:
             if replica.leaving is not None and (place := snapshot.place(replica)) is not None
         ]
         self._gone: set[str] = set()
+
+    @cached_property
+    def running(self) -> list[Job]:
+        """The jobs that occupy nodes and are not about to end, oldest first."""
+        return [job for job in self.snapshot.running if stays(job, self.snapshot)]
+
+    @cached_property
+    def waiting(self) -> list[Job]:
+        """The jobs that wait, oldest first, each described by what has not ended of it."""
+        return [_open(job, self.snapshot) for job in self.snapshot.waiting]
 
     def soon(self) -> Idle:
         """Return a copy of what is idle once everything that was told to end is gone."""

@@ -7,9 +7,9 @@ from typing import Final
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Proposal, ScaleOut
 from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
+from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.gang_placement import Idle, on_fewest_nodes
+from specon_manager.policies.gang_placement import Idle, on_fewest_nodes, one_node_holds
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -34,13 +34,13 @@ def resize(
     elastic = [
         job
         for job in snapshot.running
-        if len(job.spec.worker_names) > job.spec.fewest_workers and job.trains_since is not None
-        if job.name not in ending
+        if len(job.spec.replicas) > 1 and job.trains_since is not None and job.name not in ending
+        if len(job.spec.worker_names) > job.spec.fewest_workers
     ]
     if not elastic:
         return
     # Nobody makes room, or forgoes it, for a job that will never fit.
-    stranded = [job for job in stranded[:_LOOKED_AT] if not never_fits(job.spec, snapshot, _smallest)]
+    stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot)
     books = _books(snapshot, proposals)
     elastic.sort(key=lambda job: (expected.remaining(job), job.order))
     if stranded:
@@ -51,6 +51,21 @@ def resize(
         return
     if snapshot.now - snapshot.changed_at >= resize_seconds:
         yield from _grow(expected, books, elastic, resize_seconds)
+
+
+def _ever_fitting(jobs: Iterable[Job], snapshot: Snapshot) -> list[Job]:
+    """Return the jobs that would have room if nothing else ran; each shape of job is tried once."""
+    empty, known = Idle(snapshot, emptied=True), dict[tuple[object, ...], bool]()
+    found = []
+    for job in jobs:
+        spec = job.spec
+        fewest = spec.fewest_workers
+        shape = (spec.requests, spec.ps_requests, len(spec.ps), fewest)
+        if shape not in known:
+            known[shape] = one_node_holds(spec, empty, workers=fewest) or _smallest(spec, empty) is not None
+        if known[shape]:
+            found.append(job)
+    return found
 
 
 def _books(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Books:

@@ -47,9 +47,10 @@ class Idle:
 
     def open(self, node: str, job: str | None = None) -> Resources:
         """Return the room on a node that no job but this one has a claim to."""
-        taken = [self._taken[node]]
-        taken += [claim[node] for owner, claim in self._claims.items() if owner != job and node in claim]
-        room, gone = self._room[node], total(taken)
+        room, gone = self._room[node], self._taken[node]
+        if self._claims:
+            claims = [claim[node] for owner, claim in self._claims.items() if owner != job and node in claim]
+            gone = total([gone, *claims])
         return Resources(
             cpu=max(0.0, room.cpu - gone.cpu),
             memory=max(0.0, room.memory - gone.memory),
@@ -113,16 +114,17 @@ class Idle:
         if claim:
             self._claims[spec.name] = claim
 
-    def by_most_idle(self, spec: JobSpec) -> list[str]:
+    def by_most_idle(self, spec: JobSpec, among: Iterable[str] | None = None) -> list[str]:
         """Return the nodes, those with the most idle of what the job asks for first, then by name.
 
+        `among` are the ones to order, by name; None: all.
         Amounts of different kinds are added as shares of the largest node. Where the job asks for nothing, as
         one that shares the processors, the nodes with the fewest replicas come first.
         """
         asked = total([spec.requests, spec.requests if spec.ps_requests is None else spec.ps_requests])
-
+        names = self._room if among is None else among
         if asked == NOTHING:
-            return sorted(self._room, key=self._replicas.__getitem__)
+            return sorted(names, key=self._replicas.__getitem__)
 
         def share(node: str) -> float:
             room, whole = self.open(node, spec.name), self._largest
@@ -136,9 +138,7 @@ class Idle:
                 if most > 0 and wanted > 0
             )
 
-        return sorted(
-            self._room, key=share, reverse=True
-        )  # stable, also reversed: of equals the first by name
+        return sorted(names, key=share, reverse=True)  # stable, also reversed: of equals the first by name
 
 
 def largest(amounts: Iterable[Resources]) -> Resources:
@@ -159,6 +159,11 @@ def needed(spec: JobSpec, workers: int) -> Resources:
     return total([spec.requests_of(name) for name in names])
 
 
+def one_node_holds(spec: JobSpec, idle: Idle, *, workers: int) -> bool:
+    """Whether all parameter servers and so many workers have room on one node."""
+    return bool(idle.fitting(_amounts(spec, workers)[-1], spec.name))
+
+
 def on_one_node(
     spec: JobSpec, idle: Idle, *, most: int, least: int, order: Iterable[str] | None = None
 ) -> dict[str, str] | None:
@@ -167,11 +172,21 @@ def on_one_node(
     The node that holds the most workers is taken, of equals the first of `order` (None: by most idle).
     None: no node holds `least`.
     """
+    amounts = _amounts(spec, most)
+    if least > most:
+        return None
+    # Nodes that do not hold `least` need not be ordered: on a full cluster those are all.
+    holding = idle.fitting(amounts[max(0, least)], spec.name)
+    if order is None:
+        nodes = idle.by_most_idle(spec, holding)
+    else:
+        suitable = set(holding)
+        nodes = [node for node in order if node in suitable]
     best, best_node = least - 1, ""
-    for node in idle.by_most_idle(spec) if order is None else order:
+    for node in nodes:
         if best >= most:
             break
-        held = _held(spec, idle, node, most)
+        held = _held(amounts, spec, idle, node)
         if held > best:
             best, best_node = held, node
     if not best_node:
@@ -195,11 +210,18 @@ def spread(
     holds them with a worker, or that leaves too little for the workers, the gang has no room unless its
     parameter servers may be `apart` from all workers.
     """
-    nodes = idle.by_most_idle(spec) if order is None else list(order)
-    if not nodes:
+    fitting = idle.fitting(spec.requests, spec.name)
+    if not fitting and least > 0:
         return None
-    home = max(nodes, key=lambda node: _held(spec, idle, node, most))  # of equals the first
-    if not apart and spec.ps and _held(spec, idle, home, 1) < 1:
+    # A node that has room for neither a worker nor a parameter server need not be ordered.
+    useful = {*fitting, *(idle.fitting(spec.ps_requests, spec.name) if spec.ps_requests is not None else ())}
+    among = [node for node in (idle.nodes if order is None else order) if node in useful or least <= 0]
+    if not among:
+        return None
+    nodes = idle.by_most_idle(spec, among) if order is None else among
+    amounts = _amounts(spec, max(1, most))
+    home = max(nodes, key=lambda node: _held(amounts[: most + 1], spec, idle, node))  # of equals the first
+    if not apart and spec.ps and _held(amounts[:2], spec, idle, home) < 1:
         return None
     placement = _servers_first(spec, idle, _first([home], nodes), most, least)
     return _workers_first(spec, idle, nodes, most, least) if placement is None and apart else placement
@@ -275,9 +297,19 @@ def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[st
     return placement
 
 
-def _held(spec: JobSpec, idle: Idle, node: str, most: int) -> int:
+def _amounts(spec: JobSpec, most: int) -> list[Resources]:
+    """Return what all parameter servers and 0, 1, ... `most` workers request together."""
+    amounts = [needed(spec, 0)]
+    for _ in range(most):
+        amounts.append(amounts[-1] + spec.requests)
+    return amounts
+
+
+def _held(amounts: Iterable[Resources], spec: JobSpec, idle: Idle, node: str) -> int:
     """Return how many workers a node holds beside all parameter servers, -1 where it does not hold those."""
-    amount, number = needed(spec, 0), -1
-    while number < most and idle.fits(node, amount, spec.name):
-        number, amount = number + 1, amount + spec.requests
+    number = -1
+    for amount in amounts:
+        if not idle.fits(node, amount, spec.name):
+            break
+        number += 1
     return number

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from specon_manager.model.actions import Admit
-from specon_manager.model.cluster import Node, Phase, Replica
+from specon_manager.model.cluster import Node, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 
@@ -18,8 +18,7 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
     if not nodes:
         return
     promised: dict[str, Resources] = defaultdict(lambda: NOTHING)
-    pending = [replica for replica in snapshot.replicas.values() if replica.phase is Phase.PENDING]
-    waiting = [replica for replica in pending if _may_start(replica, snapshot)]
+    waiting = [replica for replica in snapshot.pending if _may_start(replica, snapshot)]
     waiting.sort(key=lambda replica: (snapshot.jobs[replica.job].order, replica.name))
     # What fits nowhere does not for anybody who asks for as much: a long queue is not tried on each node.
     too_much: set[Resources] = set()

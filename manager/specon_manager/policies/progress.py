@@ -73,8 +73,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
 
     reservation = Reservation(snapshot, expected, rooms, starves)
     proposals: list[Proposal] = list(restart(snapshot, queues, rooms))
-    if queues.torn:
-        proposals += reservation.give_way(proposals)
+    given_up = list(reservation.give_way(proposals)) if queues.torn else []
     ranked = sorted(
         (*queues.trials(), *queues.best_effort()),
         key=lambda waiting: _rank(waiting.job, snapshot, expected, settings),
@@ -122,7 +121,10 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
         if isinstance(proposal, AdmitGang)
         for node in proposal.placement.values()
     }
+    # Who starts has no claim any more, and who chose anew has another.
+    about = {each.job for each in proposals if isinstance(each, AdmitGang | Claim)}
     yield from proposals
+    yield from (claim for claim in given_up if claim.job not in about)
     yield from shares.balance(promised)
 
 

@@ -7,7 +7,7 @@ may go on filling everything else.
 from collections.abc import Callable, Iterator, Sequence
 
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Proposal
-from specon_manager.model.cluster import Job
+from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.expectation import Expectation
@@ -102,6 +102,9 @@ class Reservation:
         ending = {other.name: other for other in snapshot.running}
         ending |= {name: snapshot.jobs[name] for name in starting}
         gang = gang_of(job, snapshot)
+        # A trial starts at the size that its owner asked for.
+        pending = sum(worker.phase is Phase.PENDING for worker in gang.workers)
+        least = pending if job.spec.job_class == "trial" else gang.least
         for other in sorted(ending.values(), key=lambda other: (expected.remaining(other), other.order)):
             for replica in (snapshot.replicas[name] for name in other.spec.replicas):
                 held = promised.get(replica.name)
@@ -109,7 +112,7 @@ class Reservation:
                     held = rooms.index.get(replica.node or "")
                 if held is not None:
                     rooms.vacate(held, amounts_of(replica.requests))
-            placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
+            placement = place_tightly(gang.servers, gang.workers, least, rooms)
             if placement is None:
                 continue
             nodes = rooms.nodes_of(placement)

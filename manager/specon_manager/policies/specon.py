@@ -7,6 +7,7 @@ in `docs/algorithms/specon.md`; `literal` switches them off.
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -68,34 +69,38 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     rank = {name: index for index, name in enumerate(names)}
     ranking = [(scores[name], index) for index, name in enumerate(names)]
     heapq.heapify(ranking)
+    literal, weight = settings.literal, settings.converged_weight
     crowded = _crowded(snapshot, settings)
     requests = [replica for replica in _movable(snapshot, MIGRATE) if replica.node in crowded]
-    requests.sort(key=lambda replica: replica.progress.category_since)  # of equals, those submitted first
+    requests.sort(key=attrgetter("progress.category_since"))  # of equals, those submitted first
+    lowest, first = ranking[0]  # the score and the place in `names` of the best target
     for replica in requests:
         source = replica.node
         if source is None:
             continue
-        while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
-            heapq.heappop(ranking)
-        lowest, target = ranking[0][0], names[ranking[0][1]]
-        if scores[source] == lowest:
+        held = scores[source]
+        if held == lowest:
             # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
-            if settings.literal:
+            if literal:
                 why = f"{source} has the lowest score, {lowest:g}"
                 yield Stay(replica=replica.name, purpose=MIGRATE, reason=why)
             continue
-        if not settings.literal and lowest + settings.converged_weight > scores[source]:
+        if not literal and lowest + weight > held:
             continue  # the target would be scored worse than the source is now: nobody gains by that
+        target = names[first]
         yield Migrate(
             replica=replica.name,
             target=target,
             purpose=MIGRATE,
-            reason=f"{_verdict(replica)}; score {lowest:g} on {target}, {scores[source]:g} on {source}",
+            reason=f"{_verdict(replica)}; score {lowest:g} on {target}, {held:g} on {source}",
         )
-        scores[source] -= settings.converged_weight
-        scores[target] += settings.converged_weight
-        heapq.heapreplace(ranking, (scores[target], ranking[0][1]))
-        heapq.heappush(ranking, (scores[source], rank[source]))
+        scores[source] = held - weight
+        scores[target] = lowest + weight
+        heapq.heapreplace(ranking, (lowest + weight, first))
+        heapq.heappush(ranking, (held - weight, rank[source]))
+        while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
+            heapq.heappop(ranking)
+        lowest, first = ranking[0]
 
 
 def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:

@@ -159,15 +159,23 @@ def test_equal_surpluses_shrink_in_turn():
     assert [who for kind, _, who in done(layout) if kind == "ScaleIn"] == ["worker/2", "worker/2"]
 
 
-def test_room_is_made_on_one_node_where_the_surplus_there_suffices():
-    """Two workers of one job rather than one of each, which would tear the urgent gang apart."""
+def test_room_is_made_on_one_node_or_not_at_all():
+    """Two workers of one job rather than one of each, which would tear the urgent gang apart; else none."""
     layout = Layout().add(elastic("a", 4), "0 0 0 0").add(elastic("b", 4), "1 1 1 1")
     assert done(layout.add(spec_of("c", 2), **URGENT)) == [
         ("ScaleIn", "a", "worker/3 worker/2"),
         ("Claim", "c", "worker/0@0 worker/1@0"),
     ]
     layout = Layout().add(elastic("a", 4, fewest=3), "0 0 0 0").add(elastic("b", 4, fewest=3), "1 1 1 1")
-    assert len([1 for kind, *_ in done(layout.add(spec_of("c", 2), **URGENT)) if kind == "ScaleIn"]) == 2
+    assert done(layout.add(spec_of("c", 2), **URGENT)) == []
+
+
+def test_room_on_several_nodes_is_made_only_for_a_gang_that_no_node_holds():
+    """Both shrink for five workers on nodes of four."""
+    layout = Layout().add(elastic("a", 4, fewest=1), "0 0 0 0").add(elastic("b", 4, fewest=1), "1 1 1 1")
+    actions = done(layout.add(spec_of("c", 5), **URGENT))
+    assert {job for kind, job, *_ in actions if kind == "ScaleIn"} == {"a", "b"}
+    assert [job for kind, job, *_ in actions if kind == "Claim"] == ["c"]
 
 
 def test_only_workers_that_are_needed_end():

@@ -64,6 +64,12 @@ def test_only_the_fewest_workers_have_room_kept():
     assert reserved(full(500.0, 100.0).add(spec_of("j", 4, min_workers=1)), "j") == "worker/0@1"
 
 
+def test_a_trial_has_room_kept_for_all_that_its_owner_asked_for():
+    """It starts at that size only."""
+    layout = full(500.0, 100.0).add(spec_of("t", 3, most=4, min_workers=1, job_class="trial"))
+    assert reserved(layout, "t") == "worker/0@1 worker/1@1 worker/2@1"
+
+
 def test_no_room_is_kept_for_what_never_fits():
     """Not even an empty cluster would do."""
     assert reserved(full(500.0).add(spec_of("j", 5)), "j") is None

@@ -148,13 +148,13 @@ class Trials:
     def _awaited(self, trial: Waiting) -> bool:
         """Whether the room that the trial has a claim to will be there when those who leave have left."""
         rooms, placement = self._rooms, dict(self._snapshot.claims[trial.name].placement)
-        held, wanted = rooms.release(trial.name), dict[int, Amounts]()
+        wanted = dict[int, Amounts]()
         for replica in trial.replicas:
             node = rooms.index.get(placement.get(replica.name, ""))
             if node is None:
                 return False
             wanted[node] = plus(wanted.get(node, NONE), amounts_of(replica.requests))
-        leaving = self._left_soon()
+        held, leaving = rooms.release(trial.name), self._left_soon()
         kept = bool(held) and all(
             rooms.will_hold(node, amounts, leaving.get(node, NONE)) for node, amounts in wanted.items()
         )

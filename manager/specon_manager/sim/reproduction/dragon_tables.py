@@ -76,6 +76,13 @@ class SweepPoint(Struct, frozen=True, kw_only=True):
     elapsed: Interval
     running: Interval
     waiting: Interval
+    waits: Interval
+    """How much of the baseline's elapsed time is waiting, percent."""
+
+
+def waiting_share(run: Measures, _: Measures) -> float:
+    """Return which part of a baseline's elapsed time is waiting, percent."""
+    return 100 * part("waiting", "paused")(run, run)
 
 
 def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
@@ -85,22 +92,23 @@ def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
         for mode in ("literal", "default"):
             for intensity in INTENSITIES:
                 keys = sweep_key(intensity, f"dragon/{mode}"), sweep_key(intensity, baseline)
-                figures = [
-                    over_seeds(collected, *keys, figure)
-                    for figure in (shorter, running_shorter, waiting_shorter)
-                ]
-                whole, running, waiting = figures
-                if whole is not None and running is not None and waiting is not None:
-                    found.append(
-                        SweepPoint(
-                            baseline=baseline,
-                            mode=mode,
-                            intensity=intensity,
-                            elapsed=whole,
-                            running=running,
-                            waiting=waiting,
-                        )
+                whole = over_seeds(collected, *keys, shorter)
+                running = over_seeds(collected, *keys, running_shorter)
+                waiting = over_seeds(collected, *keys, waiting_shorter)
+                waits = over_seeds(collected, keys[1], keys[1], waiting_share)
+                if whole is None or running is None or waiting is None or waits is None:
+                    continue
+                found.append(
+                    SweepPoint(
+                        baseline=baseline,
+                        mode=mode,
+                        intensity=intensity,
+                        elapsed=whole,
+                        running=running,
+                        waiting=waiting,
+                        waits=waits,
                     )
+                )
     return tuple(found)
 
 
