@@ -170,7 +170,7 @@ def _said(judged: Verdict) -> Said:
         proposal=type(proposal).__name__,
         subject=subject(proposal),
         target=_target(judged),
-        reason=proposal.reason if objection is None else objection.text,
+        reason=str(proposal.reason) if objection is None else objection.text,
         refusal=None if objection is None else str(objection.refusal),
     )
 

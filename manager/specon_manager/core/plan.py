@@ -5,6 +5,7 @@ Least disruptive first (design, section 7). Every refusal carries its reason.
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -95,14 +96,19 @@ def _objection_to_move(
     budgets = state.settings.budgets
     if len(snapshot.moves) >= budgets.moves_at_once:
         # First, for it is the cheapest: a large cluster has thousands of converged replicas that ask.
-        text = f"{len(snapshot.moves)} moves are in flight, which is the cluster's budget"
-        return Objection(Refusal.CLUSTER_BUDGET, text)
+        return _over_cluster_budget(len(snapshot.moves))
     return (
         _no_place(replica, proposal.target, snapshot)
         or _forbidden(replica, snapshot)
         or _over_budget(proposal, replica, snapshot, budgets)
         or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
     )
+
+
+@lru_cache(maxsize=16)
+def _over_cluster_budget(moves: int) -> Objection:
+    text = f"{moves} moves are in flight, which is the cluster's budget"
+    return Objection(Refusal.CLUSTER_BUDGET, text)
 
 
 def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | None:
@@ -179,7 +185,7 @@ def begun(proposal: Migrate, replica: Replica, *, policy: str, number: int, now:
         target=proposal.target,
         policy=policy,
         purpose=proposal.purpose,
-        reason=proposal.reason,
+        reason=str(proposal.reason),
         state=MoveState.PROPOSED,
         proposed_at=now,
         deadline=now + hold,

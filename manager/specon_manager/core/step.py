@@ -92,7 +92,7 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
             replica=name,
             policy=state.settings.policy,
             proposal=said,
-            reason=proposal.reason if objection is None else objection.text,
+            reason=str(proposal.reason) if objection is None else objection.text,
             refusal=refusal,
         )
     if not fresh:

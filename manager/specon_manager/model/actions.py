@@ -1,12 +1,27 @@
 """What policies propose and what `step` orders. Each carries its reason; each order is idempotent."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from specon_manager.model.resources import Resources
+
+
+class Words(Struct, frozen=True, gc=False):
+    """Words that are put together when somebody reads them, as `str(words)`.
+
+    On a large cluster thousands of moves are proposed at each Tick, and hardly any is ordered or news: their
+    words would take longer than their choice. Records and orders have plain strings.
+    """
+
+    compose: Callable[..., str]
+    values: tuple[Any, ...]
+    """Its arguments: immutable ones, so that the words are the same whenever they are read."""
+
+    def __str__(self) -> str:
+        return self.compose(*self.values)
 
 
 class Admit(Struct, frozen=True, tag=True, kw_only=True):
@@ -23,7 +38,7 @@ class Migrate(Struct, frozen=True, tag=True, kw_only=True):
     replica: str
     target: str
     purpose: str
-    reason: str
+    reason: str | Words
 
 
 class Stay(Struct, frozen=True, tag=True, kw_only=True):

@@ -71,7 +71,7 @@ class Node(Struct, frozen=True, kw_only=True):
     ready: bool = True
 
 
-class JobSpec(Struct, frozen=True, kw_only=True):
+class JobSpec(Struct, frozen=True, kw_only=True, gc=False):
     """A job as its owner described it."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
@@ -129,6 +129,15 @@ class JobSpec(Struct, frozen=True, kw_only=True):
         wanted = self.wanted_workers
         return wanted if self.min_workers is None else min(self.min_workers, wanted)
 
+    @property
+    def elastic(self) -> bool:
+        """Whether it may have more workers than it needs."""
+        if len(self.replicas) == 1 or (self.workers is None and self.min_workers is None):
+            return False
+        most = len(self.worker_names)
+        fewest = min(most if bound is None else bound for bound in (self.workers, self.min_workers))
+        return most > fewest
+
     def requests_of(self, replica: str) -> Resources:
         """Return what that replica reserves."""
         return (
@@ -136,7 +145,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
         )
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Job(Struct, frozen=True, kw_only=True, gc=False):
     """A submitted job; `order` counts submissions from 0."""
 
     spec: JobSpec

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
+from specon_manager.model.members import Members
 from specon_manager.model.moves import Move
 from specon_manager.model.overlay import Overlay
 from specon_manager.model.resources import NOTHING, Resources, total
@@ -164,29 +165,17 @@ class Snapshot:
     @cached_property
     def members(self) -> Mapping[str, tuple[Replica, ...]]:
         """The replicas of each job that has not ended, in the order of its description."""
-        found: dict[str, list[Replica]] = {}
-        for replica in self.replicas.values():
-            if replica.job in found:
-                found[replica.job].append(replica)
-            else:
-                found[replica.job] = [replica]
-        jobs = self.jobs
-        return {name: tuple(replicas) for name, replicas in found.items() if jobs[name].ended_at is None}
+        return Members(self.jobs, self.replicas)
 
     @cached_property
     def waiting(self) -> tuple[Job, ...]:
         """The jobs none of whose replicas occupies a node and all of which may start now, oldest first."""
-        now, jobs = self.now, self.jobs
-        return tuple(
-            sorted(
-                (
-                    jobs[name]
-                    for name, replicas in self.members.items()
-                    if _waits(replicas, now) and not any(replica.name in self.moves for replica in replicas)
-                ),
-                key=lambda job: job.order,
-            )
-        )
+        now, jobs, found = self.now, self.jobs, list[Job]()
+        for name in dict.fromkeys(replica.job for replica in self.pending):
+            replicas = self.members.get(name, ())
+            if _waits(replicas, now) and not any(replica.name in self.moves for replica in replicas):
+                found.append(jobs[name])
+        return tuple(sorted(found, key=lambda job: job.order))
 
     @cached_property
     def running(self) -> tuple[Job, ...]:
@@ -194,9 +183,14 @@ class Snapshot:
 
         A job of which a worker is being scaled in is among them; its worker is not among `workers`.
         """
-        jobs = self.jobs
-        found = [jobs[name] for name, replicas in self.members.items() if _runs(replicas)]
-        return tuple(sorted(found, key=lambda job: job.order))
+        jobs, active, ending = self.jobs, dict[str, None](), set[str]()
+        for replica in self.replicas.values():
+            if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
+                active[replica.job] = None
+                if replica.leaving is not None and _ends(replica):
+                    ending.add(replica.job)
+        found = [jobs[name] for name in active if name not in ending]
+        return tuple(sorted((job for job in found if job.ended_at is None), key=lambda job: job.order))
 
     @cached_property
     def unplaced(self) -> tuple[Replica, ...]:
@@ -390,17 +384,6 @@ def _waits(replicas: Iterable[Replica], now: float) -> bool:
         elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
             return False
     return pending
-
-
-def _runs(replicas: Iterable[Replica]) -> bool:
-    """Whether something of the job occupies a node and it was not told to end as a whole."""
-    active = False
-    for replica in replicas:
-        if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
-            if _ends(replica):
-                return False
-            active = True
-    return active
 
 
 def _ends(replica: Replica) -> bool:

@@ -34,8 +34,7 @@ def resize(
     elastic = [
         job
         for job in snapshot.running
-        if len(job.spec.replicas) > 1 and job.trains_since is not None and job.name not in ending
-        if len(job.spec.worker_names) > job.spec.fewest_workers
+        if job.trains_since is not None and job.spec.elastic and job.name not in ending
     ]
     if not elastic:
         return

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from specon_manager.model.actions import Migrate, Proposal, Stay
+from specon_manager.model.actions import Migrate, Proposal, Stay, Words
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Census, Snapshot
 from specon_manager.policies.placement import admit_round_robin
@@ -92,7 +92,7 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             replica=replica.name,
             target=target,
             purpose=MIGRATE,
-            reason=f"{_verdict(replica)}; score {lowest:g} on {target}, {held:g} on {source}",
+            reason=Words(_scored, (replica, lowest, target, held, source)),
         )
         scores[source] = held - weight
         scores[target] = lowest + weight
@@ -101,6 +101,11 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)
         lowest, first = ranking[0]
+
+
+def _scored(replica: Replica, lowest: float, target: str, held: float, source: str) -> str:
+    """Put the reason for a move of Algorithm 2 into words."""
+    return f"{_verdict(replica)}; score {lowest:g} on {target}, {held:g} on {source}"
 
 
 def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
@@ -130,14 +135,21 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
                 replica=replica.name,
                 target=node,
                 purpose=REBALANCE,
-                reason=f"{_verdict(replica)} last of those on {source}; {node} has {held[node]} "
-                f"and {source} {held[source]} replicas, balance factor {factor}",
+                reason=Words(_balanced, (replica, node, held[node], source, held[source], factor)),
             )
             held[source] -= 1
             held[node] += 1
         # Another node may take what this one may not. An idle one may not either: sources only shrink.
         if not idle:
             candidates.extendleft(reversed(passed))
+
+
+def _balanced(replica: Replica, node: str, there: int, source: str, here: int, factor: int) -> str:
+    """Put the reason for a move of Algorithm 3 into words."""
+    return (
+        f"{_verdict(replica)} last of those on {source}; {node} has {there} "
+        f"and {source} {here} replicas, balance factor {factor}"
+    )
 
 
 def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -> bool:

@@ -43,10 +43,10 @@ def simulate(
     parameters in them do not count, and of ended jobs only a few are remembered. With `oracle` the manager is
     told how long each job trains, exactly; None: where the policy is one that needs it. `classifier` is what
     sidecars judge curves by, None: as they do by default; its interval is that of the workload. With
-    `ticks_only` the policy is asked at the regular ticks only, and not also whenever the cluster changes. `stays` keeps where
-    everything ran. At `limit` seconds the simulation ends, whatever is unfinished; None: when all jobs one
-    after the other would have been over twenty times. `beginning` is what is there at the begin; its jobs are
-    of the workload, and arrive at 0. `on_progress` gets the part of the jobs that ended,
+    `ticks_only` the policy is asked at the regular ticks only, and not also whenever the cluster changes.
+    `stays` keeps where everything ran. At `limit` seconds the simulation ends, whatever is unfinished; None:
+    when all jobs one after the other would have been over twenty times. `beginning` is what is there at the
+    begin; its jobs are of the workload, and arrive at 0. `on_progress` gets the part of the jobs that ended,
     `check` is called after each step.
 
     Raises ValueError naming what is wrong with the workload, the policy or its parameters.

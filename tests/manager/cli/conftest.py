@@ -10,6 +10,7 @@ from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Settings
 from specon_sidecar.classify import Category
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class Scene:
     def __init__(self, nodes: int = 2) -> None:
         names = [f"node-{number}" for number in range(nodes)]
         capacity, usage = Resources(cpu=2.0), Resources(cpu=1.5)
-        self.state = State(nodes={name: Node(name=name, capacity=capacity, usage=usage) for name in names})
+        nodes = {name: Node(name=name, capacity=capacity, usage=usage) for name in names}
+        self.state = State(settings=Settings(policy="specon"), nodes=nodes)
 
     def job(self, name: str = "default/mnist", *, replicas: int = 1, at: float = 0.0) -> str:
         """Submit a job `at` seconds after the begin; return the name of its first replica."""

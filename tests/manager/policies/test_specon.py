@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from specon_manager.model.actions import Admit, Migrate, Stay
 from specon_manager.model.cluster import Phase
-from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
 from support.cluster import replica_of
 from support.snapshots import NOW, cluster_of, short, snapshot_of

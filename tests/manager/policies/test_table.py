@@ -17,7 +17,7 @@ def test_every_policy_is_found_by_its_name_and_has_defaults(name):
 
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones():
     """A typing mistake is mended without the manual."""
-    with pytest.raises(ValueError, match="policy: 'specom' is not one of default-scheduler, .*, specon"):
+    with pytest.raises(ValueError, match=r"policy: 'specom' is not one of default-scheduler, .*, specon"):
         policy_named("specom")
 
 

@@ -316,7 +316,7 @@ class Bench:
         self.told: list[ev.Event] = []
         account = Account(given, stays=False)
         self.world = World(given, State(), account, self.told.append)
-        self.backend = SimulatedBackend(self.world, oracle=False)
+        self.backend = SimulatedBackend(self.world, oracle=False, classifier=None)
         self.backend.begin()
         self.backend.submit(0, given.jobs[0], ev.JobSubmitted(given.jobs[0].spec))
         self.told.clear()

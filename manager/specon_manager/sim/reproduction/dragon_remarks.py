@@ -48,9 +48,10 @@ RUNNING: Final = (
 )
 SWEEP: Final = (
     (
-        "The paper prints no number beside the curves: what is compared is the sign. Running time is without "
-        "restarts. How much a job has to do is not printed, so an intensity here is not necessarily the load "
-        "that it was there."
+        "The paper prints no number beside the curves: what is compared is the sign, where the seeds agree on "
+        "it. Running time is without restarts. Where the other scheduler hardly waits, a percentage of that "
+        "says nothing. How much a job has to do is not printed, so an intensity here is not necessarily the "
+        "load that it was there."
     ),
 )
 UNIT: Final = (

@@ -113,6 +113,20 @@ def test_verdicts_follow_the_tolerance(collected):
     assert not verdict(0.68, 0.79)
 
 
+def test_a_sign_that_the_seeds_do_not_agree_on_has_no_verdict(collected):
+    """Two seeds with time saved are reproduced, two with time lost are missed, one of each is neither."""
+    ours, theirs = sweep_key(1.0, "dragon/default"), sweep_key(1.0, "locality-aware")
+
+    def verdict(*times):
+        runs = [{**collected[theirs][0], "running": time, "paused": 0.0, "waiting": 0.0} for time in times]
+        base = [{**collected[theirs][0], "running": 100.0, "paused": 0.0, "waiting": 0.0}] * len(times)
+        rows = rows_of({ours: runs, theirs: base})
+        title = "Figure 9: time saved against the locality-aware scheduler"
+        return rows[title, "elapsed time, intensity 1"].reproduced
+
+    assert [verdict(80.0, 81.0), verdict(120.0, 121.0), verdict(80.0, 119.0)] == [True, False, None]
+
+
 def test_arrivals_in_seconds_would_crowd_the_jobs(collected):
     """With the unit as printed jobs wait for a far larger part of their time than the paper shows."""
     found = [row.default for (title, _), row in rows_of(collected).items() if title.startswith("Table 1")]
