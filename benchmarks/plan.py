@@ -1,49 +1,102 @@
-"""How long one Tick takes: deadlines, the policy `specon`, and the plan, on large clusters.
+"""How long one Tick takes: deadlines, the policy, and the plan, on clusters of 1,000 to 100,000 replicas.
 
-`python benchmarks/plan.py [--json FILE]`. Times are processor time of one Tick, garbage collection included.
-Before each Tick 2 % of the replicas change their category; three of the four moves that the budget allows are
-in flight, so that a Tick orders one and refuses thousands.
+`python benchmarks/plan.py [--json FILE]`. Times are processor time of one Tick, garbage collection included;
+beside each stands how many plain passes over all replicas, counting categories, take as long in the same run.
+Before each Tick 2 % of the replicas change their category. With `specon` three of the four moves that the
+budget allows are in flight, so that a Tick orders one and refuses thousands; with `progress` the cluster is
+full, one job waits for each hundred that run, and a few complete and are submitted before each Tick.
 """
 
 import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 import msgspec
 
 import figure
+import reserving_cluster
 from figure import Figure, percentile
 from specon_manager.core.state import State
 from specon_manager.core.step import step
-from specon_manager.model.actions import StartReplica
+from specon_manager.model.actions import Action, StartReplica
 from specon_manager.model.events import JobSubmitted, Tick
 from synthetic_cluster import NOW, cluster, spec, stirred
 
-SMALL, LARGE = 1_000, 10_000
-BOUNDS = {SMALL: 50.0, LARGE: 500.0}  # milliseconds, p99
-TICKS = {SMALL: 100, LARGE: 12}
+SIZES = (100, 1_000, 10_000)
+BOUNDS = {1_000: 50.0, 10_000: 500.0}  # milliseconds, p99
+TICKS = {100: 100, 1_000: 100, 10_000: 12}
 BURST = 1_000
+_BETWEEN = 5.0
 _CHANGING = 0.02
 
 
-def ticks(state: State, count: int) -> list[float]:
-    """Return the milliseconds of so many Ticks."""
-    rng, times = Random(1), []
-    start = state
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, and what happens to it between two Ticks."""
+
+    title: str
+    cluster: Callable[[int], State]
+    before: Callable[[State, Random, float], State]
+    after: Callable[[State, Sequence[Action], float], State]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Milliseconds of Ticks, and of a pass over all replicas just before each."""
+
+    ticks: list[float]
+    passes: list[float]
+
+    def note(self, share: float) -> str:
+        """Return the percentile as a multiple of the median pass."""
+        ratio = percentile(self.ticks, share) / percentile(self.passes, 0.5)
+        return f"of {len(self.ticks)} Ticks; {ratio:.0f} plain passes"
+
+
+def _stirred(state: State, rng: Random, now: float) -> State:
+    del now
+    return stirred(state, _CHANGING, rng)
+
+
+def _moves_ended(state: State, actions: Sequence[Action], now: float) -> State:
+    """Take back the move that was ordered, so that as many are in flight before each Tick."""
+    del actions, now
+    moves = dict(list(state.moves.items())[:3])
+    return msgspec.structs.replace(state, moves=moves)
+
+
+def _lived(state: State, rng: Random, now: float) -> State:
+    return reserving_cluster.turned_over(_stirred(state, rng, now), rng, now)
+
+
+SCENARIOS = (
+    Scenario("specon, balanced", partial(cluster, balanced=True), _stirred, _moves_ended),
+    Scenario("specon, unbalanced", partial(cluster, balanced=False), _stirred, _moves_ended),
+    Scenario("progress, a queue", reserving_cluster.cluster, _lived, reserving_cluster.carried_out),
+)
+
+
+def ticks(scenario: Scenario, state: State, count: int) -> Times:
+    """Time so many Ticks, after a first one that decides on everything for the first time (see `first`)."""
+    rng, times, passes = Random(1), list[float](), list[float]()
     for number in range(count + 1):
-        state = stirred(state, _CHANGING, rng)
+        now = NOW + _BETWEEN * number
+        state = scenario.before(state, rng, now)
+        passes.append(_timed(partial(_count_categories, state)))
         before = time.process_time()
-        state, _ = step(state, Tick(), NOW + number)
+        state, actions = step(state, Tick(), now)
         times.append(1000 * (time.process_time() - before))
-        # The moves that were ordered end before the next Tick.
-        state = msgspec.structs.replace(state, moves=start.moves)
-    return times[1:]  # the first one decides on every replica for the first time; see `first`
+        state = scenario.after(state, actions, now)
+    return Times(times[1:], passes[1:])
 
 
 def first(state: State) -> float:
     """Return the milliseconds of the first Tick of a manager: no decision is remembered."""
-    before = time.process_time()
-    step(state, Tick(), NOW)
-    return 1000 * (time.process_time() - before)
+    return _timed(lambda: step(state, Tick(), NOW))
 
 
 def burst(state: State) -> float:
@@ -60,40 +113,56 @@ def burst(state: State) -> float:
     return passed
 
 
+def peak(scenario: Scenario, nodes: int) -> float:
+    """Return the most MiB that a state and its first Tick hold together, by what Python allocates."""
+    tracemalloc.start()
+    try:
+        step(scenario.cluster(nodes), Tick(), NOW)
+        return tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+
+
 def measure() -> list[Figure]:
-    """Measure both sizes, balanced and not."""
-    figures, medians = [], {}
-    for nodes, bound in BOUNDS.items():
-        for balanced in (True, False):
-            title = f"{nodes:,} nodes, {'balanced' if balanced else 'unbalanced'}"
-            state = cluster(nodes, balanced=balanced)
-            times = ticks(state, TICKS[nodes])
-            medians[nodes, balanced] = percentile(times, 0.5)
+    """Measure each scenario in each size."""
+    figures = []
+    for scenario in SCENARIOS:
+        medians = {}
+        for nodes in SIZES:
+            title, bound = f"{scenario.title}, {nodes:,} nodes", BOUNDS.get(nodes)
+            state = scenario.cluster(nodes)
+            times = ticks(scenario, state, TICKS[nodes])
+            medians[nodes] = percentile(times.ticks, 0.5)
+            worst = percentile(times.ticks, 0.99)
             figures += [
-                Figure(what=f"{title}: p50", value=medians[nodes, balanced], unit="ms"),
-                Figure(
-                    what=f"{title}: p99",
-                    value=percentile(times, 0.99),
-                    unit="ms",
-                    at_most=bound,
-                    note=f"of {len(times)} Ticks",
-                ),
-                Figure(what=f"{title}: first Tick", value=first(state), unit="ms", at_most=bound),
+                Figure(what=f"{title}: p50", value=medians[nodes], unit="ms", note=times.note(0.5)),
+                Figure(what=f"{title}: p99", value=worst, unit="ms", at_most=bound, note=times.note(0.99)),
+                Figure(what=f"{title}: first Tick", value=first(state), unit="ms"),
+                Figure(what=f"{title}: peak memory", value=peak(scenario, nodes), unit="MiB"),
             ]
-            if balanced:
-                figures.append(
-                    Figure(
-                        what=f"{title}: {BURST:,} jobs pending",
-                        value=min(burst(state) for _ in range(2)),
-                        unit="ms",
-                        at_most=bound,
-                    )
-                )
-    for balanced in (True, False):
-        growth = medians[LARGE, balanced] / medians[SMALL, balanced]
-        what = f"growth for ten times the size, {'balanced' if balanced else 'unbalanced'}"
-        figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))
+            if scenario is SCENARIOS[0] and bound is not None:
+                what = f"{title}: {BURST:,} jobs pending"
+                shortest = min(burst(state) for _ in range(2))
+                figures.append(Figure(what=what, value=shortest, unit="ms", at_most=bound))
+        for small, large in zip(SIZES, SIZES[1:], strict=False):
+            growth = medians[large] / medians[small]
+            what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
+            figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))
     return figures
+
+
+def _count_categories(state: State) -> Counter[str]:
+    """Be the baseline: look at every replica once."""
+    counts = Counter[str]()
+    for replica in state.replicas.values():
+        counts[replica.progress.category] += 1
+    return counts
+
+
+def _timed(work: Callable[[], object]) -> float:
+    before = time.process_time()
+    work()
+    return 1000 * (time.process_time() - before)
 
 
 if __name__ == "__main__":

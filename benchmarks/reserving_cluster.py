@@ -40,9 +40,7 @@ def cluster(nodes: int, *, seed: int = 0, settings: Settings | None = None) -> S
 
     def add(spec: JobSpec, node: str) -> None:
         began = NOW - rng.uniform(0, _LONGEST)
-        job = Job(
-            spec=spec, order=len(jobs), submitted_at=began - 60, admitted_at=began, trains_since=began
-        )
+        job = Job(spec=spec, order=len(jobs), submitted_at=began - 60, admitted_at=began, trains_since=began)
         jobs[job.name] = job
         for index, name in enumerate(spec.replicas):
             replicas[name] = Replica(

@@ -50,9 +50,10 @@ def _draw(axis: "Axes", points: list[SweepPoint]) -> None:
         if not of_mode:
             continue
         for what, colour in _COLOURS.items():
-            saved = [getattr(point, what) for point in of_mode]
+            drawn = [point for point in of_mode if getattr(point, what) is not None]
+            saved = [getattr(point, what) for point in drawn]
             axis.errorbar(
-                [point.intensity for point in of_mode],
+                [point.intensity for point in drawn],
                 [each.mean for each in saved],
                 [each.half_width or 0.0 for each in saved],
                 color=colour,

@@ -21,6 +21,7 @@ from specon_manager.cli.lines import changes
 from specon_manager.cli.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.session import Session, SessionOptions, open_session
 from specon_manager.cli.view import LiveView
+from specon_manager.policies.table import policy_named
 from specon_manager.runtime.controller import Stepped
 
 _FRAMES_PER_SECOND: Final = 4
@@ -78,7 +79,16 @@ def nodes_of_this_machine(text: str) -> tuple[VirtualNode, ...]:
 
 
 def with_policy(file: JobFile, policy: str) -> JobFile:
-    """Return the file under another policy, whose parameters are then its defaults."""
+    """Return the file under another policy, whose parameters are then its defaults.
+
+    Raises UsageError where there is no such policy, or it is one for simulations only.
+    """
+    try:
+        known = policy_named(policy)
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
+    if known.clairvoyant:
+        raise UsageError(f"--policy: {policy} must be told how long every job takes: a bound for simulations")
     settings = msgspec.structs.replace(file.settings, policy=policy, parameters={})
     return msgspec.structs.replace(file, settings=settings)
 

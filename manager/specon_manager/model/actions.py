@@ -1,6 +1,6 @@
 """What policies propose and what `step` orders. Each carries its reason; each order is idempotent."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -10,18 +10,15 @@ from specon_manager.model.resources import Resources
 
 
 class Words(Struct, frozen=True, gc=False):
-    """Words that are put together when somebody reads them, as `str(words)`.
+    """A reason that is put into words when somebody reads it, by `str`; policies add values and words.
 
     On a large cluster thousands of moves are proposed at each Tick, and hardly any is ordered or news: their
-    words would take longer than their choice. Records and orders have plain strings.
+    words would take longer than their choice. The values do not change, and so the words do not. Records and
+    orders have plain strings.
     """
 
-    compose: Callable[..., str]
-    values: tuple[Any, ...]
-    """Its arguments: immutable ones, so that the words are the same whenever they are read."""
-
     def __str__(self) -> str:
-        return self.compose(*self.values)
+        raise NotImplementedError
 
 
 class Admit(Struct, frozen=True, tag=True, kw_only=True):

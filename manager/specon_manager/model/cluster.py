@@ -71,7 +71,7 @@ class Node(Struct, frozen=True, kw_only=True):
     ready: bool = True
 
 
-class JobSpec(Struct, frozen=True, kw_only=True, gc=False):
+class JobSpec(Struct, frozen=True, kw_only=True):
     """A job as its owner described it."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z")]
@@ -145,7 +145,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class Job(Struct, frozen=True, kw_only=True, gc=False):
+class Job(Struct, frozen=True, kw_only=True):
     """A submitted job; `order` counts submissions from 0."""
 
     spec: JobSpec

@@ -48,6 +48,37 @@ def score(census: Census, settings: SpeConSettings) -> float:
     )
 
 
+class _Scored(Words, frozen=True, gc=False):
+    """The reason for a move of Algorithm 2."""
+
+    replica: Replica
+    lowest: float
+    target: str
+    held: float
+    source: str
+
+    def __str__(self) -> str:
+        scores = f"score {self.lowest:g} on {self.target}, {self.held:g} on {self.source}"
+        return f"{_verdict(self.replica)}; {scores}"
+
+
+class _Balanced(Words, frozen=True, gc=False):
+    """The reason for a move of Algorithm 3."""
+
+    replica: Replica
+    target: str
+    there: int
+    source: str
+    here: int
+    factor: int
+
+    def __str__(self) -> str:
+        return (
+            f"{_verdict(self.replica)} last of those on {self.source}; {self.target} has {self.there} "
+            f"and {self.source} {self.here} replicas, balance factor {self.factor}"
+        )
+
+
 def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
     """Admit what waits, then move what converged, then rebalance."""
     yield from admit_round_robin(snapshot)
@@ -92,7 +123,7 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             replica=replica.name,
             target=target,
             purpose=MIGRATE,
-            reason=Words(_scored, (replica, lowest, target, held, source)),
+            reason=_Scored(replica, lowest, target, held, source),
         )
         scores[source] = held - weight
         scores[target] = lowest + weight
@@ -101,11 +132,6 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)
         lowest, first = ranking[0]
-
-
-def _scored(replica: Replica, lowest: float, target: str, held: float, source: str) -> str:
-    """Put the reason for a move of Algorithm 2 into words."""
-    return f"{_verdict(replica)}; score {lowest:g} on {target}, {held:g} on {source}"
 
 
 def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
@@ -135,21 +161,13 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
                 replica=replica.name,
                 target=node,
                 purpose=REBALANCE,
-                reason=Words(_balanced, (replica, node, held[node], source, held[source], factor)),
+                reason=_Balanced(replica, node, held[node], source, held[source], factor),
             )
             held[source] -= 1
             held[node] += 1
         # Another node may take what this one may not. An idle one may not either: sources only shrink.
         if not idle:
             candidates.extendleft(reversed(passed))
-
-
-def _balanced(replica: Replica, node: str, there: int, source: str, here: int, factor: int) -> str:
-    """Put the reason for a move of Algorithm 3 into words."""
-    return (
-        f"{_verdict(replica)} last of those on {source}; {node} has {there} "
-        f"and {source} {here} replicas, balance factor {factor}"
-    )
 
 
 def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -> bool:

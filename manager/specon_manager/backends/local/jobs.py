@@ -164,7 +164,11 @@ def _settings(content: Mapping[str, Any], mistakes: list[str]) -> Settings:
             given[key] = value
     settings = Settings(**given)
     try:
-        settings_of(policy_named(settings.policy), settings.parameters)
+        policy = policy_named(settings.policy)
+        settings_of(policy, settings.parameters)
+        if policy.clairvoyant:
+            why = "must be told how long every job takes: it is a bound for simulations"
+            mistakes.append(f"policy: {policy.name} {why}")
     except ValueError as error:
         mistakes.append(str(error))
     return settings

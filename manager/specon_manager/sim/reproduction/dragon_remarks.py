@@ -48,10 +48,10 @@ RUNNING: Final = (
 )
 SWEEP: Final = (
     (
-        "The paper prints no number beside the curves: what is compared is the sign, where the seeds agree on "
-        "it. Running time is without restarts. Where the other scheduler hardly waits, a percentage of that "
-        "says nothing. How much a job has to do is not printed, so an intensity here is not necessarily the "
-        "load that it was there."
+        "The paper prints no number beside the curves: what is compared is the sign, where the seeds agree "
+        "on it. Running time is without restarts; waiting time is compared by its sum over the seeds. Where "
+        "the other scheduler hardly waits, a percentage of that says nothing. How much a job has to do is "
+        "not printed, so an intensity here is not necessarily the load that it was there."
     ),
 )
 UNIT: Final = (

@@ -31,7 +31,7 @@ RESYNC: Final = 15.0
 """Seconds between two looks at the cluster in which nothing happened; arrivals and ends are looked at too."""
 
 _TABLE_SEEDS: Final = range(30)
-_SWEEP_SEEDS: Final = range(100, 105)
+_SWEEP_SEEDS: Final = range(100, 108)
 """A repair of the default mode was chosen with the seeds 0 to 4, which are not among them."""
 _QUICK_TABLE_SEEDS: Final = range(2)
 _QUICK_SWEEP_SEEDS: Final = range(100, 101)

@@ -13,7 +13,7 @@ from specon_manager.sim.reproduction.dragon_runs import (
     table_key,
 )
 from specon_manager.sim.reproduction.experiment import Collected, Measures
-from specon_manager.sim.statistics import Interval, interval
+from specon_manager.sim.statistics import Interval, interval, mean
 
 Figure = Callable[[Measures, Measures], float]
 """Of a run, and of the baseline's run of the same seed."""
@@ -53,13 +53,19 @@ def running_shorter(run: Measures, baseline: Measures) -> float:
     return 100 * (1 - run["running"] / baseline["running"])
 
 
-def waiting_shorter(run: Measures, baseline: Measures) -> float:
-    """Return by how many percent jobs wait for less long.
+def waiting_shorter(collected: Collected, key: str, baseline: str) -> Interval | None:
+    """Return by how many percent of the baseline's mean over the seeds jobs wait for less long.
 
-    Of the baseline, which never scales, a gang of which some pods are pending waits as well.
+    Of the mean, as a quotient by a seed in which the baseline hardly waits is of any size. Of the baseline,
+    which never scales, a gang of which some pods are pending waits as well. None where nothing waits.
     """
-    before = baseline["waiting"] + baseline["paused"]
-    return 100 * (1 - run["waiting"] / before) if before else 0.0
+    pairs = list(zip(collected.get(key, ()), collected.get(baseline, ()), strict=False))  # may be cut short
+    before = mean([other["waiting"] + other["paused"] for _, other in pairs])
+    if not before:
+        return None
+    return interval(
+        [100 * (other["waiting"] + other["paused"] - run["waiting"]) / before for run, other in pairs]
+    )
 
 
 def slower(run: Measures, baseline: Measures) -> list[float]:
@@ -75,7 +81,8 @@ class SweepPoint(Struct, frozen=True, kw_only=True):
     intensity: float
     elapsed: Interval
     running: Interval
-    waiting: Interval
+    waiting: Interval | None
+    """None where nothing waits under the baseline."""
     waits: Interval
     """How much of the baseline's elapsed time is waiting, percent."""
 
@@ -94,9 +101,9 @@ def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
                 keys = sweep_key(intensity, f"dragon/{mode}"), sweep_key(intensity, baseline)
                 whole = over_seeds(collected, *keys, shorter)
                 running = over_seeds(collected, *keys, running_shorter)
-                waiting = over_seeds(collected, *keys, waiting_shorter)
+                waiting = waiting_shorter(collected, *keys)
                 waits = over_seeds(collected, keys[1], keys[1], waiting_share)
-                if whole is None or running is None or waiting is None or waits is None:
+                if whole is None or running is None or waits is None:
                     continue
                 found.append(
                     SweepPoint(

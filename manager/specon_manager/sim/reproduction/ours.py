@@ -32,8 +32,8 @@ _THEIRS: Final = (
 _BOUND_REMARK: Final = (
     "SRPT knows how long every job takes, preempts whenever it likes, and weighs the size of a job. With "
     "several machines, gangs and elastic sizes it is a rule of thumb, so that it can be beaten: it never "
-    "grows a job into idle room, and a preemption costs a restart that it does not count. It is not run on "
-    "`fitgpp`, where its many preemptions with long grace periods take minutes of computing."
+    "grows a job into idle room, and a preemption costs a restart that it does not count. Where it preempts "
+    "very often it is no bound at all and slow to compute, so that it is not run on all workloads."
 )
 _LATER_REMARK: Final = "Serving short jobs first makes some long ones wait; a second lost counts as hours do."
 
@@ -197,7 +197,7 @@ _REMARKS: Final = (
     ),
     (
         "Smaller than in the papers, to keep the time within minutes: `dragon-random` has 50 jobs instead of "
-        "100; `fitgpp` has 600 jobs on 17 nodes, as deep a queue as 3,000 on the paper's 84; of `kod2`, 4 of "
+        "100; `fitgpp` has 300 jobs on 8 nodes, as deep a queue as 3,000 on the paper's 84; of `kod2`, 4 of "
         "the 20 cells."
     ),
 )

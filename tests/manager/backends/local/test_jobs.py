@@ -90,6 +90,7 @@ jobs:
         ("jobs: {a: 1}", "jobs: must be a list"),
         ("jobs: [{name: a, command: 'true'}, {name: a, command: 'true'}]", "'a' is used twice"),
         ("policy: best\njobs: [{name: a, command: 'true'}]", "policy: 'best' is not one of"),
+        ("policy: srpt\njobs: [{name: a, command: 'true'}]", "policy: srpt must be told how long"),
         ("parameters: {min: 1}\njobs: [{name: a, command: 'true'}]", "parameters of policy progress"),
         ("jobs: [{name: a, command: 'true'}", "not YAML"),
         ("jobs: [{name: a, command: 'true', pattern: 'x(y'}]", "jobs[0] (a).format"),

@@ -8,7 +8,7 @@ import pytest
 from specon_manager.cli.dragon_plot import plot
 from specon_manager.sim.reproduction.dragon import REPRODUCTION
 from specon_manager.sim.reproduction.dragon_runs import INTENSITIES, SCHEDULERS, SECONDS, sweep_key, table_key
-from specon_manager.sim.reproduction.dragon_tables import sweep_points
+from specon_manager.sim.reproduction.dragon_tables import sweep_points, waiting_shorter
 from specon_manager.sim.run import simulate
 from specon_manager.sim.workloads.table import workload_named
 
@@ -75,6 +75,7 @@ def test_dragon_saves_time_against_kubeflow_at_every_intensity(collected):
         (mode, intensity) for mode in ("literal", "default") for intensity in (1.0, 4.0)
     }
     for point in points:
+        assert point.waiting is not None
         assert min(point.elapsed.mean, point.running.mean, point.waiting.mean) > 0
 
 
@@ -125,6 +126,15 @@ def test_a_sign_that_the_seeds_do_not_agree_on_has_no_verdict(collected):
         return rows[title, "elapsed time, intensity 1"].reproduced
 
     assert [verdict(80.0, 81.0), verdict(120.0, 121.0), verdict(80.0, 119.0)] == [True, False, None]
+
+
+def test_waiting_is_compared_over_all_seeds():
+    """A seed in which the baseline hardly waits counts by its seconds: 11 instead of 101 is 89 % less."""
+    base = [{"waiting": 100.0, "paused": 0.0}, {"waiting": 1.0, "paused": 0.0}]
+    ours = [{"waiting": 1.0}, {"waiting": 10.0}]
+    found = waiting_shorter({"a": ours, "b": base}, "a", "b")
+    assert found.mean == pytest.approx(100 * (1 - 11 / 101))
+    assert waiting_shorter({"a": ours, "b": [{"waiting": 0.0, "paused": 0.0}]}, "a", "b") is None
 
 
 def test_arrivals_in_seconds_would_crowd_the_jobs(collected):

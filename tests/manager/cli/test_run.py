@@ -1,0 +1,14 @@
+import pytest
+
+from specon_manager.backends.local.jobs import JobFile
+from specon_manager.cli.run import UsageError, with_policy
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [("specom", "--policy: 'specom' is not one of"), ("srpt", "--policy: srpt must be told how long")],
+)
+def test_a_policy_that_cannot_run_here_is_refused_before_anything_starts(policy, text):
+    """No name that is not there, and none that must be told the future."""
+    with pytest.raises(UsageError, match=text):
+        with_policy(JobFile(jobs=()), policy)
