@@ -12,10 +12,9 @@ Restored: the arrivals of Table 1 are minutes (its header says seconds; the axis
 text says of it do not allow that); "steps" is the total over the workers, and a parameter server reserves
 nothing, both as the authors' public controller has it.
 
-Fitted, once and for all jobs alike, to what the paper prints of its baseline and of the scheduler that never
-scales (Figure 7: how Kubeflow's jobs divide into 0.66 running and 0.34 waiting, and the locality-aware
-scheduler's 0.38 and 0.04 of the same unit; Figure 8: 57 and 45 % of the GPUs; Figure 6: at most 6.3 times as
-long), with the default scheduler that spreads pods: the batch size B (`batch`, 64), how many times a step
+Fitted, once and for all jobs alike, to all that Figures 6 to 8 print: of the baseline, of the scheduler that
+never scales, and of DRAGON too, so that these figures are no independent test of it (Figures 9 and 10 are).
+With the default scheduler that spreads pods, other draws than those of the reported runs: the batch size B (`batch`, 64), how many times a step
 sends the parameters over the network (`copies`, 1), and in which part of the jobs the slowest worker decides
 (`quota`, one half). Tried were B = 40 to 80, 0.25 to 3 copies and 0 to 1. That the slowest decides in all
 jobs gives the waiting, that it decides in none the long run of the last job; no one value does both.
