@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from random import Random
 
 import msgspec
@@ -144,7 +145,7 @@ def measure() -> list[Figure]:
                 what = f"{title}: {BURST:,} jobs pending"
                 shortest = min(burst(state) for _ in range(2))
                 figures.append(Figure(what=what, value=shortest, unit="ms", at_most=bound))
-        for small, large in zip(SIZES, SIZES[1:], strict=False):
+        for small, large in pairwise(SIZES):
             growth = medians[large] / medians[small]
             what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
             figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))

@@ -48,8 +48,9 @@ def resize(
         first = list(takewhile(lambda job: job.name not in served, stranded))
         yield from _shrink(expected, books, first, elastic[::-1], shrink_ratio)
         return
-    if snapshot.now - snapshot.changed_at >= resize_seconds:
-        yield from _grow(expected, books, elastic, resize_seconds)
+    # A job that was changed a moment ago has just paused for it.
+    steady = [job for job in elastic if snapshot.now - (job.trains_since or 0.0) >= resize_seconds]
+    yield from _grow(expected, books, steady, resize_seconds)
 
 
 def _ever_fitting(jobs: Iterable[Job], snapshot: Snapshot) -> list[Job]:

@@ -54,14 +54,15 @@ def fill(
     """
     placed: list[Placed] = []
     stranded: list[Job] = []
-    too_much: list[Amounts] = []
+    too_much: list[tuple[Amounts, int]] = []
     redeemed = False
     for each in waiting:
         job = each.job
         held = rooms.release(job.name)
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
         asked = amounts_of(job.spec.requests)
-        if not held and any(within(less, asked) for less in too_much):
+        fewest = job.spec.fewest_workers
+        if not held and any(within(less, asked) and number <= fewest for less, number in too_much):
             stranded.append(job)
             strand(job, placed)
             continue
@@ -77,8 +78,8 @@ def fill(
             rooms.reserve(job.name, node, amounts)
         stranded.append(job)
         strand(job, placed)
-        if len(gang.servers) + len(gang.workers) == 1 and not held:
-            too_much.append(asked)
+        if not gang.servers and not held and gang.least == fewest:
+            too_much.append((asked, fewest))
     started = []
     for gang, placement in placed:
         # What somebody who comes later gives up is not free yet when the first of these is judged.

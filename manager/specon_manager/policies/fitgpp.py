@@ -4,7 +4,7 @@ H. Yabuuchi, D. Taniwaki, S. Omura, "Low-latency job scheduling with preemption 
 learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs/algorithms/fitgpp.md`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from math import hypot
 from typing import Annotated
 
@@ -64,6 +64,7 @@ class FittingGracePeriod:
         self._ranked = preemptible(running, settings.max_preemptions)
         self._ranked.sort(key=lambda candidate: (self._scores[candidate.name], candidate.job.order))
         self._drawn: list[Candidate] | None = None
+        self._gone: set[str] = set()  # chosen before; the lists are not made anew for each trial
 
     def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
         """Choose one victim for each replica that has no room, or random ones where no one is enough."""
@@ -91,7 +92,7 @@ class FittingGracePeriod:
         free = [rooms.open(node) for node in range(len(rooms.nodes))]
         for candidate in self._ranked:
             for node, held in candidate.frees:
-                if within(amounts, plus(free[node], held)) and candidate.name not in victims:
+                if within(amounts, plus(free[node], held)) and self._left(candidate, victims):
                     return candidate, node
         return None
 
@@ -106,7 +107,7 @@ class FittingGracePeriod:
         settings = self._settings
         if self._drawn is None:
             self._drawn = shuffled(self._ranked, settings.seed, self._now)
-        left = [candidate for candidate in self._drawn if candidate.name not in victims]
+        left = [candidate for candidate in self._drawn if self._left(candidate, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:
             if left:
@@ -123,10 +124,11 @@ class FittingGracePeriod:
         return self._chosen(victims, placement | places)
 
     def _chosen(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, int]) -> Choice:
-        self._ranked = [candidate for candidate in self._ranked if candidate.name not in victims]
-        if self._drawn is not None:
-            self._drawn = [candidate for candidate in self._drawn if candidate.name not in victims]
+        self._gone.update(victims)
         return Choice(list(victims.values()), placement)
+
+    def _left(self, candidate: Candidate, victims: Container[str]) -> bool:
+        return candidate.name not in victims and candidate.name not in self._gone
 
     def _why(self, candidate: Candidate, node: str) -> str:
         score, grace = self._scores[candidate.name], candidate.job.spec.grace_seconds

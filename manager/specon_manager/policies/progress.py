@@ -37,7 +37,7 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     """Of the nodes that have room: the one that the replica leaves least free, or the first by name."""
     prior_seconds: Seconds = 600.0
     """How long a job is taken to train before anything was learnt of any, seconds."""
-    patience: Seconds = 3600.0
+    patience: Seconds = 86400.0
     """A job that waited for so long, seconds, and `patience_factor` times as long as it takes, goes first."""
     patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 20.0
     """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""

@@ -1,5 +1,6 @@
 """When elastic jobs shrink for those that wait, and grow into what nobody wants."""
 
+import msgspec
 import pytest
 from hypothesis import given
 
@@ -46,8 +47,13 @@ def test_growing_must_gain_twice_what_it_costs(seconds, grows):
 
 
 def test_nobody_grows_shortly_after_a_change():
-    """What was just admitted, scaled or preempted is to settle first."""
-    assert resized(grown(layout=Layout(nodes_of(2), changed_at=NOW - 59.0))) == []
+    """A job that was just admitted or scaled is to train for a while first; what befell others counts not."""
+    layout = grown()
+    job = layout.state.jobs["default/j"]
+    for since, grows in ((59.0, False), (61.0, True)):
+        young = msgspec.structs.replace(job, trains_since=NOW - since)
+        layout.state = layout.state.with_job(young)
+        assert bool(resized(layout)) is grows
 
 
 def test_who_has_least_left_grows_first():

@@ -77,10 +77,10 @@ def test_who_starves_comes_before_those_who_do_not_the_oldest_first():
 
 @pytest.mark.parametrize(
     ("waited", "seconds", "starved"),
-    [(3600, 1, False), (3601, 1, True), (3601, 181, False), (3621, 181, True)],
+    [(86400, 1, False), (86401, 1, True), (86401, 4321, False), (86421, 4321, True)],
 )
 def test_starving_is_to_wait_for_patience_and_for_many_times_what_it_takes(waited, seconds, starved):
-    """More than 3600 s, and more than 20 times its own time."""
+    """More than a day, and more than 20 times its own time."""
     layout = Layout(nodes_of(1)).add(spec_of("short", 4)).add(spec_of("j", 4), queued_at=NOW - waited)
     left(left(layout, "short", 0.5), "j", seconds)
     assert starts(layout) == (["j"] if starved else ["short"])

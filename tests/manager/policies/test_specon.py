@@ -238,6 +238,22 @@ some_settings = st.builds(
 usages = st.dictionaries(st.sampled_from([f"node-{n}" for n in range(5)]), st.sampled_from([0.0, 1.0, 2.0]))
 
 
+@given(layout=layouts, settings=some_settings, usage=usages)
+def test_a_reason_says_the_same_whenever_it_is_read(layout, settings, usage):
+    """Read as each move is proposed, or after the last one; the first names the scores of the snapshot."""
+    snapshot = snapshot_of(layout, usage=usage)
+    proposals, at_once = [], []
+    for proposal in propose(snapshot, settings):
+        proposals.append(proposal)
+        at_once.append(str(proposal.reason))
+    assert [str(proposal.reason) for proposal in proposals] == at_once
+    for proposal in proposals[:1]:
+        if isinstance(proposal, Migrate) and proposal.purpose == MIGRATE:
+            source = snapshot.replicas[proposal.replica].node
+            lowest, held = (score(snapshot.census(node), settings) for node in (proposal.target, source))
+            assert at_once[0].endswith(f"; score {lowest:g} on {proposal.target}, {held:g} on {source}")
+
+
 @given(layout=layouts, settings=some_settings, usage=usages, seed=st.integers(0, 5))
 def test_what_is_proposed_is_possible_and_depends_on_nothing_else(layout, settings, usage, seed):
     """Known replicas and ready nodes, never its own, no replica twice; the order of records is no matter."""
@@ -248,7 +264,7 @@ def test_what_is_proposed_is_possible_and_depends_on_nothing_else(layout, settin
         replica = snapshot.replicas[proposal.replica]
         assert not isinstance(proposal, Admit)
         assert replica.progress.category == "converged"
-        assert proposal.reason
+        assert str(proposal.reason)
         if isinstance(proposal, Migrate):
             assert proposal.target in snapshot.nodes
             assert proposal.target != replica.node

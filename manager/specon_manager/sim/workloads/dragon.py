@@ -14,10 +14,11 @@ nothing, both as the authors' public controller has it.
 
 Fitted, once and for all jobs alike, to all that Figures 6 to 8 print: of the baseline, of the scheduler that
 never scales, and of DRAGON too, so that these figures are no independent test of it (Figures 9 and 10 are).
-With the default scheduler that spreads pods, other draws than those of the reported runs: the batch size B (`batch`, 64), how many times a step
-sends the parameters over the network (`copies`, 1), and in which part of the jobs the slowest worker decides
-(`quota`, one half). Tried were B = 40 to 80, 0.25 to 3 copies and 0 to 1. That the slowest decides in all
-jobs gives the waiting, that it decides in none the long run of the last job; no one value does both.
+With the default scheduler that spreads pods, and on other draws than those of the reported runs: the batch
+size B (`batch`, 64), how many times a step sends the parameters over the network (`copies`, 1), and in which
+part of the jobs the slowest worker decides (`quota`, one half). Tried were B = 40 to 80, 0.25 to 3 copies and
+0 to 1. That the slowest decides in all jobs gives the waiting, that it decides in none the long run of the
+last job; no one value does both.
 
 Chosen here: the sizes of the parameters, what a worker reserves beside its GPU (an equal share of its node),
 the pause of a restart (the middle of the printed 40 s to 1 min), the throughput with five to eight workers
