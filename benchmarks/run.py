@@ -15,6 +15,8 @@ import plan
 import report_ingestion
 import sidecar_lines
 import sidecar_process
+import simulated_reports
+import simulator
 import trainer_slowdown
 from figure import Figure, Measure, as_json, show
 
@@ -61,6 +63,8 @@ BENCHMARKS: dict[str, tuple[str, Measure]] = {
     "report-ingestion": ("reports against a bare handler", report_ingestion.measure),
     "plan": ("one Tick on large clusters", plan.measure),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure),
+    "simulator": ("simulations of full size", simulator.measure),
+    "simulated-reports": ("what a simulated sidecar's report costs", simulated_reports.measure),
 }
 
 

@@ -1,0 +1,56 @@
+"""How long simulations take: FitGpp's set-up at full size, and traces of 160 jobs.
+
+`python benchmarks/simulator.py [--json FILE]`. Processor time of one run, beside that of a bare heap through
+which as many events pass as jobs were submitted, started and ended.
+"""
+
+import heapq
+import time
+from random import Random
+
+import msgspec
+
+import figure
+from figure import Figure
+from specon_manager.sim.run import settings_for, simulate
+from specon_manager.sim.workload import Workload
+from specon_manager.sim.workloads.table import workload_named
+
+EVENTS_PER_JOB = 3
+CASES = (
+    ("65,536 jobs on 84 nodes, FitGpp", "fitgpp:config=B,jobs=65536", "fitgpp", True, 60.0),
+    ("65,536 jobs on 84 nodes, FIFO", "fitgpp:config=B,jobs=65536", "fifo", True, 60.0),
+    ("160 elastic jobs on 16 nodes, progress", "poisson:jobs=160,nodes=16", "progress", False, 10.0),
+)
+
+
+def measure() -> list[Figure]:
+    """Measure each case once."""
+    figures = []
+    for title, text, policy, ticks_only, bound in CASES:
+        workload = workload_named(text, 0)
+        settings = msgspec.structs.replace(settings_for(workload), tick=60.0)
+        begun = time.process_time()
+        outcome = simulate(workload, policy, settings=settings, ticks_only=ticks_only)
+        passed = time.process_time() - begun
+        completed = sum(job.state == "completed" for job in outcome.jobs)
+        if completed != len(workload.jobs):
+            raise RuntimeError(f"{title}: {completed} of {len(workload.jobs)} jobs completed")
+        note = f"{passed / bare(workload):.0f} times a bare heap of its events; {outcome.decisions} Ticks"
+        figures.append(Figure(what=title, value=passed, unit="s", at_most=bound, note=note))
+    return figures
+
+
+def bare(workload: Workload) -> float:
+    """Return the seconds that a heap takes for as many events."""
+    rng, heap = Random(1), list[tuple[float, int]]()
+    begun = time.process_time()
+    for number in range(EVENTS_PER_JOB * len(workload.jobs)):
+        heapq.heappush(heap, (rng.random(), number))
+    while heap:
+        heapq.heappop(heap)
+    return max(1e-6, time.process_time() - begun)
+
+
+if __name__ == "__main__":
+    figure.main(__doc__, measure)
