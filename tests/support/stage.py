@@ -34,6 +34,7 @@ _RESUMED: Final = re.compile(r"resumed from step=(\d+) ")
 _SETTINGS: Final = {
     "tick": 0.1,
     "parameters": {"rebalance": False},
+    "policy": "specon",
     "budgets": {"cooldown": 0, "retry_cooldown": 60},
     "gate": {"enabled": False},
     "deadlines": {
