@@ -6,7 +6,7 @@ Jobs in Kubernetes Cluster, CLOSER 2019, section 3.3 and Figure 5. What was repa
 locality-aware scheduler.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from specon_manager.model.resources import Resources, total
 from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import Crowd, reserves
-from specon_manager.policies.elastic import Books
+from specon_manager.policies.elastic import Books, vacated
 from specon_manager.policies.gang_placement import Idle, needed, on_one_node, spread
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.too_large import TooLarge
@@ -101,9 +101,9 @@ class _Call:
             plan = self._room_for(job.spec)
             if plan is None:
                 return  # then there is none for a larger job either
-            victims, placement = plan
+            victims, places = plan
             yield from self.books.scale_in(victims, f"makes room for {job.name}, which {waited}")
-            yield self.books.claim(job, placement, f"{waited}; {len(victims)} workers make room")
+            yield self.books.claim(job, places, f"{waited}; {len(victims)} workers make room")
 
     def scale_down_as_published(self) -> Iterator[ScaleIn]:
         """Strip running jobs, the oldest first, as if a free place on any node were as good as another."""
@@ -188,7 +188,7 @@ class _Call:
         jobs = self.books.running
         return [job for job in jobs if job.trains_since is not None and job.spec.checkpointing != "none"]
 
-    def _room_for(self, spec: JobSpec) -> tuple[list[Replica], dict[str, str]] | None:
+    def _room_for(self, spec: JobSpec) -> tuple[list[Replica], Mapping[str, str]] | None:
         """Return the workers that must end so that a gang has room, and where it then goes; None: too few.
 
         What is leaving already is counted first, and may be enough. Else the gang gets one node, if one is
@@ -199,29 +199,7 @@ class _Call:
         if (placement := self.smallest(spec, idle)) is not None:
             return [], placement
         whole = self._on_one(spec, Idle(self.snapshot, emptied=True)) is not None
-        return self._vacated(spec, idle, self._on_one if whole else self.smallest)
-
-    def _vacated(
-        self, spec: JobSpec, soon: Idle, place: Callable[[JobSpec, Idle], dict[str, str] | None]
-    ) -> tuple[list[Replica], dict[str, str]] | None:
-        """Choose victims in their turn until the gang has a place; those not needed for it stay."""
-        idle, chosen, placement = soon.copy(), list[Replica](), None
-        for worker in self._victims():
-            assert worker.node is not None
-            idle.give(worker.node, worker.requests)
-            chosen.append(worker)
-            if (placement := place(spec, idle)) is not None:
-                break
-        if placement is None:
-            return None
-        for worker in chosen[-2::-1]:  # without the last there was no room
-            assert worker.node is not None
-            trial = idle.copy()
-            trial.take(worker.node, worker.requests)
-            if (still := place(spec, trial)) is not None:
-                idle, placement = trial, still
-                chosen.remove(worker)
-        return chosen, placement
+        return vacated(spec, self._victims(), idle, self._on_one if whole else self.smallest)
 
     def _victims(self) -> list[Replica]:
         """Return the workers that can be spared, in the order in which they are."""

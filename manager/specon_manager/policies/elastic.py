@@ -191,11 +191,12 @@ def _open(job: Job, snapshot: Snapshot) -> Job:
     if not ended:
         return job
     spec = job.spec
+    workers = len(ended - set(spec.ps))  # a parameter server that ended takes no worker's part
     remaining = msgspec.structs.replace(
         spec,
         replicas=tuple(name for name in spec.replicas if name not in ended),
-        workers=max(1, spec.wanted_workers - len(ended)),
-        min_workers=max(1, spec.fewest_workers - len(ended)),
+        workers=max(1, spec.wanted_workers - workers),
+        min_workers=max(1, spec.fewest_workers - workers),
     )
     return msgspec.structs.replace(job, spec=remaining)
 
@@ -209,14 +210,26 @@ def make_room(
     after the other, in their order; a worker that turns out not to be needed stays.
     """
     idle = books.soon()
-    placement, chosen = place(spec, idle), list[Replica]()
-    for worker in (worker for job in candidates for worker in books.surplus(job)):
-        if placement is not None:
-            break
+    if (placement := place(spec, idle)) is not None:
+        return [], placement
+    return vacated(spec, (worker for job in candidates for worker in books.surplus(job)), idle, place)
+
+
+def vacated(
+    spec: JobSpec, workers: Iterable[Replica], soon: Idle, place: Place
+) -> tuple[list[Replica], Mapping[str, str]] | None:
+    """Let one worker after the other go until the gang has a place; those not needed for it stay.
+
+    `soon` is what is idle without them. None: it has no place even when all have gone.
+    """
+    idle, chosen = soon.copy(), list[Replica]()
+    placement: Mapping[str, str] | None = None
+    for worker in workers:
         assert worker.node is not None
         idle.give(worker.node, worker.requests)
         chosen.append(worker)
-        placement = place(spec, idle)
+        if (placement := place(spec, idle)) is not None:
+            break
     if placement is None:
         return None
     for worker in chosen[-2::-1]:  # without the last there was no room

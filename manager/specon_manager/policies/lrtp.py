@@ -4,12 +4,14 @@ W. Chen, J. Rao, X. Zhou, "Preemptive, Low Latency Datacenter Scheduling via Lig
 USENIX ATC 2017; used in section 4.1 of FitGpp (arXiv 1902.01613), where the remaining time is known exactly.
 """
 
+import math
 from collections.abc import Iterator
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import Candidate, Sequential, preemptible
+from specon_manager.policies.remaining_work import remaining_seconds
 
 
 class LrtpSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,38 +20,22 @@ class LrtpSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknow
 
 def propose(snapshot: Snapshot, settings: LrtpSettings) -> Iterator[Proposal]:
     """Start trials, preempt the longest for those that have no room, then start best-effort jobs."""
-    now = snapshot.now
 
     def strategy_of(running: list[Candidate]) -> Sequential:
         candidates = preemptible(running, settings.max_preemptions)
-        seconds = {candidate.name: remaining(candidate, now) for candidate in candidates}
-        candidates.sort(key=lambda one: (-(seconds[one.name] or 0.0), one.job.order, one.name))
+        seconds = {candidate.name: remaining_seconds(candidate.job, snapshot) for candidate in candidates}
+        candidates.sort(key=lambda one: (-_known(seconds[one.name]), one.job.order, one.name))
         return Sequential(candidates, lambda one: _why(seconds[one.name]))
 
     return trials_first(snapshot, settings, strategy_of)
 
 
-def remaining(candidate: Candidate, now: float) -> float | None:
-    """Return how long the job still trains, seconds; None where nothing is known of it.
-
-    A report counts that was made since the job trains without a break; else the declared duration less the
-    time it has trained. The replica that says the most decides.
-    """
-    job, reported = candidate.job, []
-    for replica in candidate.replicas:
-        progress = replica.progress
-        if progress.remaining_seconds is None or progress.reported_at is None or job.trains_since is None:
-            continue
-        if progress.reported_at >= job.trains_since:
-            reported.append(progress.remaining_seconds.value - (now - progress.reported_at))
-    if reported:
-        return max(0.0, *reported)
-    if job.spec.declared_seconds is None:
-        return None
-    return max(0.0, job.spec.declared_seconds - job.attained(now))
+def _known(seconds: float) -> float:
+    """Return the remaining time, nothing where it is not known: those go last."""
+    return 0.0 if math.isinf(seconds) else seconds
 
 
-def _why(seconds: float | None) -> str:
-    if seconds is None:
+def _why(seconds: float) -> str:
+    if math.isinf(seconds):
         return "how long this one still trains is not known, and no longer time is known of any other"
     return f"this one still trains for {seconds:.0f} s, the longest of those left"
