@@ -11,12 +11,12 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct
 
+from specon_manager.core.given_settings import converted, read_settings, shortened
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
-from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
-from specon_manager.policies.table import policy_named, settings_of
+from specon_manager.model.settings import Settings
 from specon_sidecar import parse
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
@@ -93,7 +93,7 @@ def read_job_file(text: str) -> JobFile:
     if not isinstance(content, dict):
         raise JobFileError([f"a job file is a mapping with the key `jobs`, not {type(content).__name__}"])
     mistakes: list[str] = []
-    settings = _settings(content, mistakes)
+    settings = read_settings(content, mistakes, beside=("jobs", "defaults"))
     defaults = content.get("defaults") or {}
     entries = content.get("jobs")
     if not isinstance(defaults, dict):
@@ -145,35 +145,6 @@ def fill_in(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
-def _settings(content: Mapping[str, Any], mistakes: list[str]) -> Settings:
-    """Return what the file says of the manager."""
-    given: dict[str, Any] = {}
-    kinds: dict[str, Any] = {
-        "policy": str,
-        "parameters": dict[str, Any],
-        "budgets": Budgets,
-        "gate": Gate,
-        "deadlines": Deadlines,
-        "tick": Annotated[float, Meta(gt=0, le=1e9)],
-    }
-    known = ("jobs", "defaults", *kinds)
-    mistakes += [f"{key}: is not known; use {', '.join(known)}" for key in content if key not in known]
-    for key, kind in kinds.items():
-        value = _convert(content.get(key, UNSET), kind, key, mistakes)
-        if value is not UNSET:
-            given[key] = value
-    settings = Settings(**given)
-    try:
-        policy = policy_named(settings.policy)
-        settings_of(policy, settings.parameters)
-        if policy.clairvoyant:
-            why = "must be told how long every job takes: it is a bound for simulations"
-            mistakes.append(f"policy: {policy.name} {why}")
-    except ValueError as error:
-        mistakes.append(str(error))
-    return settings
-
-
 def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[str]) -> LocalJob | None:
     """Return one job, or None with every mistake in it added."""
     if not isinstance(entry, dict):
@@ -194,21 +165,11 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
             if field.required:
                 mistakes.append(f"{place}.{name}: is missing")
             continue
-        value = _convert(merged[name], field.type, f"{place}.{name}", mistakes)
+        value = converted(merged[name], field.type, f"{place}.{name}", mistakes)
         if value is not UNSET:
             values[name] = value
     mistakes += [f"{place}.{found}" for found in _disagreements(values)]
     return LocalJob(**values) if len(mistakes) == before else None
-
-
-def _convert(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:
-    if value is UNSET:
-        return UNSET
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        mistakes.append(f"{place}: {error}, not {_short(value)}")
-        return UNSET
 
 
 def _disagreements(values: Mapping[str, Any]) -> list[str]:
@@ -227,7 +188,7 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     try:
         words = shlex.split(command) if isinstance(command, str) else command
     except ValueError as error:
-        found.append(f"command: {error}: {_short(command)}")
+        found.append(f"command: {error}: {shortened(command)}")
         words = ()
     texts = {f"command[{index}]": word for index, word in enumerate(words)}
     texts |= {f"environment.{name}": text for name, text in values.get("environment", {}).items()}
@@ -241,11 +202,6 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
             if unknown and unknown not in PLACEHOLDERS
         ]
     return found
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004  (a line of a terminal)
 
 
 def classifier_arguments(job: LocalJob) -> list[str]:

@@ -1,0 +1,77 @@
+"""What the owner of a cluster wrote about the manager, checked as a whole: every mistake at once.
+
+Job files of the local backend and the configuration of `specon serve` share these keys.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.policies.table import policy_named, settings_of
+
+KINDS: Final[Mapping[str, Any]] = {
+    "policy": str,
+    "parameters": dict[str, Any],
+    "budgets": Budgets,
+    "gate": Gate,
+    "deadlines": Deadlines,
+    "tick": Annotated[float, Meta(gt=0, le=1e9)],
+}
+"""The type of each key."""
+_LINE: Final = 80  # characters of a value that are worth repeating on a terminal
+
+
+def read_settings(
+    content: Mapping[str, Any],
+    mistakes: list[str],
+    *,
+    beside: Collection[str] = (),
+    defaults: Settings | None = None,
+) -> Settings:
+    """Return the settings in `content`; what is wrong with them is added to `mistakes`.
+
+    `beside` names the keys that mean something to the caller; others than these and `KINDS` are mistakes.
+    What `defaults` says holds where nothing is given, also for each field of budgets, gate and deadlines.
+    """
+    defaults = Settings() if defaults is None else defaults
+    given: dict[str, Any] = {}
+    known = (*beside, *KINDS)
+    mistakes += [f"{key}: is not known; use {', '.join(known)}" for key in content if key not in known]
+    for key, kind in KINDS.items():
+        value = content.get(key, UNSET)
+        default = getattr(defaults, key)
+        if isinstance(default, msgspec.Struct) and isinstance(value, dict):
+            value = {**msgspec.to_builtins(default), **value}
+        value = converted(value, kind, key, mistakes)
+        if value is not UNSET:
+            given[key] = value
+    settings = msgspec.structs.replace(defaults, **given)
+    try:
+        policy = policy_named(settings.policy)
+        settings_of(policy, settings.parameters)
+        if policy.clairvoyant:
+            why = "must be told how long every job takes: it is a bound for simulations"
+            mistakes.append(f"policy: {policy.name} {why}")
+    except ValueError as error:
+        mistakes.append(str(error))
+    return settings
+
+
+def converted(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:
+    """Return the value as a `kind`, or UNSET where it is none; `place` names it among the mistakes."""
+    if value is UNSET:
+        return UNSET
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        mistakes.append(f"{place}: {error}, not {shortened(value)}")
+        return UNSET
+
+
+def shortened(value: object) -> str:
+    """Return the value as it can be repeated in a message."""
+    text = repr(value)
+    return text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."
