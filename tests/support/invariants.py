@@ -64,11 +64,22 @@ def _check_eviction(state: State, action: EvictReplica) -> None:
 
 def _check_start(state: State, action: StartReplica, following: Sequence[Action]) -> None:
     """Start only what is awaited now, and nothing that was told to end before, but for a move."""
+    if action.node is None and _is_let_go(state, action.replica):
+        return
     replica = state.replicas[action.replica]
+    if state.jobs[replica.job].owned:
+        failed = any(m.replica == replica.name and m.state is MoveState.FAILED for m in state.history)
+        assert replica.name in state.moves or (action.node is None and failed), f"{action} outside of a move"
     assert replica.phase is Phase.STARTING, f"{action} while {replica.phase}"
     assert (replica.node, replica.starts) == (action.node, action.start)
     told = any(isinstance(other, EvictReplica) and other.replica == replica.name for other in following)
     assert replica.leaving is None or told or replica.name in state.moves, f"{action}, which is to end"
+
+
+def _is_let_go(state: State, name: str) -> bool:
+    """Whether the replica is named by its job no more."""
+    replica = state.replicas.get(name)
+    return replica is None or name in state.jobs[replica.job].dropped
 
 
 def _check_told(before: State, after: State, actions: Sequence[Action], now: float) -> None:
@@ -92,6 +103,11 @@ def _check_moves(before: State, after: State) -> None:
         if now.state is not move.state:
             allowed = {to for (origin, _), to in TRANSITIONS.items() if origin is move.state}
             allowed |= {MoveState.ROLLED_BACK, MoveState.FAILED} if move.attempt > 1 else set()
+            owner = before.jobs[before.replicas[replica].job].owned
+            if owner and move.state is MoveState.EVICTING:
+                allowed.add(MoveState.VERIFYING)  # its owner has started the next one already
+            if owner and move.target == move.source:
+                allowed.add(MoveState.ROLLED_BACK)
             assert now.state in allowed, f"{move.id}: {move.state} -> {now.state}"
         if now.state is MoveState.SUCCEEDED:
             record = after.replicas[replica]
@@ -110,16 +126,30 @@ def _check_replicas(state: State) -> None:
         moving = replica.name in state.moves
         assert not (moving and not replica.active), f"{replica.name} moves while {replica.phase}"
         assert (replica.incarnation is not None) == (replica.phase is Phase.RUNNING), replica
-        assert not replica.active or replica.node in state.nodes
+        owned = state.jobs[replica.job].owned
+        assert owned or not replica.active or replica.node in state.nodes
         assert replica.ended == (replica.ended_at is not None)
         assert replica.leaving is None or replica.active, f"{replica.name} leaves while {replica.phase}"
         assert replica.phase is not Phase.ABSENT or replica.role != "ps", f"{replica.name} is absent"
-        assert replica.job in state.jobs
+        if owned:
+            _check_owned(state, replica)
+        else:
+            assert replica.phase is not Phase.AWAITED
     for job in state.jobs.values():
         present = _present(state, job)
-        assert present, f"nothing of {job.name} is left"
-        over = all(replica.ended for replica in present)
+        assert present or job.owned, f"nothing of {job.name} is left"
+        over = bool(present) and all(replica.ended for replica in present)
         assert over == (job.ended_at is not None)
+
+
+def _check_owned(state: State, replica: Replica) -> None:
+    """See that what its owner places is neither scaled, nor told to end, nor remembered without its job."""
+    job = state.jobs[replica.job]
+    assert (replica.name in job.spec.replicas) != (replica.name in job.dropped), replica.name
+    assert replica.phase not in {Phase.PENDING, Phase.ABSENT}
+    assert replica.leaving is None
+    assert replica.phase is not Phase.FAILED, "its owner counts crashes, not we"
+    assert job.preemptions == 0
 
 
 def _check_jobs(before: State, after: State, now: float, *, whole: bool) -> None:
@@ -133,6 +163,8 @@ def _check_jobs(before: State, after: State, now: float, *, whole: bool) -> None
         workers = [replica for replica in present if replica.role != "ps"]
         if trains:
             assert len(workers) >= job.spec.fewest_workers, f"{job.name} trains with {len(workers)} workers"
+        if job.owned:
+            continue
         if job.ended_at is None and not active:
             wanted = {*job.spec.ps, *job.spec.worker_names[: job.spec.wanted_workers]}
             waits = {replica.name for replica in present if not replica.ended}
@@ -150,7 +182,7 @@ def _check_jobs(before: State, after: State, now: float, *, whole: bool) -> None
             waited = not any(before.replicas[name].active for name in job.spec.replicas)
             parts = [replica.name for replica in present if replica.phase is Phase.PENDING]
             assert not (waited and parts), f"{job.name} was started without {parts}"
-    over = {name for name, job in after.jobs.items() if job.ended_at is not None}
+    over = {name for name, job in after.jobs.items() if job.ended_at is not None and not job.owned}
     assert set(after.ended_jobs) == over
     assert len(after.ended_jobs) == len(over)
     ends = [after.jobs[name].ended_at or 0.0 for name in after.ended_jobs]

@@ -20,6 +20,10 @@ Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | SetWeight
 """The actions that are a backend's to carry out; those about checkpoints go to the sidecars."""
 
 
+class NotLeadingError(Exception):
+    """Another manager leads now, or may: this one orders nothing more."""
+
+
 class Backend(Protocol):
     """Where replicas really run.
 
@@ -38,7 +42,10 @@ class Backend(Protocol):
         """
 
     async def carry_out(self, order: Order) -> None:
-        """Carry one order out; an exception means that it failed and may be given again."""
+        """Carry one order out; an exception means that it failed and may be given again.
+
+        Raises NotLeadingError where this manager does not lead any more; that ends the controller.
+        """
 
     async def end(self) -> None:
         """Stop watching. Replicas keep running unless they were started to end with the manager."""

@@ -13,6 +13,8 @@ _KINDS: Final = 1000  # kinds of jobs whose durations are learnt
 def regrouped(state: State, name: str, now: float) -> State:
     """Return the state in which the record of the job says what its replicas' records say."""
     job = state.jobs[name]
+    if job.owned:
+        return _observed(state, job, now)
     if job.ended_at is not None:
         return state
     members = [state.replicas[replica] for replica in job.spec.replicas]
@@ -41,6 +43,26 @@ def regrouped(state: State, name: str, now: float) -> State:
     return state.with_job(changed)
 
 
+def _observed(state: State, job: Job, now: float) -> State:
+    """Let the record of a job that its owner places say what is seen of it; it may begin again after its end.
+
+    It is never among `ended_jobs`: it is remembered for as long as it is there.
+    """
+    present = [state.replicas[replica] for replica in job.spec.replicas]
+    if present and all(replica.ended for replica in present):
+        return state if job.ended_at is not None else _over(state, job, present, now)
+    trains = any(replica.active for replica in present) and all(
+        replica.ended or replica.phase is Phase.RUNNING for replica in present
+    )
+    changed = job if job.ended_at is None else msgspec.structs.replace(job, ended_at=None)
+    if trains and job.trains_since is None:
+        admitted = now if job.admitted_at is None else job.admitted_at
+        changed = msgspec.structs.replace(changed, trains_since=now, admitted_at=admitted)
+    elif not trains and job.trains_since is not None:
+        changed = _not_training(changed, now)
+    return state if changed is job else state.with_job(changed)
+
+
 def _not_training(job: Job, now: float) -> Job:
     return msgspec.structs.replace(job, attained_seconds=job.attained(now), trains_since=None)
 
@@ -55,7 +77,7 @@ def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     job = msgspec.structs.replace(_not_training(job, now), ended_at=now)
     state = msgspec.structs.replace(
         state.with_job(job),
-        ended_jobs=(*state.ended_jobs, job.name),
+        ended_jobs=state.ended_jobs if job.owned else (*state.ended_jobs, job.name),
         claims={name: claim for name, claim in state.claims.items() if name != job.name},
     )
     kind = kind_of(job)

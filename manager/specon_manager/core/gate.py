@@ -21,12 +21,10 @@ _GROWING: Final = 2.0
 def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measured) -> Objection | None:
     """Return why the move does harm, or None when it may be ordered."""
     replica = snapshot.replicas[proposal.replica]
-    if replica.node is None or replica.node not in snapshot.nodes:
-        return Objection(Refusal.NODE_NOT_READY, f"its node {replica.node} is not known")
-    if replica.node == proposal.target:
-        return Objection(Refusal.SAME_NODE, f"it is on {proposal.target} already")
-    if not gate.enabled:
-        return None
+    no_move = objection_to_nodes(replica, proposal.target, snapshot)
+    if no_move is not None or not gate.enabled:
+        return no_move
+    assert replica.node is not None
     source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
     stay, join = snapshot.census(source.name), snapshot.census(target.name)
     held, joined = stay.replicas, join.replicas + 1
@@ -47,6 +45,15 @@ def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measu
     if gain <= gate.margin * cost:
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
         return Objection(Refusal.NO_GAIN, text)
+    return None
+
+
+def objection_to_nodes(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:
+    """Return why going from its node to `target` would be no move."""
+    if replica.node is None or replica.node not in snapshot.nodes:
+        return Objection(Refusal.NODE_NOT_READY, f"its node {replica.node} is not known")
+    if replica.node == target:
+        return Objection(Refusal.SAME_NODE, f"it is on {target} already")
     return None
 
 

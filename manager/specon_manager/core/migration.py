@@ -44,6 +44,7 @@ TRANSITIONS: Final[dict[tuple[MoveState, MoveOutcome], MoveState]] = {
     (_S.CHECKPOINTING, _O.OVERDUE): _S.ROLLED_BACK,
     (_S.EVICTING, _O.GONE): _S.RESTORING,
     (_S.EVICTING, _O.FINISHED): _S.ROLLED_BACK,
+    (_S.EVICTING, _O.EVICTION_REFUSED): _S.ROLLED_BACK,  # on the first attempt: it trains where it was
     (_S.EVICTING, _O.OVERDUE): _S.EVICTING,
     (_S.RESTORING, _O.STARTED): _S.VERIFYING,
     (_S.RESTORING, _O.START_REFUSED): _S.RESTORING,
@@ -53,6 +54,11 @@ TRANSITIONS: Final[dict[tuple[MoveState, MoveOutcome], MoveState]] = {
     (_S.VERIFYING, _O.FINISHED): _S.SUCCEEDED,
     (_S.VERIFYING, _O.GONE): _S.RESTORING,
     (_S.VERIFYING, _O.OVERDUE): _S.EVICTING,
+    # Nothing was ended yet: it stays where it is.
+    (_S.PROPOSED, _O.TARGET_LOST): _S.ROLLED_BACK,
+    (_S.RESERVED, _O.TARGET_LOST): _S.ROLLED_BACK,
+    (_S.CHECKPOINTING, _O.TARGET_LOST): _S.ROLLED_BACK,
+    **{(state, _O.JOB_GONE): _S.ROLLED_BACK for state in MoveState if state not in FINAL_STATES},
 }
 """The move's next state by state and outcome; a pair that is not here leaves the move as it is."""
 
@@ -78,16 +84,18 @@ def advance(
     following = TRANSITIONS.get((move.state, outcome))
     if following is None:
         return None
-    attempt = move.attempt
+    attempt, kept = move.attempt, ""
     failed = (move.state, outcome) in _FAILED_RESTORE
     if failed:
         attempt += 1
         if attempt > _ATTEMPTS:
             following = _S.FAILED
-    elif following is _S.SUCCEEDED and move.attempt > 1:
+    elif following is _S.SUCCEEDED and (move.attempt > 1 or move.target == move.source):
         # It trains again, but not where the move wanted it.
         following = _S.ROLLED_BACK
-        note = note or f"restored on {move.source}"
+        note = note or move.note or f"restored on {move.source}"
+    elif following is _S.SUCCEEDED:
+        kept = move.note
     patience = {
         _S.RESERVED: deadlines.checkpoint,
         _S.CHECKPOINTING: max(0.0, move.deadline - now),  # counted from the request
@@ -104,7 +112,7 @@ def advance(
         evicted_at=now if following is _S.EVICTING and move.evicted_at is None else move.evicted_at,
         gone_at=now if following is _S.RESTORING and move.gone_at is None else move.gone_at,
         restarted_at=now if following is _S.VERIFYING else move.restarted_at,
-        note=(note or str(outcome)) if failed or following in {_S.ROLLED_BACK, _S.FAILED} else "",
+        note=(note or str(outcome)) if failed or following in {_S.ROLLED_BACK, _S.FAILED} else kept,
     )
 
 
@@ -115,7 +123,11 @@ def orders(move: Move, replica: Replica, job: Job) -> list[Action]:
     """
     if move.state is _S.PROPOSED:
         why = f"move {move.id}: {move.reason}"
-        return [HoldRoom(move=move.id, node=move.target, requests=replica.requests, reason=why)]
+        return [
+            HoldRoom(
+                move=move.id, replica=move.replica, node=move.target, requests=replica.requests, reason=why
+            )
+        ]
     if move.state in ASKING_STATES and move.incarnation is not None:
         return [
             RequestCheckpoint(
@@ -163,7 +175,7 @@ def closing_orders(before: Move, after: Move) -> list[Action]:
     gives_up_target = before.attempt == 1 and after.attempt > 1
     if gives_up_target or (not after.in_flight and before.attempt == 1):
         why = f"move {after.id}: {after.state}" + (f", {after.note}" if after.note else "")
-        closing.append(ReleaseRoom(move=after.id, node=after.target, reason=why))
+        closing.append(ReleaseRoom(move=after.id, replica=after.replica, node=after.target, reason=why))
     return closing
 
 

@@ -125,7 +125,12 @@ def _moved(state: State, proposal: Migrate, now: float) -> Step:
     replica = state.replicas[proposal.replica]
     number, settings = state.move_count + 1, state.settings
     move = begun(
-        proposal, replica, policy=settings.policy, number=number, now=now, hold=settings.deadlines.hold
+        proposal,
+        replica,
+        policy=settings.policy,
+        name=f"move-{number}",
+        now=now,
+        hold=settings.deadlines.hold,
     )
     state = msgspec.structs.replace(state.with_move(move), move_count=number)
     return state, orders(move, replica, state.jobs[replica.job])

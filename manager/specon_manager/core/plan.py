@@ -79,6 +79,8 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
         return _objection_to_move(proposal, replica, snapshot, state)
     if isinstance(proposal, Stay):
         return None
+    if snapshot.jobs[replica.job].owned:
+        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it")
     if isinstance(proposal, Reweight):
         return scaling.objection_to_weight(proposal, replica, snapshot)
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
@@ -100,8 +102,30 @@ def _objection_to_move(
     return (
         _no_place(replica, proposal.target, snapshot)
         or _forbidden(replica, snapshot)
-        or _over_budget(proposal, replica, snapshot, budgets)
+        or _over_replica_budget(replica, snapshot, budgets)
+        or _over_node_budget(proposal.target, replica, snapshot, budgets)
         or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
+    )
+
+
+def objection_to_request(
+    replica: Replica, target: str | None, snapshot: Snapshot, state: State
+) -> Objection | None:
+    """Return what speaks against a move that somebody asked for; None as target: against any of the replica.
+
+    What it would gain or cost does not count: neither the gate nor the cooldown and budget of the replica.
+    """
+    budgets = state.settings.budgets
+    if (forbidden := _forbidden(replica, snapshot)) is not None:
+        return forbidden
+    if len(snapshot.moves) >= budgets.moves_at_once:
+        return _over_cluster_budget(len(snapshot.moves))
+    if target is None:
+        return None
+    return (
+        gate.objection_to_nodes(replica, target, snapshot)
+        or _no_place(replica, target, snapshot)
+        or _over_node_budget(target, replica, snapshot, budgets)
     )
 
 
@@ -116,6 +140,8 @@ def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | No
     known = snapshot.nodes.get(node)
     if known is None or not known.ready:
         return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+    if (why := snapshot.objection_to(node, replica.job)) is not None:
+        return Objection(Refusal.NOT_ELIGIBLE, why)
     if not replica.requests.fits(snapshot.open_room(node, replica.job)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")
     return None
@@ -123,9 +149,14 @@ def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | No
 
 def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return what rules a move of this replica out, whatever it would gain."""
-    spec = snapshot.jobs[replica.job].spec
+    job = snapshot.jobs[replica.job]
+    spec = job.spec
+    if replica.name in job.dropped:
+        return Objection(Refusal.FORBIDDEN, "its job wants this replica no more")
     if not spec.migratable:
         return Objection(Refusal.FORBIDDEN, "its owner forbids moves")
+    if spec.immovable:
+        return Objection(Refusal.FORBIDDEN, spec.immovable)
     if spec.checkpointing == "none":
         return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
     if replica.phase is not Phase.RUNNING:
@@ -139,17 +170,22 @@ def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
     return None
 
 
-def _over_budget(
-    proposal: Migrate, replica: Replica, snapshot: Snapshot, budgets: Budgets
-) -> Objection | None:
-    """Return which budget is used up."""
+def _over_replica_budget(replica: Replica, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
+    """Return why the replica has been moved enough for now."""
     if replica.moves >= budgets.moves_per_replica:
         return Objection(Refusal.REPLICA_BUDGET, f"it was moved {replica.moves} times, which is its budget")
     if snapshot.now < replica.cooldown_until:
         text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
         return Objection(Refusal.COOLDOWN, text)
+    return None
+
+
+def _over_node_budget(
+    target: str, replica: Replica, snapshot: Snapshot, budgets: Budgets
+) -> Objection | None:
+    """Return which of the two nodes has enough moves in flight."""
     busy = snapshot.busy
-    for node in (replica.node, proposal.target):
+    for node in (replica.node, target):
         if node is not None and node in busy and busy[node] >= budgets.moves_at_once_per_node:
             text = f"{busy[node]} moves of {node} are in flight, which is its budget"
             return Objection(Refusal.NODE_BUDGET, text)
@@ -171,15 +207,18 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Migrate):
         replica = snapshot.replicas[proposal.replica]
-        return snapshot.with_move(begun(proposal, replica, policy="", number=0, now=snapshot.now, hold=0.0))
+        return snapshot.with_move(begun(proposal, replica, policy="", name="", now=snapshot.now, hold=0.0))
     return snapshot
 
 
-def begun(proposal: Migrate, replica: Replica, *, policy: str, number: int, now: float, hold: float) -> Move:
-    """Return the record of an accepted proposal; `hold` is how long holding its room may take, seconds."""
+def begun(proposal: Migrate, replica: Replica, *, policy: str, name: str, now: float, hold: float) -> Move:
+    """Return the record of an accepted proposal, with `name` as its id.
+
+    `hold` is how long holding its room may take, seconds.
+    """
     assert replica.node is not None
     return Move(
-        id=f"move-{number}",
+        id=name,
         replica=replica.name,
         source=replica.node,
         target=proposal.target,

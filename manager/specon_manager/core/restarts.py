@@ -1,11 +1,16 @@
 """How a replica ends: started again after a crash, or closed, and its job with the last one."""
 
+from collections.abc import Collection
+from typing import Final
+
 import msgspec
 
 from specon_manager.core.gang import regrouped
 from specon_manager.core.state import State
-from specon_manager.model.actions import EvictReplica
+from specon_manager.model.actions import Action, EvictReplica, StartReplica
 from specon_manager.model.cluster import Phase, Replica
+
+_DOUBLINGS: Final = 4  # of the wait for a start wherever there is room
 
 
 def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
@@ -15,6 +20,10 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     """
     if replica.leaving is not None:
         return left(state, replica, now)
+    if state.jobs[replica.job].owned:
+        crashes = replica.crashes + 1
+        noted = msgspec.structs.replace(replica, crashes=crashes)
+        return awaited(state, noted, f"crash {crashes}: {reason}", now)
     spec = state.jobs[replica.job].spec
     crashes = replica.crashes + 1
     if crashes > spec.restarts:
@@ -44,10 +53,77 @@ def eviction(state: State, replica: Replica, incarnation: str | None, reason: st
 
 def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
     """Let a replica that was told to end, but not for a move, wait for its next start: no crash."""
+    if state.jobs[replica.job].owned:
+        return awaited(state, replica, f"put back: {reason}", now)
     waiting = msgspec.structs.replace(
         replica, phase=Phase.PENDING, incarnation=None, deadline=None, note=f"put back: {reason}"
     )
     return regrouped(state.with_replica(waiting), replica.job, now)
+
+
+def awaited(state: State, replica: Replica, note: str, now: float) -> State:
+    """Let a replica be that its owner is to start again; one that its job names no more is forgotten."""
+    job = state.jobs[replica.job]
+    if replica.name in job.dropped:
+        remaining = tuple(name for name in job.dropped if name != replica.name)
+        state = without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
+        return regrouped(state, job.name, now)
+    waiting = msgspec.structs.replace(
+        replica, phase=Phase.AWAITED, incarnation=None, deadline=None, weight=1.0, note=note
+    )
+    return regrouped(state.with_replica(waiting), replica.job, now)
+
+
+def without(state: State, names: Collection[str]) -> State:
+    """Return the state that has forgotten these replicas."""
+    gone = set(names)
+    return msgspec.structs.replace(
+        state,
+        replicas={name: replica for name, replica in state.replicas.items() if name not in gone},
+        verdicts={name: verdict for name, verdict in state.verdicts.items() if name not in gone},
+    )
+
+
+def started_anywhere(
+    state: State, replica: Replica, reason: str, now: float, *, again: bool = False
+) -> tuple[State, list[Action]]:
+    """Let the owner of a replica start it wherever its scheduler puts it, after a move that failed.
+
+    `again`: the same order, since nothing came of it; each such time counts as a crash, and the next one is
+    longer in coming.
+    """
+    crashes = replica.crashes + again
+    start = replica.starts if again else replica.starts + 1
+    patience = state.settings.deadlines.start * (2 ** min(crashes, _DOUBLINGS) if again else 1)
+    starting = msgspec.structs.replace(
+        replica,
+        phase=Phase.STARTING,
+        node=None,
+        incarnation=None,
+        starts=start,
+        crashes=crashes,
+        deadline=now + patience,
+        weight=1.0,
+    )
+    return regrouped(state.with_replica(starting), replica.job, now), [anywhere(state, starting, reason)]
+
+
+def refused_anywhere(state: State, replica: Replica, reason: str, now: float) -> State:
+    """Take note that such an order failed: it is given again after a pause."""
+    crashes = replica.crashes + 1
+    pause = state.settings.deadlines.crash_backoff * 2 ** min(crashes - 1, 8)
+    noted = msgspec.structs.replace(
+        replica, crashes=crashes, deadline=now + pause, note=f"start refused: {reason}"
+    )
+    return state.with_replica(noted)
+
+
+def anywhere(state: State, replica: Replica, reason: str) -> StartReplica:
+    """Return the order to start a replica wherever the scheduler of its owner puts it."""
+    template = state.jobs[replica.job].spec.template
+    return StartReplica(
+        replica=replica.name, start=replica.starts, node=None, template=template, reason=reason
+    )
 
 
 def left(state: State, replica: Replica, now: float) -> State:
@@ -70,7 +146,9 @@ def left(state: State, replica: Replica, now: float) -> State:
 
 
 def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
-    """Close the replica, and its job with its last one."""
+    """Close the replica, and its job with its last one; one that its job names no more is forgotten."""
+    if replica.name in state.jobs[replica.job].dropped:
+        return awaited(state, replica, "", now)
     over = msgspec.structs.replace(
         replica, phase=phase, ended_at=now, incarnation=None, deadline=None, leaving=None
     )

@@ -28,6 +28,8 @@ def objection(proposal: Scaling, snapshot: Snapshot, budgets: Budgets) -> Object
     job = snapshot.jobs.get(proposal.job)
     if job is None or job.ended_at is not None:
         return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that has not ended")
+    if job.owned:
+        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it")
     if isinstance(proposal, AdmitGang):
         return _to_admission(proposal, job, snapshot)
     if isinstance(proposal, ScaleOut):
@@ -184,6 +186,8 @@ def _no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Obje
     for name, node in placement.items():
         if node not in snapshot.nodes or not snapshot.nodes[node].ready:
             return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+        if (why := snapshot.objection_to(node, job.name)) is not None:
+            return Objection(Refusal.NOT_ELIGIBLE, why)
         wanted[node] = wanted.get(node, NOTHING) + snapshot.replicas[name].requests
     for node, amount in sorted(wanted.items()):
         if not amount.fits(snapshot.open_room(node, job.name)):

@@ -1,6 +1,7 @@
 """The manager's whole memory as one immutable record."""
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
@@ -11,6 +12,9 @@ from specon_manager.model.moves import Move
 from specon_manager.model.overlay import changed, flat
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
+
+HISTORY: Final = 500
+"""How many moves that ended are remembered."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):

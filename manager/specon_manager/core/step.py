@@ -9,17 +9,17 @@ from typing import Any, Final
 
 import msgspec
 
-from specon_manager.core import lifecycle, transaction
+from specon_manager.core import lifecycle, node_events, owned_jobs, requested_moves, transaction
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
 from specon_manager.core.gang import pruned
 from specon_manager.core.orders import order, told_again, weighed
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
-from specon_manager.core.restarts import crashed, eviction
+from specon_manager.core.restarts import crashed, eviction, started_anywhere
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision, Migrate, StartReplica, subject
-from specon_manager.model.cluster import Node, Phase
+from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveOutcome
 from specon_manager.policies.table import policy_named, settings_of
 
@@ -42,7 +42,8 @@ def calls_for_tick(event: ev.Event) -> bool:
     Reports are not among these: thousands come, and a change of category can wait for the next Tick.
     """
     return isinstance(
-        event, ev.ManagerStarted | ev.JobSubmitted | ev.ReplicaStarted | ev.ReplicaGone | ev.StartRefused
+        event,
+        ev.ManagerStarted | ev.JobSubmitted | ev.ReplicaStarted | ev.ReplicaGone | ev.StartRefused,
     )
 
 
@@ -56,6 +57,11 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
         actions += ordered
     late_starts, late_ends = overdue_replicas(state, now)
     for replica in late_starts:
+        if state.jobs[replica.job].owned:
+            why = "it is still awaited after a move that failed"
+            state, ordered = started_anywhere(state, replica, why, now, again=True)
+            actions += ordered
+            continue
         # Perhaps it did and nobody said so: nothing of it may live when the next one is started.
         why = "it did not start in time"
         actions.append(eviction(state, replica, None, why))
@@ -122,7 +128,7 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
             replica.phase is Phase.STARTING
             and replica.leaving is None
             and replica.name not in state.moves
-            and replica.node is not None
+            and (replica.node is not None or state.jobs[replica.job].owned)
         ):
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
             state = state.with_replica(waited)
@@ -136,14 +142,6 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
                 )
             )
     return state, actions
-
-
-def _node_observed(state: State, event: ev.NodeObserved, now: float) -> Step:
-    del now
-    node = Node(name=event.node, capacity=event.capacity, usage=event.usage, ready=event.ready)
-    if state.nodes.get(event.node) == node:
-        return state, []
-    return msgspec.structs.replace(state, nodes={**state.nodes, node.name: node}), []
 
 
 def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step:
@@ -171,6 +169,14 @@ def _acknowledged(state: State, event: ev.InstructionAcknowledged, now: float) -
     return transaction.answered(state, move, answer, now)
 
 
+def _eviction_refused(state: State, event: ev.EvictionRefused, now: float) -> Step:
+    """End the move whose eviction is refused; on the way back from a target it must be ended all the same."""
+    move = state.moves.get(event.replica)
+    if move is None or move.attempt > 1 or move.incarnation != event.incarnation:
+        return state, []
+    return transaction.happened(state, move, MoveOutcome.EVICTION_REFUSED, now, note=event.reason)
+
+
 def _room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
     move = next((move for move in state.moves.values() if move.id == event.move), None)
     if move is None:
@@ -188,14 +194,19 @@ def _room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
 _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.ManagerStarted: _manager_started,
     ev.Tick: _tick,
-    ev.NodeObserved: _node_observed,
+    ev.NodeObserved: node_events.node_observed,
+    ev.NodeGone: node_events.node_gone,
     ev.JobSubmitted: lifecycle.job_submitted,
+    ev.JobObserved: owned_jobs.job_observed,
+    ev.JobGone: owned_jobs.job_gone,
     ev.ReplicaStarted: lifecycle.replica_started,
     ev.StartRefused: lifecycle.start_refused,
     ev.ReplicaGone: lifecycle.replica_gone,
     ev.ReportReceived: _report_received,
     ev.InstructionDelivered: _instruction_delivered,
     ev.InstructionAcknowledged: _acknowledged,
+    ev.EvictionRefused: _eviction_refused,
+    ev.MoveRequested: requested_moves.move_requested,
     ev.RoomHeld: _room_held,
     ev.RoomRefused: _room_refused,
 }

@@ -1,18 +1,14 @@
 """Moves within the state: what happens to one, what it orders then, and how it ends."""
 
-from typing import Final
-
 import msgspec
 
 from specon_manager.core.migration import advance, closing_orders, may_evict, orders
-from specon_manager.core.restarts import crashed, eviction
-from specon_manager.core.state import Measured, State
-from specon_manager.model.actions import Action
+from specon_manager.core.restarts import crashed, eviction, started_anywhere
+from specon_manager.core.state import HISTORY, Measured, State
+from specon_manager.model.actions import Action, ReleaseRoom
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.moves import ASKING_STATES, FINAL_STATES, Move, MoveOutcome, MoveState
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Report
-
-_HISTORY: Final = 500
 
 
 def current_orders(state: State, move: Move) -> list[Action]:
@@ -26,7 +22,8 @@ def happened(
 ) -> tuple[State, list[Action]]:
     """Return the state after `outcome` befell the move, and what is ordered then."""
     replica = state.replicas[move.replica]
-    grace = state.jobs[replica.job].spec.grace_seconds
+    job = state.jobs[replica.job]
+    grace = job.spec.grace_seconds
     advanced = advance(move, outcome, now, state.settings.deadlines, grace=grace, note=note)
     if advanced is None:
         return state, []
@@ -34,9 +31,15 @@ def happened(
         advanced = msgspec.structs.replace(advanced, incarnation=None)  # whichever it may have started
     if advanced.state in FINAL_STATES:
         actions = closing_orders(move, advanced)
-        if (move.state, outcome) == (MoveState.RESTORING, MoveOutcome.OVERDUE):
+        if (move.state, outcome) == (MoveState.RESTORING, MoveOutcome.OVERDUE) and not job.owned:
             actions.append(eviction(state, replica, None, f"move {move.id}: {advanced.note}"))
-        return _end(state, advanced, now), actions
+        state = _end(state, advanced, now)
+        if job.owned and _is_nowhere(replica, advanced, outcome):
+            # What was suspended or deleted for the move must come back.
+            why = f"move {move.id} failed: {advanced.note}"
+            state, ordered = started_anywhere(state, state.replicas[replica.name], why, now)
+            actions += ordered
+        return state, actions
     if advanced.state is MoveState.RESTORING:
         state, advanced = _prepare_restore(state, replica, move, advanced)
     actions = closing_orders(move, advanced)
@@ -45,6 +48,29 @@ def happened(
     if (move.state, advanced.state) == (MoveState.RESERVED, MoveState.CHECKPOINTING):
         return state, actions
     return state, actions + current_orders(state, advanced)
+
+
+def _is_nowhere(replica: Replica, move: Move, outcome: MoveOutcome) -> bool:
+    """Whether the move ended so that nothing of the replica is left; `replica` is its record before that."""
+    if move.state is not MoveState.FAILED:
+        return False
+    return replica.phase is Phase.STARTING or outcome is MoveOutcome.GONE
+
+
+def landed(state: State, move: Move, node: str) -> tuple[State, list[Action]]:
+    """Take note that the scheduler of its owner put the new incarnation on another node than it was to go to.
+
+    That becomes the target: where it trains, the move has come to. On the way back only the note says so.
+    """
+    if node == move.destination or move.state is not MoveState.VERIFYING:
+        return state, []
+    note = f"its scheduler put it on {node}"
+    if move.attempt > 1:
+        return state.with_move(msgspec.structs.replace(move, note=note)), []
+    release = ReleaseRoom(
+        move=move.id, replica=move.replica, node=move.target, reason=f"move {move.id}: {note}"
+    )
+    return state.with_move(msgspec.structs.replace(move, target=node, note=note)), [release]
 
 
 def answered(state: State, move: Move, answer: Acknowledgement, now: float) -> tuple[State, list[Action]]:
@@ -131,7 +157,7 @@ def _end(state: State, move: Move, now: float) -> State:
     state = msgspec.structs.replace(
         state,
         moves=remaining,
-        history=(*state.history, move)[-_HISTORY:],
+        history=(*state.history, move)[-HISTORY:],
         measured=_measured(state.measured, move),
     )
     replica = state.replicas[move.replica]
@@ -150,7 +176,8 @@ def _end(state: State, move: Move, now: float) -> State:
             replica, attempts=replica.attempts + 1, cooldown_until=now + pause, note=f"{move.id}: {move.note}"
         )
     state = state.with_replica(replica)
-    if move.state is MoveState.FAILED and replica.phase is Phase.STARTING:
+    owned = state.jobs[replica.job].owned
+    if move.state is MoveState.FAILED and replica.phase is Phase.STARTING and not owned:
         # Neither node could restore it. From here on it is an ordinary crash, so that the job is not lost.
         return crashed(state, replica, f"{move.id}: {move.note}", now)
     return state

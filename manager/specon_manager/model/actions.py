@@ -115,7 +115,8 @@ class StartReplica(Struct, frozen=True, tag=True, kw_only=True):
 
     replica: str
     start: int
-    node: str
+    node: str | None
+    """None: wherever the scheduler of its owner puts it, after a move that could restore it nowhere."""
     template: Mapping[str, Any]
     reason: str
 
@@ -133,6 +134,7 @@ class HoldRoom(Struct, frozen=True, tag=True, kw_only=True):
     """Order: hold room on the target of a move, so that nothing else takes it."""
 
     move: str
+    replica: str
     node: str
     requests: Resources
     reason: str
@@ -142,6 +144,7 @@ class ReleaseRoom(Struct, frozen=True, tag=True, kw_only=True):
     """Order: give back what was held for a move."""
 
     move: str
+    replica: str
     node: str
     reason: str
 
@@ -183,6 +186,7 @@ class Refusal(StrEnum):
 
     UNKNOWN_REPLICA = "unknown-replica"
     NODE_NOT_READY = "node-not-ready"
+    NOT_ELIGIBLE = "not-eligible"
     NO_ROOM = "no-room"
     NOT_PENDING = "not-pending"
     NOT_RUNNING = "not-running"
@@ -204,6 +208,7 @@ class Refusal(StrEnum):
     NOT_ELASTIC = "not-elastic"
     PREEMPTION_BUDGET = "preemption-budget"
     NOT_REWEIGHTABLE = "not-reweightable"
+    PLACED_BY_OWNER = "placed-by-owner"
 
 
 class Objection(Struct, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.curve import Estimate
@@ -33,6 +34,7 @@ class Phase(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     ABSENT = "Absent"  # not one of the workers that the job has at present
+    AWAITED = "Awaited"  # its owner is to start it; nothing of it is there
 
 
 class Leaving(Struct, frozen=True, kw_only=True, gc=False):
@@ -69,6 +71,8 @@ class Node(Struct, frozen=True, kw_only=True):
     capacity: Resources
     usage: Resources = NOTHING
     ready: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -104,6 +108,12 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """When the trainer writes a checkpoint for a move; a job that never does is never moved."""
     migratable: bool = True
     """Whether the owner allows moves."""
+    immovable: str = ""
+    """Why none of its replicas can be moved, in words; empty where they can."""
+    placed_by: Literal["manager", "owner"] = "manager"
+    """Who starts its replicas. One that its owner places is observed and moved, and nothing else."""
+    constraints: Constraints = ANYWHERE
+    """On which nodes its replicas may run."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """What the backend needs to start a replica; opaque to every decision."""
 
@@ -156,6 +166,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """Since when it waits to be admitted, or waited the last time."""
     admitted_at: float | None = None
     """When it was first admitted."""
+    dropped: tuple[str, ...] = ()
+    """Replicas that its description names no more and that still occupy nodes."""
     trains_since: float | None = None
     """Since when all its present replicas run; None while one does not."""
     attained_seconds: float = 0.0
@@ -170,6 +182,11 @@ class Job(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """`namespace/job`."""
         return self.spec.name
+
+    @property
+    def owned(self) -> bool:
+        """Whether its owner starts and restarts it, and nothing but moves is ours."""
+        return self.spec.placed_by == "owner"
 
 
 class Session(Struct, frozen=True, kw_only=True, gc=False):

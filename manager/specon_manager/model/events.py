@@ -1,8 +1,11 @@
 """Everything that can happen to the manager. Failures are events too."""
 
-from msgspec import Struct
+from collections.abc import Mapping
+
+from msgspec import Struct, field
 
 from specon_manager.model.cluster import JobSpec
+from specon_manager.model.constraints import Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_sidecar.wire import Acknowledgement, Report
@@ -26,12 +29,33 @@ class NodeObserved(Struct, frozen=True, tag=True, kw_only=True):
     capacity: Resources
     usage: Resources
     ready: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeGone(Struct, frozen=True, tag=True, kw_only=True):
+    """A node is not there any more."""
+
+    node: str
 
 
 class JobSubmitted(Struct, frozen=True, tag=True):
     """An owner submitted a job."""
 
     spec: JobSpec
+
+
+class JobObserved(Struct, frozen=True, tag=True):
+    """A job that its owner places is there, or its description has changed."""
+
+    spec: JobSpec
+
+
+class JobGone(Struct, frozen=True, tag=True, kw_only=True):
+    """A job that its owner places is not there any more: it was deleted, or is managed no longer."""
+
+    job: str
+    reason: str = ""
 
 
 class ReplicaStarted(Struct, frozen=True, tag=True, kw_only=True):
@@ -85,6 +109,23 @@ class InstructionAcknowledged(Struct, frozen=True, tag=True):
     acknowledgement: Acknowledgement
 
 
+class EvictionRefused(Struct, frozen=True, tag=True, kw_only=True):
+    """An incarnation cannot be made to end: it trains on where it is."""
+
+    replica: str
+    incarnation: str | None
+    reason: str
+
+
+class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
+    """Somebody asks for a move; `id` becomes the move's, with `target` None the manager chooses the node."""
+
+    id: str
+    replica: str
+    target: str | None = None
+    reason: str = ""
+
+
 class RoomHeld(Struct, frozen=True, tag=True, kw_only=True):
     """Room for a move is held on its target."""
 
@@ -102,13 +143,18 @@ Event = (
     ManagerStarted
     | Tick
     | NodeObserved
+    | NodeGone
     | JobSubmitted
+    | JobObserved
+    | JobGone
     | ReplicaStarted
     | StartRefused
     | ReplicaGone
     | ReportReceived
     | InstructionDelivered
     | InstructionAcknowledged
+    | EvictionRefused
+    | MoveRequested
     | RoomHeld
     | RoomRefused
 )

@@ -38,9 +38,12 @@ class MoveOutcome(StrEnum):
     GONE = "the replica is gone"
     FINISHED = "the training finished"
     STARTED = "the new incarnation runs"
+    EVICTION_REFUSED = "the replica cannot be evicted"
     START_REFUSED = "the new incarnation could not be started"
     PROGRESSED = "a step after the checkpoint was reported"
     OVERDUE = "took too long"
+    TARGET_LOST = "the target is not ready"
+    JOB_GONE = "its job is gone"
 
 
 class Move(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
+from specon_manager.model.constraints import Constraints, objection
 from specon_manager.model.members import Members
 from specon_manager.model.moves import Move
 from specon_manager.model.overlay import Overlay
@@ -100,6 +101,7 @@ class Snapshot:
         self.reweight = reweight
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
         self._rooms: dict[str, Resources] = {}
+        self._objections: dict[Constraints, dict[str, str | None]] = {}
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
@@ -181,7 +183,8 @@ class Snapshot:
     def running(self) -> tuple[Job, ...]:
         """The jobs of which at least one replica occupies a node and none was told to end, oldest first.
 
-        A job of which a worker is being scaled in is among them; its worker is not among `workers`.
+        Not those that their owners place: nobody else can end, scale or preempt them. A job of which a worker
+        is being scaled in is among them; its worker is not among `workers`.
         """
         jobs, active, ending = self.jobs, dict[str, None](), set[str]()
         for replica in self.replicas.values():
@@ -190,7 +193,8 @@ class Snapshot:
                 if replica.leaving is not None and _ends(replica):
                     ending.add(replica.job)
         found = [jobs[name] for name in active if name not in ending]
-        return tuple(sorted((job for job in found if job.ended_at is None), key=lambda job: job.order))
+        running = (job for job in found if job.ended_at is None and not job.owned)
+        return tuple(sorted(running, key=lambda job: job.order))
 
     @cached_property
     def unplaced(self) -> tuple[Replica, ...]:
@@ -289,6 +293,7 @@ class Snapshot:
                 on_node[joined] = (*on_node[joined], after)
         changed.__dict__["on_node"] = on_node  # what cached_property would compute
         changed.__dict__["ready_nodes"] = self.ready_nodes
+        changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
 
@@ -345,6 +350,20 @@ class Snapshot:
         )
         self._rooms[node] = room
         return room
+
+    def objection_to(self, node: str, job: str) -> str | None:
+        """Return what rules a node out for the replicas of a job: a taint, a label, a volume; None: nothing.
+
+        Whether it is ready and has room is another question.
+        """
+        record, constraints = self.nodes[node], self.jobs[job].spec.constraints
+        restricted = record.taints or constraints.selector or constraints.terms or constraints.volumes
+        if not restricted:
+            return None
+        known = self._objections.setdefault(constraints, {})
+        if node not in known:
+            known[node] = objection(record.labels, node, record.taints, constraints)
+        return known[node]
 
     @cached_property
     def _claimed(self) -> Mapping[str, tuple[tuple[str, Resources], ...]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from specon_manager.model.actions import Admit
 from specon_manager.model.cluster import Node, Replica
+from specon_manager.model.constraints import ANYWHERE
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 
@@ -27,12 +28,13 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
             continue
         for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
             wanted = promised[node.name] + replica.requests
-            if wanted.fits(snapshot.room(node.name)):
+            if wanted.fits(snapshot.room(node.name)) and _eligible(replica, node.name, snapshot):
                 promised[node.name] = wanted
                 yield Admit(replica=replica.name, node=node.name, reason=_reason(replica, node))
                 break
         else:
-            too_much.add(replica.requests)
+            if snapshot.jobs[replica.job].spec.constraints == ANYWHERE:
+                too_much.add(replica.requests)
 
 
 def readmissions(snapshot: Snapshot) -> Iterator[Admit]:
@@ -45,11 +47,15 @@ def readmissions(snapshot: Snapshot) -> Iterator[Admit]:
         others = sorted(idle, key=lambda name: (-_free_cpu(snapshot, name, promised), name))
         for name in ([replica.node] if replica.node in idle else []) + others:
             wanted = promised[name] + replica.requests
-            if wanted.fits(snapshot.open_room(name, replica.job)):
+            if wanted.fits(snapshot.open_room(name, replica.job)) and _eligible(replica, name, snapshot):
                 promised[name] = wanted
                 why = f"start again on {name} beside the others of its job"
                 yield Admit(replica=replica.name, node=name, reason=why)
                 break
+
+
+def _eligible(replica: Replica, node: str, snapshot: Snapshot) -> bool:
+    return snapshot.objection_to(node, replica.job) is None
 
 
 def _free_cpu(snapshot: Snapshot, node: str, promised: Mapping[str, Resources]) -> float:

@@ -168,6 +168,8 @@ class Shares:
             and replica.progress.step is not None  # else a resume could not be proven
             and replica.cooldown_until <= snapshot.now
             and job.spec.migratable
+            and not job.spec.immovable
             and job.spec.checkpointing != "none"
             and replica.requests.fits(snapshot.open_room(target, job.name))
+            and snapshot.objection_to(target, job.name) is None
         )

@@ -6,7 +6,7 @@ in `docs/algorithms/specon.md`; `literal` switches them off.
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Final
 
@@ -88,7 +88,7 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
     yield from migrations
     if settings.rebalance:
         taken = {proposal.replica for proposal in migrations if isinstance(proposal, Migrate)}
-        yield from _rebalance(snapshot, taken)
+        yield from _rebalance(snapshot, taken, literal=settings.literal)
 
 
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
@@ -118,23 +118,37 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             continue
         if not literal and lowest + weight > held:
             continue  # the target would be scored worse than the source is now: nobody gains by that
-        target = names[first]
+        target, there = names[first], lowest
+        if not literal and snapshot.objection_to(target, replica.job) is not None:
+            second = _eligible(replica, names, scores, snapshot)
+            if second is None or scores[second] + weight > held:
+                continue
+            target, there = second, scores[second]
         yield Migrate(
             replica=replica.name,
             target=target,
             purpose=MIGRATE,
-            reason=_Scored(replica, lowest, target, held, source),
+            reason=_Scored(replica, there, target, held, source),
         )
         scores[source] = held - weight
-        scores[target] = lowest + weight
-        heapq.heapreplace(ranking, (lowest + weight, first))
+        scores[target] = there + weight
+        heapq.heappush(ranking, (there + weight, rank[target]))
         heapq.heappush(ranking, (held - weight, rank[source]))
         while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)
         lowest, first = ranking[0]
 
 
-def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
+def _eligible(
+    replica: Replica, names: Sequence[str], scores: Mapping[str, float], snapshot: Snapshot
+) -> str | None:
+    """Return the node with the lowest score that the replica may run on, of equals the first of `names`."""
+    others = (name for name in names if name != replica.node)
+    fit = (name for name in others if snapshot.objection_to(name, replica.job) is None)
+    return min(fit, key=scores.__getitem__, default=None)
+
+
+def _rebalance(snapshot: Snapshot, taken: set[str], *, literal: bool) -> Iterator[Migrate]:
     """Algorithm 3: fill idle nodes to the balance factor, else lift nodes that are below it by two."""
     nodes = snapshot.ready_nodes
     held = {node.name: snapshot.census(node.name).replicas for node in nodes}
@@ -151,11 +165,16 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
     candidates = deque(chosen)
     for node in takers:
         passed: list[Replica] = []
+        barred: list[Replica] = []
         while held[node] < goal and candidates:
             replica = candidates.popleft()
             source = replica.node
             if source is None or source in short or not _gives(source, node, held, floor):
                 passed.append(replica)
+                continue
+            if not literal and snapshot.objection_to(node, replica.job) is not None:
+                passed.append(replica)
+                barred.append(replica)
                 continue
             yield Migrate(
                 replica=replica.name,
@@ -165,9 +184,9 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
             )
             held[source] -= 1
             held[node] += 1
-        # Another node may take what this one may not. An idle one may not either: sources only shrink.
-        if not idle:
-            candidates.extendleft(reversed(passed))
+        # Another node may take what this one may not. An idle one may not either, unless a taint or a label
+        # was the reason: sources only shrink.
+        candidates.extendleft(reversed(barred if idle else passed))
 
 
 def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -> bool:

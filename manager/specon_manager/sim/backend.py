@@ -89,7 +89,7 @@ class SimulatedBackend:
         if order.start <= job.gone.get(order.replica, 0):
             self._refuse(order, f"{name} was started before, and is gone")
             return
-        if not self._outages.ready(order.node):
+        if order.node is None or not self._outages.ready(order.node):
             self._refuse(order, f"node {order.node} is not ready")
             return
         training, spec = job.submission.training, job.submission.spec

@@ -214,7 +214,8 @@ def test_a_new_incarnation_that_shows_no_step_is_evicted_before_the_source_gets_
     """Never two live copies: the one that does not prove its resume is gone before the next is started."""
     cluster = cluster_with_move(MoveState.VERIFYING)
     actions = cluster.tick(30)
-    assert [type(action) for action in actions if getattr(action, "replica", None) == A] == [EvictReplica]
+    orders = [type(action) for action in actions if not isinstance(action, ReleaseRoom)]
+    assert orders == [EvictReplica]
     cluster.carry_out()
     assert cluster.live[A].node == "node-0"
 

@@ -17,6 +17,7 @@ from specon_manager.model.actions import (
     Stay,
 )
 from specon_manager.model.cluster import Leaving, Phase
+from specon_manager.model.constraints import Constraints
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
@@ -45,6 +46,11 @@ def with_spec(state, name="c1", **changes):
     return msgspec.structs.replace(
         state, jobs={**state.jobs, job.name: msgspec.structs.replace(job, spec=spec)}
     )
+
+
+def with_labels(state, node, **labels):
+    labelled = msgspec.structs.replace(state.nodes[node], labels=labels)
+    return msgspec.structs.replace(state, nodes={**state.nodes, node: labelled})
 
 
 def migrate(name="c1", target="node-1"):
@@ -127,6 +133,12 @@ def trains(*replicas, spec=None, reweight=False, **changes):
     state = idle(spec, reweight)
     spec = state.jobs[G].spec
     return with_gang(state, spec, on("node-0", *(replicas or (PS, W0, W1, W2))), **changes)
+
+
+def owned(state):
+    """The owner of job `g` places it."""
+    spec = msgspec.structs.replace(state.jobs[G].spec, placed_by="owner")
+    return state.with_job(msgspec.structs.replace(state.jobs[G], spec=spec))
 
 
 def but(state, replica, **changes):
@@ -267,6 +279,21 @@ GANGS = {
     ),
     "it was preempted often": (trains(preemptions=4), preempt(), Refusal.PREEMPTION_BUDGET),
     "it may be preempted once more": (trains(preemptions=3), preempt(), None),
+    "a gang on a node of another kind": (
+        idle(gang("g", 3, constraints=Constraints(selector=(("disk", "ssd"),)))),
+        admit_gang(PS, W0, W1, W2),
+        Refusal.NOT_ELIGIBLE,
+    ),
+    "a gang that its owner places": (owned(idle()), admit_gang(PS, W0, W1, W2), Refusal.PLACED_BY_OWNER),
+    "growth of what its owner places": (owned(trains()), scale_out(W3), Refusal.PLACED_BY_OWNER),
+    "shrinking of what its owner places": (owned(trains()), scale_in(W2), Refusal.PLACED_BY_OWNER),
+    "preemption of what its owner places": (owned(trains()), preempt(), Refusal.PLACED_BY_OWNER),
+    "a claim of what its owner places": (owned(idle()), claim(PS, W0), Refusal.PLACED_BY_OWNER),
+    "a weight of what its owner places": (
+        owned(trains(reweight=True)),
+        reweight(2.5),
+        Refusal.PLACED_BY_OWNER,
+    ),
     "a claim": (idle(), claim(PS, W0, W1), None),
     "a claim that is given up": (idle(), claim(), None),
     "a claim of a job that runs": (trains(), claim(PS, W0), Refusal.NOT_WAITING),
@@ -333,6 +360,31 @@ CASES = {
     "it only starts": (changed(state_of(), phase=Phase.STARTING), migrate(), Refusal.NOT_RUNNING),
     "it waits": (changed(state_of(), **WAITING), migrate(), Refusal.NOT_RUNNING),
     "it has a move": (in_flight(state_of(), "c1", "node-2"), migrate(), Refusal.IN_FLIGHT),
+    "a node of another kind": (
+        with_spec(state_of(), constraints=Constraints(selector=(("disk", "ssd"),))),
+        migrate(),
+        Refusal.NOT_ELIGIBLE,
+    ),
+    "a node of the right kind": (
+        with_spec(
+            with_labels(state_of(), "node-1", disk="ssd"),
+            constraints=Constraints(selector=(("disk", "ssd"),)),
+        ),
+        migrate(),
+        None,
+    ),
+    "a start on a node of another kind": (
+        changed(with_spec(state_of(), constraints=Constraints(selector=(("disk", "ssd"),))), **WAITING),
+        admit(),
+        Refusal.NOT_ELIGIBLE,
+    ),
+    "it cannot be moved": (with_spec(state_of(), immovable="on an emptyDir"), migrate(), Refusal.FORBIDDEN),
+    "a start of what its owner places": (
+        changed(with_spec(state_of(), placed_by="owner"), phase=Phase.AWAITED, node=None, incarnation=None),
+        admit(),
+        Refusal.PLACED_BY_OWNER,
+    ),
+    "a move of what its owner places": (with_spec(state_of(), placed_by="owner"), migrate(), None),
     "its owner forbids it": (with_spec(state_of(), migratable=False), migrate(), Refusal.FORBIDDEN),
     "it never saves": (with_spec(state_of(), checkpointing="none"), migrate(), Refusal.NO_CHECKPOINT),
     "it shows no steps": (

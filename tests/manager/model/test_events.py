@@ -6,6 +6,7 @@ import pytest
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import JobSpec
+from specon_manager.model.constraints import NAME, Constraints, Requirement, Taint, Toleration
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.policies.table import POLICIES
@@ -16,11 +17,36 @@ A = "default/a/worker/0"
 REPORT = Report(schema=1, replica=A, incarnation="0001", session="s", sequence=1, category=Category.CONVERGED)
 ANSWER = Acknowledgement(schema=1, replica=A, incarnation="0001", id="move-1", done=False, reason="no")
 SPEC = JobSpec(name="default/a", replicas=(A,), template={"command": ["train"], "n": 1, "deep": {"x": None}})
+OWNED = JobSpec(
+    name="default/b",
+    replicas=("default/b/worker/0",),
+    placed_by="owner",
+    immovable="its checkpoints are on an emptyDir",
+    constraints=Constraints(
+        selector=(("disk", "ssd"),),
+        terms=((Requirement(key="zone", operator="In", values=("a", "b")),), ()),
+        volumes=(((Requirement(key=NAME, operator="In", values=("node-0",)),),),),
+        tolerations=(Toleration(key="gpu", operator="Exists"),),
+    ),
+)
 EVENTS = (
     ev.ManagerStarted("host/1", Settings(policy="specon", parameters={"literal": True})),
     ev.Tick(),
     ev.NodeObserved(node="node-0", capacity=Resources(cpu=1), usage=Resources(), ready=False),
+    ev.NodeObserved(
+        node="node-0",
+        capacity=Resources(cpu=1),
+        usage=Resources(),
+        labels={"zone": "a"},
+        taints=(Taint(key="gpu", value="yes", effect="NoExecute"),),
+    ),
+    ev.NodeGone(node="node-0"),
     ev.JobSubmitted(SPEC),
+    ev.JobObserved(OWNED),
+    ev.JobGone(job="default/a", reason="deleted"),
+    ev.EvictionRefused(replica=A, incarnation="0001", reason="budget"),
+    ev.MoveRequested(id="default/by-hand", replica=A, reason="because"),
+    ev.MoveRequested(id="default/by-hand", replica=A, target="node-0"),
     ev.ReplicaStarted(replica=A, incarnation="0001", node="node-0"),
     ev.StartRefused(replica=A, start=1, reason="no"),
     ev.ReplicaGone(replica=A, incarnation=None),

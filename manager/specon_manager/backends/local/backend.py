@@ -134,7 +134,7 @@ class LocalBackend:
         return self._settings.directory / "replicas"
 
     async def _start_replica(self, order: StartReplica) -> None:
-        node = self._nodes.get(order.node)
+        node = None if order.node is None else self._nodes.get(order.node)
         if node is None:
             self._refuse(order, f"there is no node {order.node}")
             return

@@ -49,7 +49,8 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Ro
     """Return the best-effort jobs that run, in the order of their submission."""
     jobs, members = snapshot.jobs, dict[str, list[Replica]]()
     for replica in active:
-        if jobs[replica.job].spec.job_class != "trial":
+        job = jobs[replica.job]
+        if job.spec.job_class != "trial" and not job.owned:  # what its owner places is not ours to end
             members.setdefault(replica.job, []).append(replica)
     found = []
     for name, replicas in members.items():

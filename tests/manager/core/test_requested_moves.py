@@ -1,0 +1,185 @@
+"""Moves that somebody asks for: judged like any, but for what they gain and cost; refused in words, once."""
+
+import msgspec
+import pytest
+
+from specon_manager.core.state import HISTORY
+from specon_manager.core.step import step
+from specon_manager.model import events as ev
+from specon_manager.model.cluster import Phase
+from specon_manager.model.constraints import Constraints, Taint
+from specon_manager.model.moves import MoveState
+from specon_manager.model.resources import Resources
+from specon_manager.model.settings import Budgets, Gate, Settings
+from support.cluster import replica_of
+from support.snapshots import NOW, cluster_of
+
+C1 = replica_of("c1")
+STRICT = Settings(policy="specon", gate=Gate(horizon=1.0), budgets=Budgets(cooldown=1e6))
+LAYOUT = {"node-0": "pc", "node-1": "", "node-2": ""}
+
+
+def state_of(layout=None, **changes):
+    return cluster_of(layout or LAYOUT, settings=STRICT, **changes)
+
+
+def but(state, name="c1", **changes):
+    replica = state.replicas[replica_of(name)]
+    return state.with_replica(msgspec.structs.replace(replica, **changes))
+
+
+def with_spec(state, **changes):
+    job = state.jobs["default/c1"]
+    return state.with_job(msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, **changes)))
+
+
+def with_node(state, name, **changes):
+    node = msgspec.structs.replace(state.nodes[name], **changes)
+    return msgspec.structs.replace(state, nodes={**state.nodes, name: node})
+
+
+def ask(state, target="node-1", replica=C1, name="default/m", reason="maintenance"):
+    event = ev.MoveRequested(id=name, replica=replica, target=target, reason=reason)
+    return step(state, event, NOW)
+
+
+def refusal(state, **asked):
+    """Return the words with which the request is refused; nothing else comes of it."""
+    after, actions = ask(state, **asked)
+    assert actions == []
+    (move,) = after.history
+    assert (move.state, move.policy, move.purpose) == (MoveState.ROLLED_BACK, "request", "requested")
+    assert msgspec.structs.replace(after, history=()) == state
+    return move.note
+
+
+def test_a_request_becomes_a_move_of_that_name():
+    """The id, the reason and the target are those that were asked for."""
+    after, (hold,) = ask(state_of())
+    move = after.moves[C1]
+    assert (move.id, move.reason, move.source, move.target, move.state) == (
+        "default/m",
+        "maintenance",
+        "node-0",
+        "node-1",
+        MoveState.PROPOSED,
+    )
+    assert (hold.move, hold.replica, hold.node) == ("default/m", C1, "node-1")
+    assert (after.move_count, after.history) == (0, ())
+
+
+def test_neither_gate_nor_cooldown_nor_count_of_moves_hold_it_back():
+    """Somebody wants it, whatever it gains."""
+    state = but(
+        state_of({"node-0": "c", "node-1": "ppp", "node-2": ""}), "c0", cooldown_until=NOW + 9, moves=99
+    )
+    after, _ = ask(state, replica=replica_of("c0"))
+    assert after.moves[replica_of("c0")].target == "node-1"
+
+
+CASES = {
+    "an unknown replica": (state_of(), {"replica": "default/x/worker/0"}, "there is no replica"),
+    "one that does not run": (
+        but(state_of(), phase=Phase.PENDING, node=None, incarnation=None),
+        {},
+        "it is Pending, not running",
+    ),
+    "an unknown node": (state_of(), {"target": "node-9"}, "node node-9 is not ready"),
+    "a node that is not ready": (state_of(not_ready="node-1"), {}, "node node-1 is not ready"),
+    "its own node": (state_of(), {"target": "node-0"}, "it is on node-0 already"),
+    "a full node": (but(state_of(), requests=Resources(cpu=5.0)), {}, "no room on node-1"),
+    "what its owner forbids": (with_spec(state_of(), migratable=False), {}, "its owner forbids moves"),
+    "what cannot be moved": (with_spec(state_of(), immovable="on an emptyDir"), {}, "on an emptyDir"),
+    "what never saves": (
+        with_spec(state_of(), checkpointing="none"),
+        {},
+        "its trainer writes no checkpoints",
+    ),
+    "a tainted node": (
+        with_node(state_of(), "node-1", taints=(Taint(key="gpu"),)),
+        {},
+        "node-1 has the taint gpu:NoSchedule, which is not tolerated",
+    ),
+    "a name that no sidecar takes": (
+        state_of(),
+        {"name": "x" * 129},
+        "its name is longer than 128 characters",
+    ),
+    "no node at all": (
+        state_of({"node-0": "pc"}),
+        {"target": None},
+        "no other node can take it: none is ready",
+    ),
+    "no node of its kind": (
+        with_spec(state_of(), constraints=Constraints(selector=(("disk", "ssd"),))),
+        {"target": None},
+        "no other node can take it: node-1 has no label disk, not ssd as the node selector asks; node-2",
+    ),
+    "what cannot be moved, anywhere": (
+        with_spec(state_of(), immovable="on an emptyDir"),
+        {"target": None},
+        "on an emptyDir",
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "asked", "words"), CASES.values(), ids=CASES.keys())
+def test_what_is_refused_is_in_the_history_with_its_words(state, asked, words):
+    """The request is over at once, and says why."""
+    assert refusal(state, **asked).startswith(words)
+
+
+def test_budgets_of_cluster_and_node_hold():
+    """Somebody's wish disturbs no more at once than the owner of the cluster accepts."""
+    state, _ = ask(state_of({"node-0": "pc", "node-1": "", "node-2": "c"}))
+    after, _ = ask(state, replica=replica_of("c2"), name="default/n")
+    assert after.history[-1].note == "1 moves of node-1 are in flight, which is its budget"
+    budgets = msgspec.structs.replace(STRICT.budgets, moves_at_once=1)
+    full = msgspec.structs.replace(state, settings=msgspec.structs.replace(STRICT, budgets=budgets))
+    after, _ = ask(full, replica=replica_of("p0"), target=None, name="default/n")
+    assert after.history[-1].note == "1 moves are in flight, which is the cluster's budget"
+
+
+@pytest.mark.parametrize("target", ["node-1", "node-9"])
+def test_the_same_request_again_changes_nothing(target):
+    """In flight or refused: a name is used once."""
+    after, _ = ask(state_of(), target=target)
+    assert ask(after, target=target) == (after, [])
+    assert ask(after, target="node-2") == (after, [])
+
+
+@pytest.mark.parametrize(
+    ("cores", "expected"),
+    [
+        ({"node-1": 4.0, "node-2": 8.0}, "node-2"),
+        ({"node-1": 8.0, "node-2": 8.0}, "node-1"),
+        ({"node-1": 8.0, "node-2": 4.0}, "node-1"),
+    ],
+)
+def test_without_a_target_the_most_open_node_is_taken(cores, expected):
+    """The share of a node that is open decides, of equals the first by name; never the source."""
+    state = state_of({"node-0": "pc", "node-1": "p", "node-2": "p"})
+    for name in ("p2", "p3"):
+        state = but(state, name, requests=Resources(cpu=2.0))
+    for node, cpu in cores.items():
+        state = with_node(state, node, capacity=Resources(cpu=cpu))
+    after, _ = ask(state, target=None)
+    assert after.moves[C1].target == expected
+
+
+def test_without_a_target_a_node_that_cannot_take_it_hides_no_other():
+    """The emptiest is tainted, the next one is taken."""
+    state = with_node(
+        state_of({"node-0": "pc", "node-1": "", "node-2": "p"}), "node-1", taints=(Taint(key="x"),)
+    )
+    after, _ = ask(state, target=None)
+    assert after.moves[C1].target == "node-2"
+
+
+def test_refused_requests_do_not_pile_up():
+    """The history is bounded, whoever asks."""
+    state = state_of()
+    for number in range(HISTORY + 3):
+        state, _ = ask(state, target="node-9", name=f"default/m{number}")
+    assert len(state.history) == HISTORY
+    assert state.history[-1].id == f"default/m{HISTORY + 2}"

@@ -1,0 +1,48 @@
+"""A state as its custom resources have it, and the state that a later manager makes of them."""
+
+from specon_manager.backends.kube.names import migration_name
+from specon_manager.backends.kube.records import (
+    migration_object,
+    migration_status,
+    progress_object,
+    progress_status,
+    read_migration,
+    read_progress,
+    status_of,
+)
+from specon_manager.backends.kube.restore import Restored, restore
+from specon_manager.core.state import State
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def progress_of(replica, *, now, **changes):
+    """Return a TrainingProgress as the API has it."""
+    item = progress_object(replica.name)
+    item["metadata"] |= {"uid": f"uid-of-{replica.name}", "creationTimestamp": CREATED}
+    return {**item, "status": status_of(progress_status(replica, now=now, **changes))}
+
+
+def migration_of(move, replica, *, now, state=None, **changes):
+    """Return a Migration as the API has it."""
+    item = migration_object(move)
+    item["metadata"] |= {"uid": f"uid-of-{move.id}", "resourceVersion": "1", "creationTimestamp": CREATED}
+    given = {"hostname": None, "manifest": None, "manager": "one", **changes}
+    measured = (state or State()).measured
+    status = migration_status(move, replica, measured=measured, now=now, **given)
+    return {**item, "status": status_of(status)}
+
+
+def objects_of(state, *, now):
+    """Return the TrainingProgress and Migration objects of a state, every one of them up to date."""
+    progresses = [progress_of(replica, now=now) for replica in state.replicas.values()]
+    moves = (*state.history, *state.moves.values())
+    migrations = [migration_of(m, state.replicas.get(m.replica), now=now, state=state) for m in moves]
+    assert len({migration_name(move) for move in moves}) == len(moves)
+    return progresses, migrations
+
+
+def restored_from(progresses, migrations, settings, *, now) -> Restored:
+    """Return what a later manager makes of such objects."""
+    read = [found for found, _ in map(read_progress, progresses) if found is not None]
+    return restore(read, [read_migration(item)[0] for item in migrations], settings, now)

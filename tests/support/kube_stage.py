@@ -1,0 +1,172 @@
+"""The Kubernetes backend on a stage: against a real or fake API server, with the events that it says."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from specon_manager.backends.kube.api import Api
+from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.resources import JOBS, PODS, STATEFUL_SETS
+from specon_manager.core.state import State
+from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
+from specon_manager.model.events import Event
+from specon_manager.model.resources import NOTHING
+
+Object = dict[str, Any]
+E = TypeVar("E")
+INJECTED = {"specon.io/sidecar": "injected"}
+
+
+class Keeper:
+    """Memory of moves that lasts as long as the test."""
+
+    def __init__(self) -> None:
+        self.manifests: dict[str, Object] = {}
+        self.references: dict[str, Object] = {}
+
+    async def keep_manifest(self, replica: str, manifest: Object) -> None:
+        self.manifests[replica] = manifest
+
+    def kept_manifest(self, replica: str) -> Object | None:
+        return self.manifests.get(replica)
+
+    def reference(self, replica: str) -> Object | None:
+        return self.references.get(replica)
+
+
+class Stage:
+    """`async with Stage(api)`: a backend that has begun."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        settings: KubeSettings | None = None,
+        state: State | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.api, self.state = api, state or State()
+        self.keeper = keeper or Keeper()
+        self.events: list[Event] = []
+        self.remarks: list[tuple[str, str, str, str]] = []
+        self.leads = True
+        self._heard = asyncio.Event()
+        self.backend = KubeBackend(
+            api,
+            settings or KubeSettings(),
+            keeper=self.keeper,
+            holds=lambda: self.leads,
+            remark=lambda *remark: self.remarks.append(remark),
+        )
+
+    async def __aenter__(self) -> "Stage":
+        await self.backend.begin(self.state, self._hear)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.backend.end()
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self._heard.set()
+
+    def said(self, kind: type[E], **fields: object) -> list[E]:
+        """Return the events of a kind with these values so far."""
+        return [
+            event
+            for event in self.events
+            if isinstance(event, kind) and all(getattr(event, key) == value for key, value in fields.items())
+        ]
+
+    async def hear(self, kind: type[E], *, seconds: float = 15.0, **fields: object) -> E:
+        """Wait until such an event is said, or return the last one that was."""
+        async with asyncio.timeout(seconds):
+            while not (found := self.said(kind, **fields)):
+                self._heard.clear()
+                await self._heard.wait()
+        return found[-1]
+
+    async def until(self, holds: Callable[[], object], *, seconds: float = 15.0) -> None:
+        """Wait until something holds."""
+        end = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < end, f"not within {seconds} s; said: {self.events}"
+            await asyncio.sleep(0.02)
+
+    async def hold(self, move: str, replica: str, node: str) -> None:
+        await self.backend.carry_out(
+            HoldRoom(move=move, replica=replica, node=node, requests=NOTHING, reason="test")
+        )
+
+    async def release(self, move: str, replica: str, node: str) -> None:
+        await self.backend.carry_out(ReleaseRoom(move=move, replica=replica, node=node, reason="test"))
+
+    async def evict(self, replica: str, incarnation: str | None, grace: float = 30.0) -> None:
+        await self.backend.carry_out(
+            EvictReplica(replica=replica, incarnation=incarnation, grace_seconds=grace, reason="test")
+        )
+
+    async def start(self, replica: str, node: str | None, start: int = 1) -> None:
+        await self.backend.carry_out(
+            StartReplica(replica=replica, start=start, node=node, template={}, reason="test")
+        )
+
+
+def template(
+    annotations: dict[str, str] | None = None, *, labels: dict[str, str] | None = None, **spec: Any
+) -> Object:
+    """Return the template of a pod that trains and has, as far as anybody can tell, a sidecar."""
+    container = {
+        "name": "trainer",
+        "image": "registry.example/train:1",
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    volumes = [{"name": "data", "nfs": {"server": "nas", "path": "/data"}}]
+    known = {"specon.io/inject": "true", "specon.io/log-path": "/data/train.log"}
+    return {
+        "metadata": {
+            "labels": {**INJECTED, "app": "training", **(labels or {})},
+            "annotations": {**known, **(annotations or {})},
+        },
+        "spec": {"containers": [container], "volumes": volumes, "restartPolicy": "Never", **spec},
+    }
+
+
+async def make_job(api: Api, name: str, namespace: str = "default", **spec: Any) -> Object:
+    """Create a Job whose pods train."""
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"backoffLimit": 0, "template": template(), **spec},
+    }
+    return await api.create(JOBS, body, namespace)
+
+
+async def make_stateful_set(api: Api, name: str, namespace: str = "default", replicas: int = 1) -> Object:
+    """Create a StatefulSet whose pods train."""
+    pods = template(labels={"set": name})
+    pods["spec"]["restartPolicy"] = "Always"
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": name,
+            "selector": {"matchLabels": {"set": name}},
+            "template": pods,
+        },
+    }
+    return await api.create(STATEFUL_SETS, body, namespace)
+
+
+async def make_pod(
+    api: Api, name: str, namespace: str = "default", annotations: dict[str, str] | None = None, **spec: Any
+) -> Object:
+    """Create a bare pod that trains and may be created again."""
+    made = template({"specon.io/recreate": "true", **(annotations or {})}, **spec)
+    made["metadata"] |= {"name": name, "namespace": namespace}
+    return await api.create(PODS, {"apiVersion": "v1", "kind": "Pod", **made}, namespace)

@@ -1,0 +1,69 @@
+"""A port that passes connections on to whoever serves at the moment, as a Service of a cluster does."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+Backends = Callable[[], Awaitable[Sequence[tuple[str, int]]]]
+"""Asked at each connection: addresses, the first that accepts gets it."""
+
+
+class Front:
+    """Passes bytes on in both directions; TLS is between the two ends."""
+
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self, host: str) -> int:
+        """Listen on a free port and return it."""
+        self._server = await asyncio.start_server(self._accepted, host, 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            with contextlib.suppress(OSError, asyncio.CancelledError):
+                await self._pass_on(reader, writer)
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for host, port in await self._backends():
+            try:
+                theirs, ours = await asyncio.open_connection(host, port)
+            except OSError:
+                continue
+            try:
+                # As soon as one side has ended, so has the connection: HTTP closes no half.
+                ways = [
+                    asyncio.ensure_future(_copy(reader, ours)),
+                    asyncio.ensure_future(_copy(theirs, writer)),
+                ]
+                try:
+                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for way in ways:
+                        way.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
+            finally:
+                ours.close()
+            return
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(1 << 16):
+        writer.write(data)
+        await writer.drain()
