@@ -22,6 +22,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal, recover
+from specon_manager.runtime.memory import JournalMemory
 from specon_manager.runtime.metrics import Metrics
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.state_directory import Address, StateDirectory
@@ -138,7 +139,7 @@ async def _serving(
         manager_url=lambda: url,
         token=tokens.sidecar,
     )
-    controller = Controller(state=state, journal=journal, backend=backend, clock=clock)
+    controller = Controller(state=state, memory=JournalMemory(journal), backend=backend, clock=clock)
     controller.observers.append(Metrics(registry).observe)
     server = Server(controller, tokens, registry, _reader_of_jobs)
     port = await server.start(_HOST, options.port or directory.former_port())

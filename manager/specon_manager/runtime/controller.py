@@ -1,4 +1,4 @@
-"""The loop around `step` in real time: events in, journal, actions out."""
+"""The loop around `step` in real time: events in, memory, actions out."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.base import Backend, Order
+from specon_manager.backends.base import Backend, NotLeadingError, Order
 from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model.actions import (
@@ -24,11 +24,11 @@ from specon_manager.model.actions import (
 from specon_manager.model.events import Event, ManagerStarted, RoomRefused, StartRefused, Tick
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
-from specon_manager.runtime.journal import Journal
 from specon_manager.runtime.mailbox import Mailbox
+from specon_manager.runtime.memory import Memory
 
 _log = logging.getLogger(__name__)
-_BATCH: Final = 500  # events between two writes to disk: the loop serves HTTP in between
+_BATCH: Final = 500  # events between two commits: the loop serves HTTP in between
 
 
 class Stepped(Struct, frozen=True, kw_only=True):
@@ -49,15 +49,15 @@ Observer = Callable[[Stepped], None]
 class Controller:
     """Feeds events to `step` one at a time and has its actions carried out.
 
-    An action is carried out only after the event that led to it is on disk. Actions on one replica are
+    An action is carried out only after its memory has the event that led to it. Actions on one replica are
     carried out in the order in which they were given, those on different replicas at the same time.
     """
 
-    def __init__(self, *, state: State, journal: Journal, backend: Backend, clock: Clock) -> None:
+    def __init__(self, *, state: State, memory: Memory, backend: Backend, clock: Clock) -> None:
         self.state = state
         self.mailbox = Mailbox()
         self.clock = clock
-        self._journal = journal
+        self._memory = memory
         self._backend = backend
         self._events: deque[Event] = deque()
         self._woken = asyncio.Event()
@@ -66,6 +66,7 @@ class Controller:
         self.observers: list[Observer] = []
         self.ready = False
         self._ticked = float("-inf")
+        self._deposed: NotLeadingError | None = None
 
     def post(self, event: Event) -> None:
         """Hand in an event; it is looked at soon, in the order of arrival."""
@@ -73,7 +74,10 @@ class Controller:
         self._woken.set()
 
     async def run(self, name: str, settings: Settings) -> None:
-        """Take over the state as the manager called `name`, and go on until cancelled."""
+        """Take over the state as the manager called `name`, and go on until cancelled.
+
+        Raises NotLeadingError once another manager leads; nothing is ordered after that.
+        """
         try:
             await self._backend.begin(self.state, self.post)
             self.post(ManagerStarted(name, settings))
@@ -94,6 +98,8 @@ class Controller:
             async with asyncio.timeout(self.state.settings.tick):
                 await self._woken.wait()
         self._woken.clear()
+        if self._deposed is not None:
+            raise self._deposed
         actions: list[Action] = []
         tick_due = not self._events
         for _ in range(min(len(self._events), _BATCH)):
@@ -105,16 +111,19 @@ class Controller:
             actions += self._step(Tick())
         if self._events:
             self._woken.set()
-        await self._commit(actions)
+        refused = await self._memory.commit(self.state, acting=bool(actions))
         for action in actions:
-            self._dispatch(action)
+            if isinstance(action, HoldRoom) and action.move in refused:
+                self._failed(action, refused[action.move])
+            else:
+                self._dispatch(action)
 
     def _step(self, event: Event) -> list[Action]:
         now, before = self.clock.now(), self.state
         began = time.perf_counter()
         self.state, actions = step(before, event, now)
         seconds = time.perf_counter() - began
-        self._journal.append(now, event, actions)
+        self._memory.note(now, event, actions)
         stepped = Stepped(
             before=before, after=self.state, event=event, actions=actions, now=now, seconds=seconds
         )
@@ -125,16 +134,6 @@ class Controller:
             subject = getattr(action, "replica", None) or getattr(action, "move", "")
             _log.info("%s %s: %s", type(action).__name__, subject, action.reason)
         return actions
-
-    async def _commit(self, actions: Sequence[Action]) -> None:
-        """Write what happened; wait for the disk only when something is about to be done because of it."""
-        if actions:
-            await asyncio.to_thread(self._journal.sync)
-        else:
-            self._journal.flush()
-        # In a thread: the state of a large cluster takes long to write, and reports come meanwhile.
-        if self._journal.large and await asyncio.to_thread(self._journal.rotate_if_large, self.state):
-            _log.info("began a new journal file")
 
     def _dispatch(self, action: Action) -> None:
         if isinstance(action, RequestCheckpoint | WithdrawRequest):
@@ -152,6 +151,9 @@ class Controller:
             await asyncio.wait([before])
         try:
             await self._backend.carry_out(order)
+        except NotLeadingError as error:
+            self._deposed = error
+            self._woken.set()
         except Exception as error:  # noqa: BLE001  (the rim: whatever a backend runs into becomes an event)
             _log.exception("%s failed: %s", type(order).__name__, order.reason)
             self._failed(order, f"{type(error).__name__}: {error}")

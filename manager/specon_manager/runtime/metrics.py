@@ -63,6 +63,16 @@ class Metrics:
             if state not in FINAL_STATES:
                 self._in_flight.labels(state.value)
 
+    def forget(self) -> None:
+        """Set what describes the present to nothing: this manager leads no more, another one tells."""
+        for category in Category:
+            self._replicas.labels(category.value).set(0)
+        for phase in Phase:
+            self._phases.labels(phase.value).set(0)
+        for state in MoveState:
+            if state not in FINAL_STATES:
+                self._in_flight.labels(state.value).set(0)
+
     def observe(self, stepped: Stepped) -> None:
         """Take one step in."""
         before, after = stepped.before, stepped.after

@@ -1,8 +1,13 @@
-"""The manager's HTTP server: reports and instructions for sidecars, state and submissions for people."""
+"""The manager's HTTP server: reports and instructions for sidecars, state and submissions for people.
+
+A server without a controller is that of a standby: it answers whatever else it serves, and tells sidecars to
+come again, by which time another manager may have taken over.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -19,7 +24,7 @@ from specon_manager.model.events import (
     ReportReceived,
 )
 from specon_manager.runtime.controller import Controller
-from specon_manager.runtime.tokens import Tokens
+from specon_manager.runtime.identities import Identities, IdentityUnavailableError
 from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     SCHEMA,
@@ -33,6 +38,8 @@ from specon_sidecar.wire import (
 _log = logging.getLogger(__name__)
 _LONGEST_POLL: Final = 60.0
 _MOST_JOB_BYTES: Final = 1024 * 1024
+_BODY_SECONDS: Final = 10.0
+_STANDBY_SECONDS: Final = 2
 
 ReadJob = Callable[[bytes, State], JobSpec]
 """Turns a submitted body into a job; raises ValueError with every mistake named."""
@@ -42,46 +49,96 @@ class Server:
     """Routes, checks and answers; decides nothing."""
 
     def __init__(
-        self, controller: Controller, tokens: Tokens, registry: CollectorRegistry, read_job: ReadJob
+        self,
+        controller: Controller | None,
+        identities: Identities,
+        registry: CollectorRegistry,
+        read_job: ReadJob,
+        *,
+        routes: Sequence[web.RouteDef] = (),
+        readiness: Callable[[], bool] | None = None,
+        body_seconds: float = _BODY_SECONDS,
     ) -> None:
+        """Serve `controller`, and `routes` besides.
+
+        `readiness` replaces what /readyz goes by: that the controller has taken over, or that this is a
+        standby. A body has to be there within `body_seconds`.
+        """
         self._controller = controller
-        self._tokens = tokens
+        self._identities = identities
         self._registry = registry
         self._read_job = read_job
+        self._routes = routes
+        self._readiness = readiness
+        self._body_seconds = body_seconds
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
-        self._stopping = asyncio.Event()
-        self._runner: web.AppRunner | None = None
+        self._ended = asyncio.Event()
+        """Set when what is served until then is served no more."""
+        self._stopping = False
+        self._runners: list[web.AppRunner] = []
 
-    async def start(self, host: str, port: int) -> int:
+    @property
+    def controller(self) -> Controller | None:
+        """Whom reports are for; None on a standby. Who waits for news of another controller is answered."""
+        return self._controller
+
+    @controller.setter
+    def controller(self, controller: Controller | None) -> None:
+        self._controller = controller
+        self._submitted.clear()
+        if not self._stopping:
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+    async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
-        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=2.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, host, port, reuse_address=True).start()
-        bound: int = self._runner.addresses[0][1]
-        return bound
+        return await self._listen(self.application(), host, port, tls)
+
+    async def start_probes(self, host: str, port: int) -> int:
+        """Listen without TLS for probes and metrics alone; return the port. Raises OSError."""
+        application = web.Application()
+        application.add_routes(self._probes())
+        return await self._listen(application, host, port, None)
 
     async def stop(self) -> None:
         """Answer what waits, and close."""
-        self._stopping.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        self._stopping = True
+        self._ended.set()
+        for runner in self._runners:
+            await runner.cleanup()
 
     def application(self) -> web.Application:
         """Return the routes."""
         application = web.Application(client_max_size=_MOST_JOB_BYTES)
         application.add_routes(
             [
-                web.get("/healthz", self._healthz),
-                web.get("/readyz", self._readyz),
-                web.get("/metrics", self._metrics),
-                web.post("/v1/reports", self._report),
-                web.get("/v1/instructions", self._instructions),
-                web.post("/v1/acknowledgements", self._acknowledge),
-                web.get("/v1/state", self._owner(self._state)),
-                web.post("/v1/jobs", self._owner(self._submit)),
+                *self._probes(),
+                web.post("/v1/reports", self._unhurried(self._report)),
+                web.get("/v1/instructions", self._unhurried(self._instructions)),
+                web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
+                web.get("/v1/state", self._unhurried(self._owner(self._state))),
+                web.post("/v1/jobs", self._unhurried(self._owner(self._submit))),
+                *self._routes,
             ]
         )
         return application
+
+    def _probes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/healthz", self._healthz),
+            web.get("/readyz", self._readyz),
+            web.get("/metrics", self._metrics),
+        ]
+
+    async def _listen(
+        self, application: web.Application, host: str, port: int, tls: ssl.SSLContext | None
+    ) -> int:
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
+        self._runners.append(runner)
+        await runner.setup()
+        await web.TCPSite(runner, host, port, reuse_address=True, ssl_context=tls).start()
+        bound: int = runner.addresses[0][1]
+        return bound
 
     async def _healthz(self, request: web.Request) -> web.Response:
         del request
@@ -89,7 +146,10 @@ class Server:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         del request
-        ready = self._controller.ready
+        if self._readiness is not None:
+            ready = self._readiness()
+        else:
+            ready = self._controller is None or self._controller.ready
         return web.Response(text="ok\n" if ready else "not ready\n", status=200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -98,21 +158,21 @@ class Server:
             body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
 
-    async def _report(self, request: web.Request) -> web.Response:
+    async def _report(self, request: web.Request, controller: Controller) -> web.Response:
         try:
-            report = decode_report(await _body(request))
+            report = decode_report(await self._body(request))
         except WireError as error:
             return _problem(400, str(error))
-        refusal = self._check(request, report.replica, report.incarnation)
+        refusal = await self._check(request, controller, report.replica, report.incarnation)
         if refusal is not None:
             return refusal
-        self._controller.post(ReportReceived(report))
+        controller.post(ReportReceived(report))
         return web.Response(status=204)
 
-    async def _instructions(self, request: web.Request) -> web.Response:
+    async def _instructions(self, request: web.Request, controller: Controller) -> web.Response:
         query = request.query
         replica, incarnation = query.get("replica", ""), query.get("incarnation", "")
-        refusal = self._check(request, replica, incarnation)
+        refusal = await self._check(request, controller, replica, incarnation)
         if refusal is not None:
             return refusal
         try:
@@ -122,86 +182,111 @@ class Server:
         if not 0 <= wait <= _LONGEST_POLL:
             return _problem(400, f"wait: {wait:g} is not between 0 and {_LONGEST_POLL:g} seconds")
         known = frozenset(query.get("known", "").split(","))
-        mailbox = self._controller.mailbox
+        mailbox = controller.mailbox
         news = asyncio.ensure_future(mailbox.news(replica, incarnation, known, wait))
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        ended = asyncio.ensure_future(self._ended.wait())
         try:
-            await asyncio.wait({news, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({news, ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             news.cancel()
-            stopping.cancel()
-        instructions = mailbox.open(replica, incarnation, self._controller.clock.now())
+            ended.cancel()
+        if controller is not self._controller:
+            return _standby()  # what it wanted is another's to say now
+        instructions = mailbox.open(replica, incarnation, controller.clock.now())
         for instruction in instructions:
             if instruction.id not in known:
                 delivered = InstructionDelivered(id=instruction.id, replica=replica, incarnation=incarnation)
-                self._controller.post(delivered)
+                controller.post(delivered)
         return _json(encode(Instructions(schema=SCHEMA, instructions=instructions)))
 
-    async def _acknowledge(self, request: web.Request) -> web.Response:
+    async def _acknowledge(self, request: web.Request, controller: Controller) -> web.Response:
         try:
-            acknowledgement = decode_acknowledgement(await _body(request))
+            acknowledgement = decode_acknowledgement(await self._body(request))
         except WireError as error:
             return _problem(400, str(error))
-        refusal = self._check(request, acknowledgement.replica, acknowledgement.incarnation)
+        refusal = await self._check(request, controller, acknowledgement.replica, acknowledgement.incarnation)
         if refusal is not None:
             return refusal
-        self._controller.post(InstructionAcknowledged(acknowledgement))
+        controller.post(InstructionAcknowledged(acknowledgement))
         return web.Response(status=204)
 
-    async def _state(self, request: web.Request) -> web.Response:
+    async def _state(self, request: web.Request, controller: Controller) -> web.Response:
         del request
-        return _json(msgspec.json.encode(self._controller.state.flattened()))
+        return _json(msgspec.json.encode(controller.state.flattened()))
 
-    async def _submit(self, request: web.Request) -> web.Response:
+    async def _submit(self, request: web.Request, controller: Controller) -> web.Response:
         try:
-            spec = self._read_job(await request.read(), self._controller.state)
+            spec = self._read_job(await self._read(request), controller.state)
         except ValueError as error:
             return _problem(422, str(error))
-        if spec.name in self._controller.state.jobs or spec.name in self._submitted:
+        if spec.name in controller.state.jobs or spec.name in self._submitted:
             return _problem(409, f"name: there is a job {spec.name!r} already")
         self._submitted.add(spec.name)
-        self._controller.post(JobSubmitted(spec))
+        controller.post(JobSubmitted(spec))
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 
-    def _check(self, request: web.Request, replica: str, incarnation: str) -> web.Response | None:
+    async def _check(
+        self, request: web.Request, controller: Controller, replica: str, incarnation: str
+    ) -> web.Response | None:
         """Return the refusal of a message for an incarnation that the token, or the state, does not have."""
         shown = _shown(request)
         if shown is None:
             return _problem(401, "no bearer token")
-        if not self._tokens.is_sidecar(shown, replica, incarnation):
+        if not await self._identities.may_report(shown, replica, incarnation):
             return _problem(403, f"the token is not that of incarnation {incarnation!r} of {replica!r}")
-        known = self._controller.state.replicas.get(replica)
+        if controller is not self._controller:
+            return _standby()  # it lost its place while the token was looked at
+        known = controller.state.replicas.get(replica)
         if known is None or known.former == incarnation or known.ended:
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
         if known.incarnation != incarnation:
             # Started a moment ago, and the word of it has not come through the loop yet.
-            response = _problem(503, f"incarnation {incarnation!r} of {replica!r} is not known yet")
-            response.headers["Retry-After"] = "1"
-            return response
+            return _later(1, f"incarnation {incarnation!r} of {replica!r} is not known yet")
         return None
 
     def _owner(self, handler: "_Handler") -> "_Handler":
         """Return the handler behind a check of the owner's token."""
 
-        async def checked(request: web.Request) -> web.StreamResponse:
+        async def checked(request: web.Request, controller: Controller) -> web.Response:
             shown = _shown(request)
             if shown is None:
                 return _problem(401, "no bearer token")
-            if not self._tokens.is_owner(shown):
+            if not await self._identities.is_owner(shown):
                 return _problem(403, "not the owner's token")
-            return await handler(request)
+            return _standby() if controller is not self._controller else await handler(request, controller)
 
         return checked
 
+    def _unhurried(self, handler: "_Handler") -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """Return the handler with the answers of a standby, and those to slow clients."""
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+        async def answered(request: web.Request) -> web.StreamResponse:
+            controller = self._controller
+            if controller is None:
+                return _standby()
+            try:
+                return await handler(request, controller)
+            except IdentityUnavailableError as error:
+                return _later(_STANDBY_SECONDS, f"the token cannot be looked at now: {error}")
+            except TimeoutError:
+                response = _problem(408, f"the body was not there within {self._body_seconds:g} seconds")
+                response.force_close()
+                return response
+
+        return answered
+
+    async def _body(self, request: web.Request) -> bytes:
+        """Return the body of a sidecar's message; raises WireError when it is too long, TimeoutError."""
+        if request.content_length is not None and request.content_length > MAX_MESSAGE_BYTES:
+            raise WireError(f"message of {request.content_length} bytes is longer than {MAX_MESSAGE_BYTES}")
+        return await self._read(request)
+
+    async def _read(self, request: web.Request) -> bytes:
+        async with asyncio.timeout(self._body_seconds):
+            return await request.read()
 
 
-async def _body(request: web.Request) -> bytes:
-    """Return the body of a sidecar's message; raises WireError when it is too long."""
-    if request.content_length is not None and request.content_length > MAX_MESSAGE_BYTES:
-        raise WireError(f"message of {request.content_length} bytes is longer than {MAX_MESSAGE_BYTES}")
-    return await request.read()
+_Handler = Callable[[web.Request, Controller], Awaitable[web.Response]]
 
 
 def _shown(request: web.Request) -> str | None:
@@ -211,6 +296,16 @@ def _shown(request: web.Request) -> str | None:
 
 def _problem(status: int, message: str) -> web.Response:
     return web.json_response({"error": message}, status=status)
+
+
+def _later(seconds: int, message: str) -> web.Response:
+    response = _problem(503, message)
+    response.headers["Retry-After"] = str(seconds)
+    return response
+
+
+def _standby() -> web.Response:
+    return _later(_STANDBY_SECONDS, "this manager is a standby: another one leads, or is about to")
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:

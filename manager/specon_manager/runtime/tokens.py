@@ -17,7 +17,7 @@ _LEAST_BYTES: Final = 32
 
 
 class Tokens:
-    """The tokens of one state directory; files are readable by their owner only."""
+    """The `Identities` of one state directory; its files are readable by their owner only."""
 
     def __init__(self, directory: Path) -> None:
         """Read the secret in `directory`, or make one. Raises OSError."""
@@ -39,13 +39,13 @@ class Tokens:
         """Return the token of one incarnation: may report for it, nothing else."""
         return self._derive(f"sidecar {replica} {incarnation}")
 
-    def is_owner(self, shown: str) -> bool:
-        """Whether `shown` is the owner's token."""
-        return _equal(shown, self.owner)
+    async def is_owner(self, token: str) -> bool:
+        """Whether `token` is the owner's."""
+        return _equal(token, self.owner)
 
-    def is_sidecar(self, shown: str, replica: str, incarnation: str) -> bool:
-        """Whether `shown` may speak for this incarnation."""
-        return _equal(shown, self.sidecar(replica, incarnation))
+    async def may_report(self, token: str, replica: str, incarnation: str) -> bool:
+        """Whether `token` may speak for this incarnation."""
+        return _equal(token, self.sidecar(replica, incarnation))
 
     def _derive(self, purpose: str) -> str:
         return hmac.new(self._secret, purpose.encode(errors="replace"), hashlib.sha256).hexdigest()

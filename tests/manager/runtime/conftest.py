@@ -14,6 +14,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal
+from specon_manager.runtime.memory import JournalMemory
 from support.cluster import replica_of
 
 QUIET = Settings(policy="specon", tick=1000.0)
@@ -65,7 +66,10 @@ class Manager:
         self.journal.begin(state)
         self.backend = FakeBackend()
         self.controller = Controller(
-            state=state, journal=self.journal, backend=self.backend, clock=Clock(at_least=1000.0)
+            state=state,
+            memory=JournalMemory(self.journal),
+            backend=self.backend,
+            clock=Clock(at_least=1000.0),
         )
         self.steps = []
         self._stepped = asyncio.Event()

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from specon_manager.backends.base import NotLeadingError
 from specon_manager.model import events as ev
 from specon_manager.model.actions import (
     EvictReplica,
@@ -136,8 +137,10 @@ async def test_an_exception_of_a_start_is_a_refused_start(manager):
 @pytest.mark.parametrize("order_fails", [True, False])
 async def test_an_exception_of_holding_room_is_refused_room(manager, order_fails):
     """Only an order whose failure means something to `step` leads to an event."""
-    hold = HoldRoom(move="move-1", node="node-0", requests=Resources(), reason="test")
-    release = ReleaseRoom(move="move-1", node="node-0", reason="test")
+    hold = HoldRoom(
+        move="move-1", replica="default/a/worker/0", node="node-0", requests=Resources(), reason="test"
+    )
+    release = ReleaseRoom(move="move-1", replica="default/a/worker/0", node="node-0", reason="test")
 
     async def carry(order):
         raise ValueError("full")
@@ -285,3 +288,25 @@ async def test_a_restarted_manager_gives_the_orders_again_that_were_in_flight(ma
 
 def _ticks(manager):
     return [stepped for stepped in manager.steps if isinstance(stepped.event, ev.Tick)]
+
+
+@pytest.mark.parametrize("where", ["memory", "backend"])
+async def test_a_manager_that_was_deposed_ends_and_orders_nothing_more(manager_of, where):
+    """Whether its memory or its backend finds out first, the caller sees it and no event is made of it."""
+    manager = manager_of.made()
+
+    async def depose(*arguments, **named):
+        raise NotLeadingError("another one leads")
+
+    if where == "memory":
+        manager.controller._memory.commit = depose
+    else:
+        manager.backend.carry = depose
+    manager.controller.post(ev.JobSubmitted(job("a")))
+    async with asyncio.timeout(10):
+        with pytest.raises(NotLeadingError, match="another one leads"):
+            await manager.controller.run("test", manager.settings)
+    assert len(manager.backend.orders) == (where == "backend")
+    assert not any(isinstance(stepped.event, ev.StartRefused) for stepped in manager.steps)
+    assert manager.backend.over == 1
+    manager.journal.close()

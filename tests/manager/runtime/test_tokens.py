@@ -14,31 +14,31 @@ def tokens(tmp_path):
     return Tokens(tmp_path)
 
 
-def test_a_sidecar_speaks_for_its_incarnation_only(tokens):
+async def test_a_sidecar_speaks_for_its_incarnation_only(tokens):
     """Another replica's, another incarnation's and the owner's token are refused, and so is none."""
     mine = tokens.sidecar(A, "0001")
-    assert tokens.is_sidecar(mine, A, "0001")
-    assert not tokens.is_sidecar(tokens.sidecar(B, "0001"), A, "0001")
-    assert not tokens.is_sidecar(tokens.sidecar(A, "0002"), A, "0001")
-    assert not tokens.is_sidecar(tokens.owner, A, "0001")
-    assert not tokens.is_sidecar("", A, "0001")
-    assert not tokens.is_owner(mine)
-    assert tokens.is_owner(tokens.owner)
+    assert await tokens.may_report(mine, A, "0001")
+    assert not await tokens.may_report(tokens.sidecar(B, "0001"), A, "0001")
+    assert not await tokens.may_report(tokens.sidecar(A, "0002"), A, "0001")
+    assert not await tokens.may_report(tokens.owner, A, "0001")
+    assert not await tokens.may_report("", A, "0001")
+    assert not await tokens.is_owner(mine)
+    assert await tokens.is_owner(tokens.owner)
 
 
 @pytest.mark.parametrize("shown", ["", "é", "\udcff", "x" * 100_000, "0" * 64])
-def test_a_token_of_any_shape_is_only_refused(tokens, shown):
+async def test_a_token_of_any_shape_is_only_refused(tokens, shown):
     """Headers may hold anything, even what is no text: the answer is no, and not an exception."""
-    assert not tokens.is_owner(shown)
-    assert not tokens.is_sidecar(shown, A, "0001")
-    assert not tokens.is_sidecar(shown, "\udcff", "\udcff")
+    assert not await tokens.is_owner(shown)
+    assert not await tokens.may_report(shown, A, "0001")
+    assert not await tokens.may_report(shown, "\udcff", "\udcff")
 
 
-def test_tokens_outlive_the_manager(tmp_path):
+async def test_tokens_outlive_the_manager(tmp_path):
     """Running sidecars keep the token that an earlier manager gave them."""
     first, second = Tokens(tmp_path), Tokens(tmp_path)
     assert first.owner == second.owner
-    assert second.is_sidecar(first.sidecar(A, "0001"), A, "0001")
+    assert await second.may_report(first.sidecar(A, "0001"), A, "0001")
 
 
 def test_two_directories_have_different_tokens(tmp_path):
