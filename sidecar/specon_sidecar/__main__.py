@@ -31,6 +31,8 @@ def main() -> int:
 
             read_once(settings, _write)
         else:
+            # Until the loop has its handler: without one the first process of a container ignores it.
+            signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
             asyncio.run(_run(settings))
     except BrokenPipeError:
         # The reader of our output has gone; nothing more can be told, at exit neither.

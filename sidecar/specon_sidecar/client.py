@@ -4,7 +4,6 @@ A manager that is away, slow or wrong never raises here: each call returns what 
 """
 
 import logging
-import ssl
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import Final, Self
 
 import aiohttp
 
+from specon_sidecar.authorities import AuthoritiesFile
 from specon_sidecar.bearer import TokenFile
 from specon_sidecar.outcome import Outcome
 from specon_sidecar.wire import (
@@ -43,19 +43,17 @@ class Client:
         token_file: str | None = None,
         ca_file: str | None = None,
     ) -> None:
-        """Prepare; raises OSError or ssl.SSLError where `ca_file` cannot be read."""
+        """Prepare; both files are read when they are needed, and again when they change."""
         self._url = url.rstrip("/")
         self._identity = {"replica": replica, "incarnation": incarnation}
         self._token = None if token_file is None else TokenFile(Path(token_file))
-        self._tls: ssl.SSLContext | bool = (
-            True if ca_file is None else ssl.create_default_context(cafile=ca_file)
-        )
+        self._authorities = None if ca_file is None else AuthoritiesFile(Path(ca_file))
         self._session: aiohttp.ClientSession | None = None
         self._complaints: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=4, ssl=self._tls), cookie_jar=aiohttp.DummyCookieJar()
+            connector=aiohttp.TCPConnector(limit=4), cookie_jar=aiohttp.DummyCookieJar()
         )
         return self
 
@@ -105,6 +103,11 @@ class Client:
         headers = {"Content-Type": "application/json"} if message is not None else {}
         if self._token is not None and (token := self._token.read()) is not None:
             headers["Authorization"] = f"Bearer {token}"
+        tls = True if self._authorities is None else self._authorities.context()
+        if tls is None:
+            # Nobody could be trusted, and the token must go to nobody else.
+            self._complain(path, "not called: no certificate authorities can be read")
+            return Outcome.LOST, b""
         try:
             async with self._session.request(
                 method,
@@ -112,6 +115,7 @@ class Client:
                 params=query,
                 data=message,
                 headers=headers,
+                ssl=tls,
                 # A redirect could carry the token to a stranger.
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds, connect=_CONNECT_SECONDS),

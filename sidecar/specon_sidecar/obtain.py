@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from specon_sidecar.checkpoint import Candidate, CheckpointWatch, Fingerprint
 from specon_sidecar.parse import CheckpointMode
-from specon_sidecar.trainer import CannotAskError, TrainerProcess, ask
+from specon_sidecar.trainer import CannotAskError, Trainer, ask
 from specon_sidecar.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.wire import Acknowledgement, Checkpoint, CheckpointInstruction
 
 _LOG = logging.getLogger(__name__)
-Asker = Callable[[CheckpointMode, TrainerProcess | None, str], Awaitable[None]]
+Asker = Callable[[CheckpointMode, Trainer | None, str], Awaitable[None]]
 _LOOK_SECONDS: Final = 0.05
 _LATER_LOOK_SECONDS: Final = 0.25
 _SOON_SECONDS: Final = 10.0
@@ -67,7 +67,7 @@ class Checkpoints:
         *,
         mode: CheckpointMode,
         watch: CheckpointWatch | None,
-        process: TrainerProcess | None,
+        process: Trainer | None,
         step: Callable[[], int | None],
         clock: Time,
         asker: Asker = ask,
@@ -218,9 +218,7 @@ class Checkpoints:
 class _Asking:
     """Asks the trainer once, and where that fails again at most twice a second."""
 
-    def __init__(
-        self, mode: CheckpointMode, process: TrainerProcess | None, instruction: str, asker: Asker
-    ) -> None:
+    def __init__(self, mode: CheckpointMode, process: Trainer | None, instruction: str, asker: Asker) -> None:
         self._arguments = (mode, process, instruction)
         self._asker = asker
         self._again_at: float | None = -math.inf

@@ -67,6 +67,11 @@ def size_or_now(given: str) -> int | None:
     return None if given == "now" else integer(0, 2**62)(given)
 
 
+def process_or_auto(given: str) -> int | Literal["auto"]:
+    """Read a process id, or `auto`."""
+    return "auto" if given == "auto" else integer(2, 2**22)(given)
+
+
 def choice(*names: str) -> Callable[[str], str]:
     """Return a reader that takes one of `names`."""
 

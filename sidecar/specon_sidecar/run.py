@@ -25,7 +25,8 @@ from specon_sidecar.settings import Settings
 from specon_sidecar.snapshot import Snapshot
 from specon_sidecar.state import Place
 from specon_sidecar.state_file import save
-from specon_sidecar.trainer import TrainerProcess
+from specon_sidecar.trainer import Trainer, TrainerProcess
+from specon_sidecar.trainer_search import SearchedTrainer
 from specon_sidecar.verify import CancelledError
 from specon_sidecar.wire import (
     Acknowledgement,
@@ -57,7 +58,7 @@ class Sidecar:
         log = choose_log(settings.log)
         self._observer, start = begin(settings, self._time.now(), log)
         self._follower = LogFollower(settings, log, start)
-        self._process = None if settings.trainer_pid is None else TrainerProcess(settings.trainer_pid)
+        self._process = _trainer(settings)
         self._checkpoints = Checkpoints(
             mode=settings.checkpoint,
             watch=_watch(settings),
@@ -278,6 +279,12 @@ class Sidecar:
 
 def _place(position: Position) -> Place:
     return Place(position.device, position.inode, position.offset, position.check)
+
+
+def _trainer(settings: Settings) -> Trainer | None:
+    if settings.trainer_pid == "auto":
+        return SearchedTrainer()
+    return None if settings.trainer_pid is None else TrainerProcess(settings.trainer_pid)
 
 
 def _watch(settings: Settings) -> CheckpointWatch | None:

@@ -58,7 +58,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """File that tells a checkpoint is complete: `_SUCCESS`, or beside it as `{name}.done`."""
     settle: float = 0.5
     """Seconds without a change after which a checkpoint without marker or rename is complete."""
-    trainer_pid: int | None = None
+    trainer_pid: int | Literal["auto"] | None = None
+    """Process id of the trainer; `auto` looks for it in the process namespace that the pod shares."""
     fresh_from: int | None = 0
     """Size of the log in bytes when this incarnation started: what is before is history.
 
@@ -119,7 +120,11 @@ _OPTIONS: Final = (
     _Option("--checkpoint-path", "directory of checkpoints, or the one file", parse.absolute_path),
     _Option("--marker", "file that tells a checkpoint is complete, such as {name}.done", parse.marker),
     _Option("--settle", "seconds unchanged until a checkpoint is complete (0.5)", parse.number(0.05, 600)),
-    _Option("--trainer-pid", "process id of the trainer", parse.integer(2, 2**22)),
+    _Option(
+        "--trainer-pid",
+        "process id of the trainer, or auto: the process of this pod that has SPECON_TRAINER=1",
+        parse.process_or_auto,
+    ),
     _Option("--fresh-from", "bytes of the log when this incarnation started, or now (0)", parse.size_or_now),
     _Option("--state-file", "where the curve is kept for the next incarnation", parse.absolute_path),
     _Option("--heartbeat", "seconds between reports when nothing changes (10)", parse.number(0.1, 3600)),

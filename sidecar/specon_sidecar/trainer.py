@@ -7,11 +7,12 @@ import asyncio
 import os
 import signal
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from specon_sidecar.parse import CheckpointMode
 
-_PROC: Final = Path("/proc")
+PROC: Final = Path("/proc")
+"""Where the kernel tells of its processes."""
 _HTTP_SECONDS: Final = 5.0
 
 
@@ -26,6 +27,23 @@ class Usage(NamedTuple):
     memory_bytes: int
 
 
+class Trainer(Protocol):
+    """The trainer as far as it is observed and asked."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it may still do what it is asked."""
+        ...
+
+    def usage(self) -> Usage | None:
+        """Return its CPU time and memory, or None when it is not there."""
+        ...
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it the signal; raises CannotAskError where that could not be done or would end it."""
+        ...
+
+
 class _Stat(NamedTuple):
     state: str
     cpu_ticks: int
@@ -36,7 +54,7 @@ class _Stat(NamedTuple):
 class TrainerProcess:
     """One process, known by its id and its start time."""
 
-    def __init__(self, pid: int, proc: Path = _PROC) -> None:
+    def __init__(self, pid: int, proc: Path = PROC) -> None:
         """Take the process that has `pid` now; `alive` is False where there is none."""
         self.pid = pid
         self._directory = proc / str(pid)
@@ -104,7 +122,7 @@ class TrainerProcess:
         )
 
 
-async def ask(mode: CheckpointMode, process: TrainerProcess | None, instruction: str) -> None:
+async def ask(mode: CheckpointMode, process: Trainer | None, instruction: str) -> None:
     """Pass on the request for a checkpoint in the declared way.
 
     `instruction` is its id, for the trainer's log. Raises CannotAskError where it did not reach the trainer.

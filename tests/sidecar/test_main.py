@@ -2,6 +2,7 @@ import asyncio
 import json
 import math
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -172,6 +173,61 @@ async def test_a_sidecar_without_manager_ends_in_time(tmp_path, unused_tcp_port)
         sidecar.send_signal(signal.SIGTERM)
         await sidecar.communicate()
     assert sidecar.returncode == 0
+
+
+@pytest.mark.processes
+async def test_sigterm_during_the_start_ends_it_too(tmp_path):
+    """From the moment that the settings are read: the first process of a container has no default for it."""
+    program = (
+        "import signal, sys, specon_sidecar.run as run;"
+        "run.Sidecar = lambda *_: signal.raise_signal(signal.SIGTERM);"
+        "from specon_sidecar.__main__ import main; sys.exit(main())"
+    )
+    sidecar = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, "--log", str(tmp_path / "log"), stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(15):
+        _, errors = await sidecar.communicate()
+    assert (sidecar.returncode, errors) == (0, b"")
+
+
+READ_ONLY = 'mount --make-rprivate / && mount --options remount,bind,ro / && exec "$@"'
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="needs the superuser and unshare to make the root file system read-only",
+)
+async def test_a_read_only_root_file_system_is_enough(tmp_path):
+    """With neither home nor temporary folder: it follows, verifies a checkpoint and says farewell."""
+    log, saved = tmp_path / "log", tmp_path / "saved"
+    saved.mkdir()
+    async with Manager() as manager:
+        sidecar = await asyncio.create_subprocess_exec(
+            "unshare", "--mount", "sh", "-c", READ_ONLY, "sh", *COMMAND,
+            "--log", str(log), "--manager", manager.url, *IDENTITY, "--interval", "0.2",
+            "--checkpoint-path", str(saved), "--fresh-from", "now", "--trainer-pid", "auto",
+            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TMPDIR": "/nonexistent"},
+            cwd="/",
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        step = 0
+        async with asyncio.timeout(30):
+            while not manager.acknowledged.is_set():
+                step += 1
+                # From its first report on: what is in the log before is history.
+                if manager.reports:
+                    with log.open("a") as more:
+                        more.write(training(step, start=step))
+                (saved / ".new").write_bytes(b"weights")
+                (saved / ".new").replace(saved / f"ckpt-{step}.bin")
+                await asyncio.sleep(0.1)
+            sidecar.send_signal(signal.SIGTERM)
+            _, errors = await sidecar.communicate()
+    assert (sidecar.returncode, errors) == (0, b"")
+    assert manager.acknowledgements[0]["done"]
+    assert manager.reports[-1]["ended"]
 
 
 @pytest.mark.processes
