@@ -1,0 +1,99 @@
+{{- define "specon.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Short enough for the longest suffix to stay within 63 characters. */}}
+{{- define "specon.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "specon.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "specon.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Cluster-wide names: two releases in two namespaces may have the same name. */}}
+{{- define "specon.clusterName" -}}
+{{- if eq .Release.Namespace (include "specon.fullname" .) -}}
+{{- include "specon.fullname" . -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Namespace (include "specon.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "specon.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "specon.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: manager
+{{- end -}}
+
+{{- define "specon.labels" -}}
+{{ include "specon.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: specon
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "specon.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "specon.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "specon.certificateSecretName" -}}
+{{- default (printf "%s-certificates" (include "specon.fullname" .)) .Values.webhook.certificates.secretName -}}
+{{- end -}}
+
+{{- define "specon.placeholderPriorityClassName" -}}
+{{- default (printf "%s-placeholder" (include "specon.clusterName" .)) .Values.placeholders.priorityClass.name -}}
+{{- end -}}
+
+{{/* One image: (dict "image" VALUES "version" VERSION). */}}
+{{- define "specon.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (default .version .image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What is done in the namespaces whose pods are managed. */}}
+{{- define "specon.managedRules" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [apps]
+  resources: [statefulsets]
+  verbs: [get, list, watch]
+- apiGroups: [kubeflow.org]
+  resources: [tfjobs, pytorchjobs]
+  verbs: [get, list, watch, patch]
+- apiGroups: [jobset.x-k8s.io]
+  resources: [jobsets]
+  verbs: [get, list, watch, patch]
+- apiGroups: [specon.io]
+  resources: [trainingprogresses, migrations]
+  verbs: [get, list, watch, create, update, patch, delete]
+- apiGroups: [specon.io]
+  resources: [trainingprogresses/status, migrations/status]
+  verbs: [get, update, patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [get, list]
+{{- end -}}

@@ -1,0 +1,320 @@
+"""The annotations of a pod by which its owner tells us what to do: one table, read all at once. Pure.
+
+Whatever starts with `specon.io/` is checked. An annotation that is neither in the table nor one of those that
+we write ourselves is a mistake: a typing error in a key would otherwise silently change nothing.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from msgspec import Struct
+
+from specon_sidecar import parse
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+from specon_sidecar.parse import CheckpointMode
+
+PREFIX: Final = "specon.io/"
+INJECT: Final = f"{PREFIX}inject"
+QUEUE: Final = f"{PREFIX}queue"
+SIDECAR_LABEL: Final = f"{PREFIX}sidecar"
+"""Label that the webhook gives to a pod with a sidecar; the watch selects on it."""
+INJECTED: Final = "injected"
+"""Its value."""
+REPLICA: Final = f"{PREFIX}replica"
+"""Which replica the pod is, `namespace/job/role/index`, where that is known when it is created."""
+CA: Final = f"{PREFIX}ca"
+"""PEM of the authorities that may have signed the manager's certificate; the sidecar reads it as a file."""
+SUSPENDED_FOR: Final = f"{PREFIX}suspended-for"
+"""On an owner that we suspended: the name of the move."""
+PINNED: Final = f"{PREFIX}pinned"
+"""On a pod: the hostname that we wrote into its node selector, which is no wish of its owner."""
+SIGNALS: Final = f"{PREFIX}signals"
+"""What we last wrote for other controllers."""
+WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, PINNED, SIGNALS})
+"""Annotations that no user writes; on a pod that is created anew from its manifest they are no mistake."""
+
+_LONGEST_SHOWN: Final = 80
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
+_SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class AnnotationError(ValueError):
+    """Annotations that cannot be used; each of `mistakes` names one with its value and what is wrong."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What the annotations of one pod say; None where nothing was given. Durations in seconds."""
+
+    inject: bool | None = None
+    container: str | None = None
+    log_path: str | None = None
+    format: str | None = None
+    pattern: str | None = None
+    metric: str | None = None
+    goal: Literal["min", "max"] | None = None
+    classifier: Literal["horizon", "specon"] | None = None
+    alpha: float | None = None
+    interval: float | None = None
+    remaining_gain: float | None = None
+    confidence: float | None = None
+    checkpoint: CheckpointMode | None = None
+    checkpoint_path: str | None = None
+    marker: str | None = None
+    job_class: Literal["trial", "best-effort"] | None = None
+    grace_period: float | None = None
+    min_workers: int | None = None
+    max_workers: int | None = None
+    utility: float | None = None
+    queue: str | None = None
+    recreate: bool | None = None
+    migrate: bool | None = None
+    heartbeat: float | None = None
+
+
+class Annotation(NamedTuple):
+    """A line of the table; `name` is without the prefix, `default` as the documentation words it."""
+
+    name: str
+    default: str
+    meaning: str
+    example: str
+    read: Callable[[str], object]
+
+    @property
+    def key(self) -> str:
+        """The whole key of the annotation."""
+        return PREFIX + self.name
+
+    @property
+    def field(self) -> str:
+        """The field of `Options`."""
+        return "job_class" if self.name == "class" else self.name.replace("-", "_")
+
+
+def _duration(least: float, most: float) -> Callable[[str], float]:
+    """Return a reader of durations from `least` to `most` seconds: `90`, `90s`, `1.5m` or `2h`."""
+
+    def read(given: str) -> float:
+        found = _DURATION.fullmatch(given)
+        if found is None:
+            raise ValueError("is not a duration such as 90, 90s, 1.5m or 2h")
+        seconds = float(found[1]) * _SECONDS[found[2]]
+        if not least <= seconds <= most:
+            raise ValueError(f"is not between {least:g} and {most:g} seconds")
+        return seconds
+
+    return read
+
+
+def _dns_label(given: str) -> str:
+    if not _DNS_LABEL.fullmatch(given):
+        raise ValueError("is not 1 to 63 lower-case letters, digits or -")
+    return given
+
+
+def _path(given: str) -> str:
+    """Read a path as it stands in a container, without steps out of the volume that holds it."""
+    if "$(" in parse.absolute_path(given) or {".", ".."} & set(given.split("/")):
+        raise ValueError("has a part . or .., or a $(variable), which nobody would fill in")
+    return given
+
+
+def _one_line(given: str) -> str:
+    if not parse.text(given).isprintable():
+        raise ValueError("has a line break or another character that cannot be printed")
+    return given
+
+
+def _checkpoint_mode(given: str) -> CheckpointMode:
+    mode = parse.checkpoint_mode(given)
+    if mode.kind == "file":
+        _path(mode.target)
+    return mode
+
+
+ANNOTATIONS: Final = (
+    Annotation("inject", "false", "give the pod a sidecar: true or false", "true", parse.boolean),
+    Annotation(
+        "container",
+        "the only container, else the one named tensorflow or pytorch",
+        "which container trains",
+        "trainer",
+        _dns_label,
+    ),
+    Annotation(
+        "log-path",
+        "train.log on the trainer's only persistent volume claim",
+        "the training log, as the trainer's container sees it",
+        "/data/train.log",
+        _path,
+    ),
+    Annotation("format", "auto", "format of the log (docs/formats.md)", "keras", parse.text),
+    Annotation(
+        "pattern",
+        "none",
+        "regular expression with named groups, for the format regular-expression",
+        r"step (?P<step>\d+) loss (?P<value>\S+)",
+        parse.pattern,
+    ),
+    Annotation("metric", "the format's first choice", "metric of the log to judge by", "val_loss", _one_line),
+    Annotation(
+        "goal",
+        "as the metric's name says, else min",
+        "min for a loss, max for an accuracy",
+        "max",
+        parse.choice("min", "max"),
+    ),
+    Annotation(
+        "classifier",
+        "horizon",
+        "horizon (how much is still to come) or specon (Algorithm 1)",
+        "specon",
+        parse.choice("horizon", "specon"),
+    ),
+    Annotation(
+        "alpha",
+        "0.01",
+        "specon: gain per interval, of its scale, below which a job is slow",
+        "0.02",
+        parse.number(1e-9, 0.999),
+    ),
+    Annotation("interval", "30s", "categorisation interval", "60s", _duration(0.05, 86400)),
+    Annotation(
+        "remaining-gain",
+        "0.02",
+        "horizon: share of the gain that may still come to a converged job",
+        "0.01",
+        parse.number(1e-6, 0.999),
+    ),
+    Annotation("confidence", "0.7", "horizon: how sure that has to be", "0.9", parse.number(0.01, 0.999)),
+    Annotation(
+        "checkpoint",
+        "periodic",
+        "how the trainer is asked to save: periodic, file:PATH, http:URL, signal:USR1, sigterm or none",
+        "signal:USR1",
+        _checkpoint_mode,
+    ),
+    Annotation(
+        "checkpoint-path",
+        "checkpoints on the trainer's only persistent volume claim",
+        "directory of checkpoints, or the one file, as the trainer's container sees it",
+        "/data/checkpoints",
+        _path,
+    ),
+    Annotation("marker", "none", "file that tells a checkpoint is complete", "{name}.done", parse.marker),
+    Annotation(
+        "class",
+        "best-effort",
+        "trial or best-effort: who may be moved for whom",
+        "trial",
+        parse.choice("trial", "best-effort"),
+    ),
+    Annotation(
+        "grace-period",
+        "the pod's terminationGracePeriodSeconds",
+        "how long an evicted trainer may take to end by itself",
+        "2m",
+        _duration(0, 86400),
+    ),
+    Annotation(
+        "min-workers",
+        "as many as there are",
+        "with how many workers it can train",
+        "2",
+        parse.integer(1, 100_000),
+    ),
+    Annotation(
+        "max-workers", "as many as there are", "how many workers it can use", "8", parse.integer(1, 100_000)
+    ),
+    Annotation("utility", "0", "how much its owner values the job", "10", parse.number(0, 1e15)),
+    Annotation("queue", "none", "whose quota it counts against", "team-a", _dns_label),
+    Annotation(
+        "recreate",
+        "false",
+        "bare pods: whether it may be deleted and created anew elsewhere: true or false",
+        "true",
+        parse.boolean,
+    ),
+    Annotation("migrate", "true", "whether it may be moved at all: true or false", "false", parse.boolean),
+    Annotation("heartbeat", "10s", "time between reports when nothing changes", "30s", _duration(0.1, 3600)),
+)
+"""All of them, in the order of the documentation."""
+_BY_KEY: Final = {one.key: one for one in ANNOTATIONS}
+
+
+def read_options(annotations: Mapping[str, str]) -> Options:
+    """Return what the annotations of a pod say; those with another prefix are not ours.
+
+    Raises AnnotationError with every mistake.
+    """
+    mistakes: list[str] = []
+    values: dict[str, Any] = {}
+    for key in sorted(annotations):
+        if not key.startswith(PREFIX) or key in WRITTEN_BY_US:
+            continue
+        known = _BY_KEY.get(key)
+        if known is None:
+            mistakes.append(f"{key}: is not known{_similar(key)}")
+            continue
+        try:
+            values[known.field] = known.read(annotations[key])
+        except ValueError as error:
+            mistakes.append(f"{key}: {_shown(annotations[key])} {error}")
+    if not mistakes:  # of a wrong value no more can be said
+        mistakes += _contradictions(values)
+    if mistakes:
+        raise AnnotationError(mistakes)
+    return Options(**values)
+
+
+def table() -> str:
+    """Return the table for the documentation, as Markdown."""
+    rows = ["| annotation | default | meaning | example |", "|---|---|---|---|"]
+    for one in ANNOTATIONS:
+        example = one.example.replace("|", "\\|")
+        rows.append(f"| `{one.key}` | {one.default} | {one.meaning} | `{example}` |")
+    return "\n".join(rows) + "\n"
+
+
+def _similar(key: str) -> str:
+    found = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.8)
+    return (
+        f"; did you mean {found[0]}?"
+        if found
+        else f"; known are {', '.join(one.name for one in ANNOTATIONS)}"
+    )
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
+
+
+def _contradictions(values: Mapping[str, Any]) -> list[str]:
+    """Name what is right alone but not together."""
+    found = []
+    try:
+        options = FormatOptions(
+            metric=values.get("metric"), pattern=values.get("pattern"), goal=values.get("goal")
+        )
+        make_reader(values.get("format", "auto"), options)
+    except ValueError as error:
+        found.append(f"{PREFIX}format, {PREFIX}pattern: {error}")
+    asked, judge = values.get("classifier", "horizon"), f"{PREFIX}classifier"
+    for owner, fields in (("specon", ("alpha",)), ("horizon", ("remaining_gain", "confidence"))):
+        found += [
+            f"{PREFIX}{field.replace('_', '-')}: is for {judge}: {owner}, and it is {asked}"
+            for field in fields
+            if field in values and asked != owner
+        ]
+    fewest, most = values.get("min_workers"), values.get("max_workers")
+    if fewest is not None and most is not None and fewest > most:
+        found.append(f"{PREFIX}min-workers: {fewest} is more than {PREFIX}max-workers, {most}")
+    return found

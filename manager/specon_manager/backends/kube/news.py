@@ -1,0 +1,135 @@
+"""What one step changed that the owner of a job wants to read, in plain words. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Replica
+from specon_manager.model.events import Event, ReportReceived
+from specon_manager.model.moves import Move, MoveState
+from specon_sidecar.classify import Category
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something to tell of a replica."""
+
+    replica: str
+    reason: str
+    """In one CamelCase word, for machines."""
+    action: str
+    """What was done, in one CamelCase word."""
+    text: str
+    warning: bool = False
+    topic: str = ""
+    """Notes of one reason and topic say the same, whatever numbers are in their words; empty: the text."""
+
+
+def words_of(before: State, after: State, event: Event | None = None) -> list[Note]:
+    """Return what there is to tell after a step from `before` to `after`.
+
+    Only reports change categories: with `event`, other steps look at no replica at all.
+    """
+    notes = list(_categories(before, after, event))
+    if after.moves is not before.moves:
+        for move in after.moves.values():
+            notes += _move(before.moves.get(move.replica), move)
+    if after.history is not before.history:
+        known = {move.id for move in before.history}
+        notes += [_ended(move) for move in after.history if move.id not in known]
+    if after.decisions is not before.decisions:
+        notes += _refusals(before, after)
+    return notes
+
+
+def _categories(before: State, after: State, event: Event | None) -> Iterator[Note]:
+    if after.replicas is before.replicas:
+        return
+    names: Iterable[str] = after.replicas
+    if event is not None:
+        names = (event.report.replica,) if isinstance(event, ReportReceived) else ()
+    for name in names:
+        replica, former = after.replicas.get(name), before.replicas.get(name)
+        if replica is None or replica is former:
+            continue
+        category = replica.progress.category
+        was = Category.UNKNOWN if former is None else former.progress.category
+        if category is not was and category is not Category.UNKNOWN:
+            yield _category(replica)
+
+
+def _category(replica: Replica) -> Note:
+    progress = replica.progress
+    category = progress.category
+    step = "" if progress.step is None else f" at step {progress.step}"
+    why = f": {progress.reason}" if progress.reason else ""
+    return Note(
+        replica=replica.name,
+        reason="".join(part.capitalize() for part in category.value.split("-")),
+        action="Classify",
+        text=f"{category.value.replace('-', ' ')}{step}{why}",
+        warning=category in {Category.STALLED, Category.DIVERGING},
+    )
+
+
+def _move(former: Move | None, move: Move) -> Iterator[Note]:
+    """Yield what is worth telling of a move in flight; `former` is what was known of that replica's move."""
+    if former is None or former.id != move.id:
+        text = f"moving from {move.source} to {move.target}: {move.reason}"
+        yield _note(move, "MoveOrdered", text, topic=move.id)
+        former = None
+    if former is not None and former.state is move.state and former.attempt == move.attempt:
+        return
+    if move.attempt > 1 and former is not None and former.attempt == 1:
+        why = f": {move.note}" if move.note else ""
+        yield _note(move, "MovingBack", f"going back to {move.source}{why}", warning=True, topic=move.id)
+    if move.state is MoveState.EVICTING and move.attempt == 1:
+        saved = "it saves when it ends"
+        if move.checkpoint is not None:
+            saved = f"checkpoint of step {move.checkpoint.step} verified"
+        yield _note(move, "CheckpointVerified", f"{saved}; leaving {move.source}", topic=move.id)
+    if move.state is MoveState.VERIFYING:
+        step = "" if move.checkpoint is None else f" from the checkpoint of step {move.checkpoint.step}"
+        text = f"restored on {move.destination}{step}; waiting for a later step"
+        yield _note(move, "Restored", text, topic=f"{move.id} {move.attempt}")
+
+
+def _ended(move: Move) -> Note:
+    if move.state is MoveState.SUCCEEDED:
+        step = "" if move.first_step_after is None else f" at step {move.first_step_after}"
+        pause = "" if move.downtime is None else f" after {move.downtime:.1f} s of downtime"
+        again = f", {move.steps_lost} steps trained again" if move.steps_lost else ""
+        return _note(move, "Resumed", f"resumed{step} on {move.destination}{pause}{again}", topic=move.id)
+    why = move.note or "no reason is known"
+    if move.state is MoveState.ROLLED_BACK:
+        return _note(move, "MoveRolledBack", f"rolled back: {why}", topic=move.id)
+    return _note(move, "MoveFailed", f"the move to {move.target} failed: {why}", warning=True, topic=move.id)
+
+
+def _refusals(before: State, after: State) -> Iterator[Note]:
+    """Yield why converged replicas stay, each kind of reason once."""
+    latest = before.decisions[-1] if before.decisions else None
+    fresh = []
+    for decision in reversed(after.decisions):
+        if decision is latest:
+            break
+        fresh.append(decision)
+    for decision in reversed(fresh):
+        replica = after.replicas.get(decision.replica)
+        if decision.refusal is None or replica is None:
+            continue
+        if replica.progress.category is not Category.CONVERGED:
+            continue
+        former = before.verdicts.get(decision.replica)
+        if former is None or former.refusal is not decision.refusal:
+            yield Note(
+                replica=decision.replica,
+                reason="NotMoved",
+                action="Decide",
+                text=f"{decision.proposal}: not ordered ({decision.refusal.value}): {decision.reason}",
+                topic=decision.refusal.value,
+            )
+
+
+def _note(move: Move, reason: str, text: str, *, topic: str, warning: bool = False) -> Note:
+    return Note(replica=move.replica, reason=reason, action="Move", text=text, warning=warning, topic=topic)

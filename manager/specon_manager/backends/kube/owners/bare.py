@@ -1,0 +1,110 @@
+"""Bare pods: nobody creates them again, so we do, from a manifest that was made durable before.
+
+Source of what a manifest must not have: what a real API server refuses, or sets itself.
+"""
+
+import copy
+from typing import Any, Final
+
+from specon_manager.backends.kube.annotations import PINNED
+from specon_manager.backends.kube.api import ApiError
+from specon_manager.backends.kube.fields import mapping
+from specon_manager.backends.kube.owners.eviction import evict
+from specon_manager.backends.kube.owners.way import Coming, Hands, Leaving, RefusedError
+from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.scheduling import HOSTNAME
+from specon_manager.backends.kube.slim import NodeInfo
+
+Object = dict[str, Any]
+
+_METADATA: Final = ("name", "namespace", "labels", "annotations")
+"""All that is kept: finalizers are set anew by those who want them."""
+_SET_ANEW: Final = ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy")
+"""Of the specification: the first two belong to the pod that was, the others follow from its class."""
+_PAUSE: Final = 0.5
+_ATTEMPTS: Final = 20
+
+
+class Recreation:
+    """Evicts the pod and creates one of the same name."""
+
+    async def let_go(self, hands: Hands, leaving: Leaving) -> None:
+        """Make the manifest durable, then evict the pod."""
+        pod = leaving.pod
+        try:
+            live = await hands.api.get(PODS, pod.name, pod.namespace)
+        except ApiError as error:
+            if error.not_found:
+                return
+            raise
+        metadata = mapping(live.get("metadata"))
+        if metadata.get("uid") != pod.uid:
+            return
+        if metadata.get("ownerReferences"):
+            raise RefusedError("it is no bare pod: something owns it")
+        hands.fence()
+        if hands.keeper.kept_manifest(leaving.replica) is None:
+            try:
+                await hands.keeper.keep_manifest(leaving.replica, manifest_of(live))
+            except (LookupError, ValueError) as error:
+                raise RefusedError(f"how to create it again cannot be kept: {error}") from error
+        await evict(hands, leaving)
+
+    async def bring_back(self, hands: Hands, coming: Coming) -> None:
+        """Create the pod again; one of that name that is not on its way out is fine, whoever created it."""
+        manifest = hands.keeper.kept_manifest(coming.replica)
+        if manifest is None:
+            raise RefusedError("how to create its pod again is not known")
+        body = pinned(manifest, coming.node)
+        namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+        for _ in range(_ATTEMPTS):
+            hands.fence()
+            try:
+                await hands.api.create(PODS, body, namespace)
+            except ApiError as error:
+                if not error.already_exists:
+                    raise
+                if await _stays(hands, namespace, name):
+                    return
+            else:
+                return
+            await hands.sleep(_PAUSE)
+        raise RefusedError(f"a pod named {name} is still there")
+
+
+def manifest_of(pod: Object) -> Object:
+    """Return how to create a bare pod again, from the pod as the API has it."""
+    metadata = {key: value for key, value in mapping(pod.get("metadata")).items() if key in _METADATA}
+    spec = {key: value for key, value in mapping(pod.get("spec")).items() if key not in _SET_ANEW}
+    manifest: Object = copy.deepcopy({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    annotations = manifest["metadata"].get("annotations") or {}
+    hostname = annotations.pop(PINNED, None)
+    selector = manifest["spec"].get("nodeSelector") or {}
+    if hostname is not None and selector.get(HOSTNAME) == hostname:
+        del selector[HOSTNAME]
+    return manifest
+
+
+def pinned(manifest: Object, node: NodeInfo | None) -> Object:
+    """Return the manifest for a pod that may run on this node only; None: wherever the scheduler puts it."""
+    body = copy.deepcopy(manifest)
+    if node is None:
+        return body
+    selector = body["spec"].setdefault("nodeSelector", {})
+    if HOSTNAME not in selector:
+        selector[HOSTNAME] = node.hostname
+        body["metadata"].setdefault("annotations", {})[PINNED] = node.hostname
+    return body
+
+
+async def _stays(hands: Hands, namespace: str, name: str) -> bool:
+    """Whether there is a pod of that name that is neither ended nor told to end."""
+    try:
+        pod = await hands.api.get(PODS, name, namespace)
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
+    if mapping(pod.get("metadata")).get("deletionTimestamp") is not None:
+        return False
+    return mapping(pod.get("status")).get("phase") not in {"Succeeded", "Failed"}

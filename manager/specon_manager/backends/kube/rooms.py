@@ -1,0 +1,219 @@
+"""Room for moves: asked whether a move may be at all, held by placeholder pods, given back."""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.backends.base import Emit
+from specon_manager.backends.kube.api import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.cluster_watch import ClusterWatch
+from specon_manager.backends.kube.owners.table import immovable_because
+from specon_manager.backends.kube.owners.way import Hands
+from specon_manager.backends.kube.placeholder import placeholder, placeholder_name, room
+from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.slim import NodeInfo, PodInfo
+from specon_manager.backends.kube.translate import constraints_with, options_of
+from specon_manager.core.state import State
+from specon_manager.model.actions import HoldRoom, ReleaseRoom
+from specon_manager.model.constraints import objection
+from specon_manager.model.events import RoomHeld, RoomRefused
+from specon_manager.model.moves import MoveState
+
+_log = logging.getLogger(__name__)
+_NOT_OF_A_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_HOLDING: Final = frozenset(
+    {
+        MoveState.PROPOSED,
+        MoveState.RESERVED,
+        MoveState.CHECKPOINTING,
+        MoveState.EVICTING,
+        MoveState.RESTORING,
+    }
+)
+"""States in which room on the target is needed: from Verifying on, the replica itself has it."""
+_PAUSE: Final = 2.0
+
+
+class RoomSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How room is held."""
+
+    hold: bool = True
+    """Whether placeholder pods are created; else the target may fill up, and its image is pulled late."""
+    priority_class: str = ""
+    """Of placeholder pods: a low one, so that others' pods go first."""
+    patience: float = 15.0
+    """Seconds that a placeholder may be unschedulable, or its image not to be pulled."""
+
+
+class _Holding(Struct, kw_only=True):
+    """Room that was ordered and is not held yet."""
+
+    order: HoldRoom
+    trouble_since: float | None = None
+
+
+class Rooms:
+    """Holds and gives back room."""
+
+    def __init__(
+        self,
+        settings: RoomSettings,
+        hands: Hands,
+        watch: ClusterWatch,
+        *,
+        emit: Emit,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._settings, self._hands, self._watch = settings, hands, watch
+        self._emit, self._monotonic = emit, monotonic
+        self._holding: dict[str, _Holding] = {}
+
+    def migration(self, move: str, replica: str) -> str:
+        """Return the name of the Migration of a move, as a value of labels and annotations."""
+        reference = self._hands.keeper.reference(replica)
+        if reference is not None:
+            return str(reference["name"])
+        return _NOT_OF_A_LABEL.sub("-", move)[:63].strip("-._") or "none"
+
+    async def hold(self, order: HoldRoom) -> None:
+        """Refuse a move that cannot be; else have room held. Neither has touched the replica."""
+        self._holding.pop(order.move, None)
+        pod = self._watch.ledger.live(order.replica)
+        node = self._watch.nodes.node(order.node)
+        if pod is None or pod.deleting or pod.ended:
+            self._refuse(order, "there is no pod to move")
+            return
+        if node is None or not node.ready:
+            self._refuse(order, f"node {order.node} is not ready" if node else f"no node {order.node}")
+            return
+        objected = await self._objection(pod, node)
+        if objected:
+            self._refuse(order, objected)
+            return
+        if not self._settings.hold:
+            self._emit(RoomHeld(move=order.move))
+            return
+        if not await self._place(order, pod, node):
+            return
+        self._holding[order.move] = _Holding(order=order)
+        self.look(order.move)
+
+    async def release(self, order: ReleaseRoom) -> None:
+        """Give back what is held for a move; nothing held is fine."""
+        self._holding.pop(order.move, None)
+        await self.give_back(order.move, order.replica)
+
+    async def give_back(self, move: str, replica: str) -> None:
+        """Delete the placeholder of a move, if there is one."""
+        if not move:
+            return
+        await self._delete(placeholder_name(move), replica.partition("/")[0])
+
+    def look(self, move: str) -> None:
+        """See what became of the room for a move."""
+        holding = self._holding.get(move)
+        if holding is None or self._watch.pods is None:
+            return
+        order = holding.order
+        key = (order.replica.partition("/")[0], placeholder_name(move))
+        pod = self._watch.pods.items.get(key)
+        if pod is None:
+            return  # not seen yet; the order has a deadline
+        verdict, words = room(pod, order.node)
+        if verdict == "held":
+            del self._holding[move]
+            self._emit(RoomHeld(move=move))
+        elif verdict == "waiting":
+            holding.trouble_since = None
+        elif pod.deleting or pod.ended:
+            self._refuse(order, words)
+        elif holding.trouble_since is None:
+            holding.trouble_since = self._monotonic()
+        elif self._monotonic() - holding.trouble_since >= self._settings.patience:
+            self._refuse(order, words)
+
+    def look_at_all(self) -> None:
+        """See what became of all room that is waited for."""
+        for move in list(self._holding):
+            self.look(move)
+
+    async def tidy(self, state: State) -> None:
+        """Delete placeholders of moves that are not in flight, or are on their way back to the source."""
+        needed = {
+            placeholder_name(move.id)
+            for move in state.moves.values()
+            if move.attempt == 1 and move.state in _HOLDING
+        }
+        assert self._watch.pods is not None
+        found = [pod for pod in self._watch.pods.items.values() if pod.detail and pod.detail.placeholder]
+        for pod in sorted(found, key=lambda pod: pod.key):
+            while pod.name not in needed:
+                try:
+                    await self._delete(pod.name, pod.namespace)
+                except (ApiError, ApiUnavailableError) as error:
+                    _log.warning("placeholder %s/%s: %s", pod.namespace, pod.name, error)
+                    await self._hands.sleep(_PAUSE)
+                else:
+                    break
+
+    async def _objection(self, pod: PodInfo, node: NodeInfo) -> str:
+        """Return why this pod cannot be moved to that node, in words; empty where it can."""
+        assert pod.detail is not None
+        owner = self._watch.ledger.owner_of(pod)
+        words = immovable_because(pod, owner, options_of(pod.detail))
+        if words:
+            return words
+        verdict = await self._watch.verdict(pod)
+        if verdict.immovable:
+            return verdict.immovable
+        constraints = constraints_with(pod.detail, verdict)
+        objected = objection(node.labels, node.name, node.taints, constraints)
+        if objected is not None:
+            return objected
+        try:
+            await self._hands.api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
+        except ApiError as error:
+            if error.blocked:
+                return f"a disruption budget does not let it go: {error.message}"
+            if error.not_found or error.conflict:
+                return "its pod is not there any more"
+            raise
+        return ""
+
+    async def _place(self, order: HoldRoom, pod: PodInfo, node: NodeInfo) -> bool:
+        """Create the placeholder; one that is there already is the same."""
+        live = await self._hands.api.get(PODS, pod.name, pod.namespace)
+        body = placeholder(
+            live,
+            move=order.move,
+            migration=self.migration(order.move, order.replica),
+            node=node,
+            priority_class=self._settings.priority_class,
+            reference=self._hands.keeper.reference(order.replica),
+        )
+        self._hands.fence()
+        try:
+            await self._hands.api.create(PODS, body, pod.namespace)
+        except ApiError as error:
+            if error.already_exists:
+                return True
+            if error.throttled:
+                raise
+            self._refuse(order, f"room cannot be held: {error.message}")
+            return False
+        return True
+
+    def _refuse(self, order: HoldRoom, reason: str) -> None:
+        self._holding.pop(order.move, None)
+        self._emit(RoomRefused(move=order.move, reason=reason))
+
+    async def _delete(self, name: str, namespace: str) -> None:
+        self._hands.fence()
+        try:
+            await self._hands.api.delete(PODS, name, namespace, grace_seconds=0)
+        except ApiError as error:
+            if not error.not_found:
+                raise

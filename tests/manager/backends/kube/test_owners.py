@@ -1,0 +1,92 @@
+import pytest
+
+from specon_manager.backends.kube.annotations import Options
+from specon_manager.backends.kube.owner_info import OwnerInfo
+from specon_manager.backends.kube.owners.bare import manifest_of, pinned
+from specon_manager.backends.kube.owners.table import immovable_because, suspends
+from specon_manager.backends.kube.slim import NodeInfo, slim_pod
+from specon_manager.model.resources import Resources
+from support.kube_stage import template
+
+NODE = NodeInfo(uid="n", name="node-1", allocatable=Resources(), labels={}, taints=(), ready=True)
+
+
+def _owned(kind="Job", *, labels=None):
+    pod = template(labels=labels)
+    reference = {"apiVersion": "x/v1", "kind": kind, "name": "train", "uid": "o", "controller": True}
+    pod["metadata"] |= {"name": "train-0", "namespace": "a", "uid": "u", "ownerReferences": [reference]}
+    return slim_pod(pod)
+
+
+def _owner(kind="Job", **known):
+    return OwnerInfo(kind=kind, namespace="a", name="train", uid="o", **known)
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        (_owner(), ""),
+        (_owner(at_once=4, ignores_disruptions=True), ""),
+        (_owner(at_once=4), "podFailurePolicy"),
+        (_owner(kueue=True), "Kueue manages Job train"),
+        (_owner(controller="TrainJob bert"), "belongs to TrainJob bert"),
+        (_owner(deleting=True), "is being deleted"),
+        (_owner("StatefulSet", at_once=3, controller="Operator x"), ""),
+        (_owner("TFJob"), ""),
+        (_owner("PyTorchJob", at_once=2), "only those with one pod are moved"),
+        (_owner("JobSet"), ""),
+        (_owner(suspended=True, suspended_for="m-1"), ""),
+        (None, "such pods are observed, not moved"),
+    ],
+)
+def test_each_kind_of_owner_moves_its_pods_or_says_why_not(owner, words):
+    """The words are for people."""
+    why = immovable_because(_owned(owner.kind if owner else "Job"), owner, Options())
+    assert (words in why) if words else why == ""
+
+
+def test_a_pod_in_a_queue_of_kueue_is_left_to_it():
+    """Whatever owns it."""
+    pod = _owned(labels={"kueue.x-k8s.io/queue-name": "gpu"})
+    assert "Kueue" in immovable_because(pod, _owner(), Options())
+
+
+def test_only_jobs_with_one_pod_are_suspended():
+    """The others' pods are evicted one at a time."""
+    assert suspends(_owner(at_once=1))
+    assert not suspends(_owner(at_once=2))
+    assert not suspends(_owner("StatefulSet"))
+
+
+def test_a_manifest_has_nothing_that_belongs_to_the_pod_that_was():
+    """Neither what the server sets, nor the node, nor the hostname that we pinned; the rest is whole."""
+    pod = template({"specon.io/pinned": "node-0"}, nodeName="node-0", priority=0)
+    pod["metadata"] |= {
+        "name": "p",
+        "namespace": "a",
+        "uid": "u",
+        "resourceVersion": "1",
+        "finalizers": ["x"],
+    }
+    pod["metadata"] |= {"creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [], "generation": 1}
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-0", "disk": "ssd"}
+    pod["spec"]["ephemeralContainers"] = [{"name": "debug"}]
+    pod["status"] = {"phase": "Running"}
+    manifest = manifest_of(pod)
+    assert set(manifest["metadata"]) == {"name", "namespace", "labels", "annotations"}
+    assert "specon.io/pinned" not in manifest["metadata"]["annotations"]
+    assert set(manifest["spec"]) == {"containers", "volumes", "restartPolicy", "nodeSelector"}
+    assert manifest["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert "status" not in manifest
+    assert pod["spec"]["nodeSelector"]["kubernetes.io/hostname"] == "node-0"
+
+
+def test_a_pod_that_is_created_again_is_pinned_by_us_or_by_nobody():
+    """A hostname that its user asked for stays, and is not taken for ours."""
+    manifest = manifest_of({"metadata": {"name": "p", "namespace": "a"}, "spec": {}})
+    assert pinned(manifest, None) == manifest
+    body = pinned(manifest, NODE)
+    assert body["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
+    assert body["metadata"]["annotations"] == {"specon.io/pinned": "node-1"}
+    theirs = {"metadata": {}, "spec": {"nodeSelector": {"kubernetes.io/hostname": "x"}}}
+    assert pinned(theirs, NODE) == theirs
