@@ -19,6 +19,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal
+from specon_manager.runtime.memory import JournalMemory
 from specon_manager.runtime.metrics import Metrics
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
@@ -46,7 +47,7 @@ async def real(directory: Path, nodes: int) -> None:
     journal = Journal(directory / NAME, began_at=0.0, version="benchmark")
     journal.begin(state)
     registry = CollectorRegistry()
-    controller = Controller(state=state, journal=journal, backend=NothingRuns(), clock=Clock())
+    controller = Controller(state=state, memory=JournalMemory(journal), backend=NothingRuns(), clock=Clock())
     controller.observers.append(Metrics(registry).observe)
     server = Server(controller, Tokens(directory), registry, _refuse)
     running = asyncio.create_task(controller.run("benchmark", settings))

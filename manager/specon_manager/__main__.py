@@ -16,6 +16,7 @@ try:
         policies,
         replay,
         reproduce,
+        serve,
         simulate,
         what_if,
     )
@@ -41,6 +42,7 @@ _COMMANDS: Final = (
         "demo", "run twelve real training jobs on this machine and move them", demo.add_arguments, demo.main
     ),
     _Command("local", "run the training commands of a job file", local.add_arguments, local.main),
+    _Command("serve", "manage the training jobs of a Kubernetes cluster", serve.add_arguments, serve.main),
     _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),
     _Command(
         "explain", "say what was decided about a job, and why", owner.add_explain_arguments, owner.explain

@@ -25,6 +25,7 @@ STYLES: Final = {
     Category.UNKNOWN: "dim",
     Category.NOT_CLASSIFIABLE: "dim",
     Phase.PENDING: "dim italic",
+    Phase.AWAITED: "dim italic",
     Phase.STARTING: "italic",
     Phase.RUNNING: "default",
     Phase.SUCCEEDED: "bold green",

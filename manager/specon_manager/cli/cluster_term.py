@@ -1,0 +1,135 @@
+"""One term of leadership: everything that only the leader does, from taking over to stepping down."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.api import Api
+from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.certificate_store import PodAuthorities
+from specon_manager.backends.kube.cluster_watch import WatchSettings
+from specon_manager.backends.kube.memory import ClusterMemory
+from specon_manager.backends.kube.migrations import MigrationWatch
+from specon_manager.backends.kube.news import Note, words_of
+from specon_manager.backends.kube.recorder import Recorder, reference
+from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.rooms import RoomSettings
+from specon_manager.backends.kube.signal_follower import SignalFollower
+from specon_manager.cli.serve_settings import ServeSettings
+from specon_manager.runtime.clock import Clock
+from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.runtime.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+_FIRST_WORD: Final = 1
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Term:
+    """What a leader has: state from the API, the loop around `step`, and what tells of it."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        api: Api,
+        *,
+        migrations: MigrationWatch,
+        holds: Callable[[], bool],
+        trusted: Callable[[], str],
+        metrics: Metrics,
+        beside: tuple[Work, ...] = (),
+    ) -> None:
+        """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long."""
+        self._settings, self._api, self._metrics = settings, api, metrics
+        self._migrations = migrations
+        self._beside = beside
+        self.recorder = Recorder(api, instance=settings.identity)
+        self._memory = ClusterMemory(
+            api,
+            identity=settings.identity,
+            holds=holds,
+            pod_of=self._pod_of,
+            progress_seconds=settings.progress_seconds,
+        )
+        self.backend = KubeBackend(
+            api,
+            KubeSettings(
+                watch=WatchSettings(namespaces=settings.watch_namespaces),
+                rooms=RoomSettings(
+                    hold=settings.hold_room, priority_class=settings.placeholder_priority_class or ""
+                ),
+            ),
+            keeper=self._memory,
+            holds=holds,
+            remark=self._remark,
+        )
+        self._authorities = PodAuthorities(api, trusted, fence=holds)
+        self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
+
+    async def run(self, serve: Callable[[Controller | None], None]) -> None:
+        """Take over and lead until cancelled; `serve` is told whom reports are for.
+
+        Raises NotLeadingError once another manager leads, and whatever broke one of the parts.
+        """
+        state = await self._memory.load(self._settings.decisions)
+        clock = Clock(self._memory.last_at)
+        controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
+        controller.observers += [self._metrics.observe, self._tell]
+        _log.info("took over %d replicas and %d moves in flight", len(state.replicas), len(state.moves))
+        serve(controller)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in self._parts(controller):
+                    group.create_task(work)
+        except* NotLeadingError as several:
+            raise NotLeadingError(str(several.exceptions[0])) from None
+        finally:
+            serve(None)
+            self._metrics.forget()
+
+    def _parts(self, controller: Controller) -> list[Coroutine[Any, Any, None]]:
+        def is_known(move: str) -> bool:
+            state = controller.state
+            return any(each.id == move for each in (*state.moves.values(), *state.history))
+
+        return [
+            controller.run(self._settings.identity, self._settings.decisions),
+            self._memory.run(),
+            self.recorder.run(),
+            self._signals.run(),
+            self._authorities.run(),
+            self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known),
+            *(work() for work in self._beside),
+        ]
+
+    def _pod_of(self, replica: str) -> str | None:
+        return self.backend.pod_of(replica)
+
+    def _tell(self, stepped: Stepped) -> None:
+        """Say on the pod, and on its owner where a move is concerned, what a step changed."""
+        for note in words_of(stepped.before, stepped.after, stepped.event):
+            subjects = self.backend.subjects(note.replica)
+            for subject in subjects if note.action == "Move" else subjects[:_FIRST_WORD]:
+                self.recorder.record(subject, note)
+            if note.action == "Classify":
+                replica = stepped.after.replicas[note.replica]
+                self._signals.follow(replica, stepped.after)
+
+    def _remark(self, namespace: str, pod: str, reason: str, text: str) -> None:
+        note = Note(replica=f"{namespace}/{pod}", reason=reason, action="Observe", text=text, warning=True)
+        self.recorder.record(reference(PODS, namespace, pod, self.backend.uid_of(namespace, pod)), note)
+        _log.warning("pod %s/%s: %s", namespace, pod, text)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end, whatever that is."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+Lead = Callable[[], Awaitable[None]]

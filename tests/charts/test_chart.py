@@ -1,0 +1,337 @@
+"""What the chart installs, as helm renders it; a cluster is not needed."""
+
+import base64
+import json
+
+import msgspec
+import pytest
+import yaml
+
+from specon_manager.backends.kube.injection import InjectionSettings
+from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
+from specon_manager.model.settings import Settings
+from support.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, refusal, render, the
+
+RELEASES = {
+    "defaults": {},
+    "cert-manager": {"webhook": {"certificates": {"mode": "cert-manager"}}},
+    "provided": {"webhook": {"certificates": {"mode": "provided", "secretName": "tls", "caBundle": "PEM"}}},
+    "namespaces": {"watchNamespaces": ["team-a", "team-b"]},
+    "named": {"fullnameOverride": "other", "replicas": 1, "signals": ["kueue", "pod-deletion-cost"]},
+}
+
+
+@pytest.fixture(params=RELEASES)
+def objects(request):
+    return render(RELEASES[request.param])
+
+
+@pytest.fixture
+def pod(objects):
+    return the(objects, "Deployment")["spec"]["template"]
+
+
+def flags_of(pod):
+    (container,) = pod["spec"]["containers"]
+    assert container["args"][0] == "serve"
+    return dict(flag.removeprefix("--").split("=", 1) for flag in container["args"][1:])
+
+
+def test_helm_finds_nothing_to_complain_of():
+    """Strictly."""
+    answer = helm("lint", "--strict", str(CHART))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_rendering_is_repeatable():
+    """Nothing is generated or looked up, so that a cluster can be kept as a repository says."""
+    assert render() == render({})
+
+
+def test_selectors_meet_the_pods(objects, pod):
+    """Everything that selects pods of ours selects these; reports go to the leader only."""
+    labels = pod["metadata"]["labels"].items()
+    deployment = the(objects, "Deployment")
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels
+    for budget in of_kind(objects, "PodDisruptionBudget"):
+        assert budget["spec"]["selector"]["matchLabels"].items() <= labels
+    webhook, reports = of_kind(objects, "Service")
+    assert webhook["spec"]["selector"].items() <= labels
+    leader = dict(reports["spec"]["selector"])
+    assert leader.pop("specon.io/leader") == "true"
+    assert leader == webhook["spec"]["selector"]
+    assert "specon.io/leader" not in pod["metadata"]["labels"]
+
+
+def test_ports_that_are_named_are_there(objects, pod):
+    """Of services and probes; both listeners of the manager are among them."""
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    for service in of_kind(objects, "Service"):
+        assert [(port["port"], ports[port["targetPort"]]) for port in service["spec"]["ports"]] == [
+            (443, 8443)
+        ]
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert container[probe]["httpGet"]["path"] == path
+        assert ports[container[probe]["httpGet"]["port"]] == 8080
+    flags = flags_of(pod)
+    assert (flags["listen"], flags["metrics-listen"]) == ("0.0.0.0:8443", "0.0.0.0:8080")
+
+
+def test_pods_are_as_restricted_as_they_can_be(pod):
+    """The pod security standard `restricted`, a read-only root file system, and time to end gracefully."""
+    context = pod["spec"]["securityContext"]
+    assert context["runAsNonRoot"]
+    assert context["runAsUser"] == 65532
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["spec"]["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert set(container["resources"]) == {"requests", "limits"}
+    assert pod["spec"]["terminationGracePeriodSeconds"] == 30
+    assert not any("hostPath" in volume for volume in pod["spec"]["volumes"])
+
+
+def test_names_agree(objects, pod):
+    """What the manager is told by flag is what the chart makes, and what the roles permit."""
+    flags = flags_of(pod)
+    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    assert ("Service", flags["webhook-service"]) in names
+    assert ("Service", flags["reports-service"]) in names
+    assert ("MutatingWebhookConfiguration", flags["webhook-configuration"]) in names
+    assert ("PriorityClass", flags["placeholder-priority-class"]) in names
+    assert flags["namespace"] == NAMESPACE
+    permitted = {
+        (resource, name)
+        for role in (*of_kind(objects, "Role"), *of_kind(objects, "ClusterRole"))
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [])
+    }
+    expected = {
+        ("leases", flags["lease-name"]),
+        ("mutatingwebhookconfigurations", flags["webhook-configuration"]),
+    }
+    if flags["certificates"] == "self":
+        expected.add(("secrets", flags["certificate-secret"]))
+    assert permitted == expected
+    for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        service = webhook["clientConfig"]["service"]
+        assert (service["name"], service["namespace"]) == (flags["webhook-service"], NAMESPACE)
+
+
+def test_each_binding_binds_what_there_is(objects, pod):
+    """To the service account of the pods."""
+    roles = {(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects}
+    bindings = of_kind(objects, "RoleBinding") + of_kind(objects, "ClusterRoleBinding")
+    for binding in bindings:
+        reference = binding["roleRef"]
+        assert (reference["kind"], binding["metadata"].get("namespace"), reference["name"]) in roles
+        (subject,) = binding["subjects"]
+        assert subject["name"] == pod["spec"]["serviceAccountName"]
+        assert subject["namespace"] == NAMESPACE
+    assert len(bindings) == len(of_kind(objects, "Role") + of_kind(objects, "ClusterRole"))
+
+
+def test_permissions_are_few(objects):
+    """Nothing by wildcard; no Secret but the one with the certificate; no pods are executed in."""
+    for role in (*of_kind(objects, "Role"), *of_kind(objects, "ClusterRole")):
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"pods/exec", "pods/binding", "nodes/proxy", "serviceaccounts/token"} & {
+                *rule["resources"]
+            }
+            if "secrets" in rule["resources"]:
+                assert role["kind"] == "Role"
+                assert rule["verbs"] == ["create"] or rule["resourceNames"]
+            if "nodes" in rule["resources"]:
+                assert {*rule["verbs"]} <= {"get", "list", "watch"}
+
+
+def test_with_named_namespaces_only_those_are_changed():
+    """Pods elsewhere are only read, for the room that they take; the webhook hears of no others."""
+    objects = render(RELEASES["namespaces"])
+    (cluster,) = of_kind(objects, "ClusterRole")
+    (pods,) = [
+        rule for rule in cluster["rules"] if rule["resources"] == ["pods"] and rule["apiGroups"] == [""]
+    ]
+    assert pods["verbs"] == ["get", "list", "watch"]
+    roles = {role["metadata"]["namespace"] for role in of_kind(objects, "Role")}
+    assert roles == {NAMESPACE, "team-a", "team-b"}
+    for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        among = webhook["namespaceSelector"]["matchExpressions"][-1]
+        assert (among["operator"], among["values"]) == ("In", ["team-a", "team-b"])
+    assert flags_of(the(objects, "Deployment")["spec"]["template"])["watch-namespaces"] == "team-a,team-b"
+
+
+def test_images_have_versions(objects, pod):
+    """Neither is `latest`: both are the chart's own version."""
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == f"specon/manager:{version}"
+    assert config_of(objects)["sidecar"]["image"] == f"specon/sidecar:{version}"
+
+
+def test_a_digest_wins_over_a_tag():
+    """For whoever wants to run exactly what was checked."""
+    digest = "sha256:" + "0" * 64
+    objects = render({"image": {"tag": "1", "digest": digest}})
+    (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"specon/manager@{digest}"
+
+
+def config_of(objects):
+    return yaml.safe_load(the(objects, "ConfigMap")["data"]["config.yaml"])
+
+
+def test_the_configuration_is_what_the_manager_reads(objects):
+    """Settings of the manager and of the sidecars, each field known."""
+    config = config_of(objects)
+    sidecar = config.pop("sidecar")
+    settings = msgspec.convert(config, Settings)
+    assert (settings.policy, settings.tick) == ("progress", 5)
+    assert {*sidecar} <= {*InjectionSettings.__struct_fields__}
+    injected = msgspec.convert({**sidecar, "manager": "https://m"}, InjectionSettings)
+    assert (injected.pull_policy, injected.heartbeat) == ("IfNotPresent", 10)
+    assert {*injected.resources} == {"requests", "limits"}
+
+
+def test_large_numbers_stay_numbers():
+    """A million seconds are not written in a form that is read as a text."""
+    config = config_of(render({"settings": {"gate": {"horizon": 1_000_000}, "tick": 2_000_000.0}}))
+    assert (config["gate"]["horizon"], config["tick"]) == (1_000_000, 2_000_000)
+
+
+def schema_properties(schema, path=()):
+    for name, inner in schema.get("properties", {}).items():
+        yield (*path, name)
+        yield from schema_properties(inner, (*path, name))
+
+
+def test_the_schema_knows_no_setting_that_the_manager_does_not():
+    """Each field below `settings` is one of the manager's, with the same name."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    known = msgspec.structs.fields(Settings)
+    names = {(field.encode_name,) for field in known}
+    for field in known:
+        if hasattr(field.type, "__struct_fields__"):
+            names |= {(field.encode_name, inner) for inner in field.type.__struct_fields__}
+    assert {*schema_properties(schema["properties"]["settings"])} <= names
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"replica": 3}, "replica"),
+        ({"replicas": "three"}, "replicas"),
+        ({"image": {"tag": "latest"}}, "tag"),
+        ({"settings": {"budgets": {"moves_atonce": 1}}}, "moves_atonce"),
+        ({"settings": {"gate": {"horizon": 0}}}, "horizon"),
+        ({"sidecar": {"heartbeat": 0}}, "heartbeat"),
+        ({"webhook": {"certificates": {"mode": "helm"}}}, "mode"),
+        ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
+        ({"placeholders": {"priorityClass": {"value": 10}}}, "value"),
+        ({"signals": ["slurm"]}, "signals"),
+        ({"webhook": {"certificates": {"mode": "provided"}}}, "webhook.certificates.caBundle"),
+    ],
+)
+def test_wrong_values_are_refused_by_name(values, named):
+    """Before anything is installed."""
+    assert named in refusal(values)
+
+
+def test_old_clusters_are_refused():
+    """Below 1.30 scheduling directives and match conditions are not as we need them."""
+    assert "1.29" in refusal({}, "--kube-version=1.29.9")
+    assert render({}, "--kube-version=1.30.0")
+
+
+def test_certificates_of_our_own_leave_nothing_to_render():
+    """Neither Secret nor caBundle: the leader writes both, and an upgrade takes neither away."""
+    objects = render()
+    assert not of_kind(objects, "Secret")
+    for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        assert "caBundle" not in webhook["clientConfig"]
+
+
+def test_provided_certificates_are_mounted_and_their_authority_is_told():
+    """And the manager has no right to any Secret."""
+    objects = render(RELEASES["provided"])
+    for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
+        assert base64.b64decode(webhook["clientConfig"]["caBundle"]) == b"PEM"
+    pod = the(objects, "Deployment")["spec"]["template"]
+    mounted(pod, "tls")
+    assert not [
+        rule for role in of_kind(objects, "Role") for rule in role["rules"] if "secrets" in rule["resources"]
+    ]
+
+
+def test_cert_manager_makes_what_is_mounted():
+    """A certificate for both services, and its authority written into the webhook configuration."""
+    objects = render(RELEASES["cert-manager"])
+    certificate = the(objects, "Certificate", "specon")
+    webhook = the(objects, "MutatingWebhookConfiguration")
+    assert webhook["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/specon"}
+    mounted(the(objects, "Deployment")["spec"]["template"], certificate["spec"]["secretName"])
+    for service in of_kind(objects, "Service"):
+        assert f"{service['metadata']['name']}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+    issuer = certificate["spec"]["issuerRef"]
+    assert the(objects, "Issuer", issuer["name"])["spec"]["ca"]["secretName"] == "specon-authority"
+    others = {
+        "webhook": {"certificates": {"mode": "cert-manager", "certManager": {"issuerRef": {"name": "x"}}}}
+    }
+    assert not of_kind(render(others), "Issuer")
+
+
+def mounted(pod, secret):
+    (volume,) = [one for one in pod["spec"]["volumes"] if one.get("secret") == {"secretName": secret}]
+    (container,) = pod["spec"]["containers"]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == volume["name"]]
+    assert mount["mountPath"] == flags_of(pod)["certificate-directory"]
+
+
+def test_the_webhook_hears_of_annotated_pods_only():
+    """The chart writes what the manager's own description of its webhook says, in each field."""
+    settings = WebhookSettings(
+        name=f"{NAMESPACE}-{RELEASE}",
+        namespace=NAMESPACE,
+        service=f"{RELEASE}-webhook",
+    )
+    expected = webhook_configuration(settings, None)["webhooks"]
+    assert the(render(), "MutatingWebhookConfiguration", settings.name)["webhooks"] == expected
+    for webhook in expected:
+        (condition,) = webhook["matchConditions"]
+        assert "'specon.io/inject' in object.metadata.annotations" in condition["expression"]
+
+
+def test_more_namespaces_can_be_left_out():
+    """Beside those of the system and of the manager, which never wait for us."""
+    values = {"webhook": {"excludedNamespaces": ["istio-system"], "failurePolicy": "Fail"}}
+    for webhook in the(render(values), "MutatingWebhookConfiguration")["webhooks"]:
+        (left_out,) = webhook["namespaceSelector"]["matchExpressions"]
+        assert left_out["values"] == ["kube-system", NAMESPACE, "istio-system"]
+        assert webhook["failurePolicy"] == "Fail"
+
+
+def test_placeholders_give_way():
+    """They have less priority than anything, and drive nobody out."""
+    placeholder = the(render(), "PriorityClass")
+    assert (placeholder["value"], placeholder["preemptionPolicy"]) == (-1000, "Never")
+    assert not placeholder["globalDefault"]
+
+
+def test_the_definitions_of_the_custom_resources_are_installed():
+    """By helm's own way for them."""
+    definitions = of_kind(render({}, "--include-crds"), "CustomResourceDefinition")
+    assert {one["spec"]["names"]["kind"] for one in definitions} == {"Migration", "TrainingProgress"}
+
+
+@pytest.mark.parametrize("release", ["a" * 53, "specon-two"])
+def test_long_release_names_stay_names(release):
+    """In namespaces of at most 63 characters, as services need them; those of the cluster may be longer."""
+    for one in render({}, release=release):
+        assert len(one["metadata"]["name"]) <= (63 if "namespace" in one["metadata"] else 253)

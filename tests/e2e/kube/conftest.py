@@ -1,0 +1,35 @@
+"""End to end on a cluster of the user's choice: see `support.live_settings` for what is to be set.
+
+KUBECONFIG=~/.kube/config ALLOW_CONTEXT=kind-kind SPECON_E2E_ADDRESS=172.18.0.1 \
+SPECON_E2E_STORAGE_CLASS=nfs pytest tests/e2e/kube -m cluster
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from specon_manager.backends.kube.api import Api
+from support.live_settings import NotAllowedError, read_live_settings
+from support.live_stage import LiveStage
+
+
+@pytest.fixture
+async def live(tmp_path: Path) -> AsyncIterator[LiveStage]:
+    """Give a namespace on the cluster, and remove it and all that a test made there."""
+    try:
+        settings = read_live_settings()
+    except NotAllowedError as error:
+        pytest.skip(str(error))
+    api = await Api.connect(kubeconfig=settings.kubeconfig, context=settings.context)
+    stage = LiveStage(api, settings, tmp_path)
+    try:
+        try:
+            await stage.open()
+            yield stage
+        finally:
+            await stage.close()
+    except NotAllowedError as error:
+        pytest.skip(str(error))
+    finally:
+        await api.close()

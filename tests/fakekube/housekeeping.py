@@ -1,0 +1,130 @@
+"""The controllers that nobody orders: garbage, namespaces, service accounts, disruption budgets."""
+
+import math
+from collections.abc import Iterable
+
+from fakekube import owned, selectors
+from fakekube.kinds import NAMESPACES, PDBS, PODS, SERVICE_ACCOUNTS, Kind, Object
+from fakekube.machinery import Machinery
+from fakekube.store import clone, key_of
+
+
+class Garbage:
+    """Removes what belonged to an owner that is gone, and what is in a namespace that ends."""
+
+    def __init__(self, machinery: Machinery, kinds: Iterable[Kind]) -> None:
+        self._machinery = machinery
+        self._store = machinery.store
+        self._kinds = tuple(kinds)
+
+    async def act(self) -> None:
+        everything = [(kind, value) for kind in self._kinds for value in self._store.all(kind)]
+        uids = {value["metadata"]["uid"] for _, value in everything if "uid" in value["metadata"]}
+        for kind, value in everything:
+            owners = value["metadata"].get("ownerReferences") or []
+            if owners and not any(owner["uid"] in uids for owner in owners):
+                await self._remove(kind, value)
+            else:
+                await self._finalize(kind, value, everything)
+        for namespace in self._store.all(NAMESPACES):
+            await self._end_namespace(namespace)
+
+    async def _remove(self, kind: Kind, value: Object) -> None:
+        if not value["metadata"].get("deletionTimestamp") and self._store.get(kind, key_of(value)) is not None:
+            await self._machinery.delete(kind, key_of(value))
+
+    async def _finalize(self, kind: Kind, value: Object, everything: list[tuple[Kind, Object]]) -> None:
+        """Do what the propagation policies Foreground and Orphan ask for, then let the owner go."""
+        finalizers = value["metadata"].get("finalizers") or []
+        todo = {"foregroundDeletion", "orphan"} & set(finalizers)
+        if not todo or not value["metadata"].get("deletionTimestamp"):
+            return
+        uid = value["metadata"]["uid"]
+        below = [
+            (other_kind, other)
+            for other_kind, other in everything
+            if any(owner["uid"] == uid for owner in other["metadata"].get("ownerReferences") or [])
+            and self._store.get(other_kind, key_of(other)) is not None
+        ]
+        for other_kind, other in below:
+            if "orphan" in todo:
+                body = {"metadata": {"ownerReferences": None}}
+                await self._machinery.patch(other_kind, key_of(other), "merge", body)
+            else:
+                await self._remove(other_kind, other)
+        if "orphan" in todo or not below:
+            kept = [entry for entry in finalizers if entry not in todo]
+            await self._machinery.patch(kind, key_of(value), "merge", {"metadata": {"finalizers": kept or None}})
+
+    async def _end_namespace(self, namespace: Object) -> None:
+        if not namespace["metadata"].get("deletionTimestamp"):
+            return
+        name = namespace["metadata"]["name"]
+        await self._machinery.set_status(NAMESPACES, namespace, phase="Terminating")
+        inside = [(kind, value) for kind in self._kinds if kind.namespaced for value in self._store.all(kind, name)]
+        for kind, value in inside:
+            await self._remove(kind, value)
+        if not any(self._store.all(kind, name) for kind in self._kinds if kind.namespaced):
+            last = clone(self._machinery.read(NAMESPACES, "", name))
+            last["spec"].pop("finalizers", None)
+            self._store.put(NAMESPACES, last)
+            await self._machinery.delete(NAMESPACES, ("", name))
+
+
+class Accounts:
+    """Gives every namespace its default service account."""
+
+    def __init__(self, machinery: Machinery) -> None:
+        self._machinery = machinery
+        self._store = machinery.store
+
+    async def act(self) -> None:
+        for namespace in self._store.all(NAMESPACES):
+            name = namespace["metadata"]["name"]
+            ends = namespace["metadata"].get("deletionTimestamp")
+            if not ends and self._store.get(SERVICE_ACCOUNTS, (name, "default")) is None:
+                await self._machinery.create(SERVICE_ACCOUNTS, name, {"metadata": {"name": "default"}})
+
+
+class Budgets:
+    """Keeps the status of disruption budgets."""
+
+    def __init__(self, machinery: Machinery) -> None:
+        self._machinery = machinery
+        self._store = machinery.store
+
+    async def act(self) -> None:
+        for budget in self._store.all(PDBS):
+            await self._reconcile(budget)
+
+    async def _reconcile(self, budget: Object) -> None:
+        match = selectors.by_object(budget["spec"].get("selector"))
+        pods = [
+            pod
+            for pod in self._store.all(PODS, budget["metadata"]["namespace"])
+            if match(pod["metadata"].get("labels") or {}) and owned.phase(pod) not in owned.TERMINAL
+        ]
+        healthy = sum(1 for pod in pods if owned.phase(pod) == "Running" and not owned.ends(pod))
+        wanted = _desired(budget["spec"], len(pods))
+        await self._machinery.set_status(
+            PDBS,
+            budget,
+            expectedPods=len(pods),
+            currentHealthy=healthy,
+            desiredHealthy=wanted,
+            disruptionsAllowed=max(0, healthy - wanted),
+            disruptedPods=None,
+            observedGeneration=budget["metadata"].get("generation", 1),
+        )
+
+
+def _desired(spec: Object, expected: int) -> int:
+    if spec.get("minAvailable") is not None:
+        return _share(spec["minAvailable"], expected)
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - _share(spec["maxUnavailable"], expected))
+    return 1
+
+
+def _share(value: int | str, expected: int) -> int:
+    return math.ceil(expected * int(value[:-1]) / 100) if isinstance(value, str) else value

@@ -1,0 +1,128 @@
+"""What the server remembers: objects, one global resource version, and per resource a log of what happened.
+
+Objects in here are never changed in place: a write stores a new one.
+"""
+
+import asyncio
+import bisect
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+
+from fakekube import failures
+from fakekube.kinds import Kind, Object
+
+Key = tuple[str, str]
+"""Namespace (empty where there is none) and name."""
+
+
+def clone(value: Object) -> Object:
+    """Return a deep copy that shares nothing."""
+    copy: Object = msgspec.json.decode(msgspec.json.encode(value))
+    return copy
+
+
+def key_of(value: Object) -> Key:
+    metadata = value["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One thing that happened: created (no `before`), changed, or removed (no `after`)."""
+
+    revision: int
+    before: Object | None
+    after: Object | None
+
+
+class Store:
+    """Objects by resource, with the history that watches are served from."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self._objects: dict[Kind, dict[Key, Object]] = {}
+        self._logs: dict[Kind, list[Entry]] = {}
+        self._compacted: dict[Kind, int] = {}
+        self._waiting: set[asyncio.Event] = set()
+        self.written: list[Callable[[Kind, Entry], None]] = []
+
+    def get(self, kind: Kind, key: Key) -> Object | None:
+        return self._objects.get(kind, {}).get(key)
+
+    def all(self, kind: Kind, namespace: str = "") -> list[Object]:
+        """Return the objects of a resource, in the order of namespace and name."""
+        found = self._objects.get(kind, {})
+        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
+
+    def put(self, kind: Kind, value: Object) -> Object:
+        """Store an object as it is, with the next resource version; return what was stored."""
+        self.revision += 1
+        kept = clone(value)
+        kept["metadata"]["resourceVersion"] = str(self.revision)
+        objects = self._objects.setdefault(kind, {})
+        before = objects.get(key_of(kept))
+        objects[key_of(kept)] = kept
+        self._append(kind, Entry(self.revision, before, kept))
+        return kept
+
+    def remove(self, kind: Kind, key: Key) -> Object:
+        self.revision += 1
+        before = self._objects[kind].pop(key)
+        last = clone(before)
+        last["metadata"]["resourceVersion"] = str(self.revision)
+        self._append(kind, Entry(self.revision, last, None))
+        return last
+
+    # -- history ---------------------------------------------------------------------------------
+
+    def since(self, kind: Kind, revision: int) -> list[Entry]:
+        """Return what happened after a revision.
+
+        Raises a 410 where that has been compacted away.
+        """
+        oldest = self._compacted.get(kind, 0)
+        if revision < oldest:
+            raise failures.expired(f"too old resource version: {revision} ({oldest})")
+        log = self._logs.get(kind, [])
+        return log[bisect.bisect_right(log, revision, key=lambda entry: entry.revision) :]
+
+    def as_of(self, kind: Kind, revision: int) -> list[Object]:
+        """Return the objects as they were at a revision; raises a 410 where that has been compacted away."""
+        found = dict(self._objects.get(kind, {}))
+        for entry in reversed(self.since(kind, revision)):
+            last = entry.after or entry.before
+            assert last is not None
+            found.pop(key_of(last), None)
+            if entry.before is not None:
+                found[key_of(entry.before)] = entry.before
+        return [found[key] for key in sorted(found)]
+
+    def compact(self, *kinds: Kind) -> None:
+        """Forget the history (of all resources, or of some): older resource versions get a 410 from now on."""
+        self.revision += 1  # so that whoever read the newest state is behind, as on a busy server
+        for kind in kinds or tuple(self._logs):
+            self._logs[kind] = []
+            self._compacted[kind] = self.revision
+
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def waker(self) -> asyncio.Event:
+        """Return an event that is set at each write, until it is given to `forget`."""
+        event = asyncio.Event()
+        self._waiting.add(event)
+        return event
+
+    def forget(self, waker: asyncio.Event) -> None:
+        self._waiting.discard(waker)
+
+    def wake(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    def _append(self, kind: Kind, entry: Entry) -> None:
+        self._logs.setdefault(kind, []).append(entry)
+        self.wake()
+        for told in self.written:
+            told(kind, entry)
