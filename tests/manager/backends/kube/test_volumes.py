@@ -78,6 +78,13 @@ def test_a_directory_of_one_node_forbids_a_move():
     assert "hostPath" in judged(_pod(CLAIMED), LOG, BOUND, {"pv": volume}).immovable
 
 
+def test_a_directory_that_many_nodes_may_have_is_taken_for_shared() -> None:
+    """A hostPath that its administrator offers as ReadWriteMany is the same on every node."""
+    spec = {"hostPath": {"path": "/x"}, "accessModes": ["ReadWriteMany"]}
+    volume = slim_volume({"metadata": {"name": "pv"}, "spec": spec})
+    assert judged(_pod(CLAIMED), LOG, BOUND, {"pv": volume}).immovable == ""
+
+
 def test_a_volume_that_all_nodes_reach_is_no_obstacle():
     """ReadWriteOnce is waited for, not refused."""
     volume = slim_volume({"metadata": {"name": "pv"}, "spec": {"nfs": {}, "accessModes": ["ReadWriteOnce"]}})
