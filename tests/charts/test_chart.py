@@ -1,5 +1,6 @@
 """What the chart installs, as helm renders it; a cluster is not needed."""
 
+import argparse
 import base64
 import json
 
@@ -7,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
-from specon_manager.backends.kube.injection import InjectionSettings
 from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
+from specon_manager.cli.serve_settings import CLUSTER_DEFAULTS, add_arguments, read_serve_settings
 from specon_manager.model.settings import Settings
 from support.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, refusal, render, the
 
@@ -17,7 +18,7 @@ RELEASES = {
     "cert-manager": {"webhook": {"certificates": {"mode": "cert-manager"}}},
     "provided": {"webhook": {"certificates": {"mode": "provided", "secretName": "tls", "caBundle": "PEM"}}},
     "namespaces": {"watchNamespaces": ["team-a", "team-b"]},
-    "named": {"fullnameOverride": "other", "replicas": 1, "signals": ["kueue", "pod-deletion-cost"]},
+    "named": {"fullnameOverride": "other", "replicas": 1, "settings": {"signals": ["priority-boost"]}},
 }
 
 
@@ -153,13 +154,12 @@ def test_permissions_are_few(objects):
 
 
 def test_with_named_namespaces_only_those_are_changed():
-    """Pods elsewhere are only read, for the room that they take; the webhook hears of no others."""
+    """What is elsewhere is only read, for the room that it takes; the webhook hears of no others."""
     objects = render(RELEASES["namespaces"])
     (cluster,) = of_kind(objects, "ClusterRole")
-    (pods,) = [
-        rule for rule in cluster["rules"] if rule["resources"] == ["pods"] and rule["apiGroups"] == [""]
-    ]
-    assert pods["verbs"] == ["get", "list", "watch"]
+    reviews = {"tokenreviews", "subjectaccessreviews", "mutatingwebhookconfigurations"}
+    for rule in cluster["rules"]:
+        assert {*rule["verbs"]} <= {"get", "list", "watch"} or {*rule["resources"]} <= reviews
     roles = {role["metadata"]["namespace"] for role in of_kind(objects, "Role")}
     assert roles == {NAMESPACE, "team-a", "team-b"}
     for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
@@ -188,16 +188,21 @@ def config_of(objects):
     return yaml.safe_load(the(objects, "ConfigMap")["data"]["config.yaml"])
 
 
-def test_the_configuration_is_what_the_manager_reads(objects):
-    """Settings of the manager and of the sidecars, each field known."""
-    config = config_of(objects)
-    sidecar = config.pop("sidecar")
-    settings = msgspec.convert(config, Settings)
-    assert (settings.policy, settings.tick) == ("progress", 5)
-    assert {*sidecar} <= {*InjectionSettings.__struct_fields__}
-    injected = msgspec.convert({**sidecar, "manager": "https://m"}, InjectionSettings)
-    assert (injected.pull_policy, injected.heartbeat) == ("IfNotPresent", 10)
-    assert {*injected.resources} == {"requests", "limits"}
+def test_the_manager_understands_its_flags_and_its_configuration(objects, pod, tmp_path):
+    """Each flag and each field is known to `specon serve`, and the defaults are its own."""
+    file = tmp_path / "config.yaml"
+    file.write_text(the(objects, "ConfigMap")["data"]["config.yaml"])
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_arguments(parser)
+    (container,) = pod["spec"]["containers"]
+    (mount,) = [one for one in container["volumeMounts"] if one["name"] == "config"]
+    flags = [flag.replace(mount["mountPath"], str(file)) for flag in container["args"][1:]]
+    settings = read_serve_settings(parser.parse_args(flags))
+    assert settings.decisions == CLUSTER_DEFAULTS
+    assert (settings.sidecar.pull_policy, settings.sidecar.heartbeat) == ("IfNotPresent", 10)
+    assert {*settings.sidecar.resources} == {"requests", "limits"}
+    assert settings.hold_room
+    assert settings.progress_seconds == 60
 
 
 def test_large_numbers_stay_numbers():
@@ -216,7 +221,7 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
     """Each field below `settings` is one of the manager's, with the same name."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = msgspec.structs.fields(Settings)
-    names = {(field.encode_name,) for field in known}
+    names = {(field.encode_name,) for field in known} | {("hold_room",), ("progress_seconds",), ("signals",)}
     for field in known:
         if hasattr(field.type, "__struct_fields__"):
             names |= {(field.encode_name, inner) for inner in field.type.__struct_fields__}
@@ -235,7 +240,7 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
         ({"webhook": {"certificates": {"mode": "helm"}}}, "mode"),
         ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
         ({"placeholders": {"priorityClass": {"value": 10}}}, "value"),
-        ({"signals": ["slurm"]}, "signals"),
+        ({"settings": {"signals": ["slurm"]}}, "signals"),
         ({"webhook": {"certificates": {"mode": "provided"}}}, "webhook.certificates.caBundle"),
     ],
 )

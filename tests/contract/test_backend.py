@@ -108,7 +108,9 @@ async def test_an_eviction_of_nothing_is_answered_all_the_same(stage: Stage):
 async def test_room_is_held_or_refused(stage: Stage, node: str, outcome: type[ev.Event]):
     """Every HoldRoom is answered; an unknown node has none."""
     await stage.begin()
-    await stage.backend.carry_out(HoldRoom(move="move-1", replica="default/a/worker/0", node=node, requests=NOTHING, reason="test"))
+    await stage.backend.carry_out(
+        HoldRoom(move="move-1", replica="default/a/worker/0", node=node, requests=NOTHING, reason="test")
+    )
     (answer,) = await stage.hears(outcome)
     assert answer.move == "move-1"
 

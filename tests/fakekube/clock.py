@@ -1,6 +1,6 @@
 """Time as the server sees it: real time plus whatever a test has let pass."""
 
-import datetime
+import datetime as dt
 import time
 from collections.abc import Awaitable, Callable
 
@@ -24,7 +24,7 @@ class Clock:
 
     def text(self, *, ahead: float = 0.0, micro: bool = False) -> str:
         """Return now, or some seconds later, as the API writes times."""
-        moment = datetime.datetime.fromtimestamp(self.now() + ahead, datetime.UTC)
+        moment = dt.datetime.fromtimestamp(self.now() + ahead, dt.UTC)
         return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
 
     def after(self, seconds: float, timer: Timer) -> None:
@@ -46,4 +46,4 @@ class Clock:
 
 def seconds_of(text: str) -> float:
     """Return a time of the API in seconds."""
-    return datetime.datetime.fromisoformat(text).timestamp()
+    return dt.datetime.fromisoformat(text).timestamp()

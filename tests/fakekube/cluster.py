@@ -1,4 +1,4 @@
-"""A whole cluster in one process: the API server on a real port, with its scheduler, kubelets and controllers."""
+"""A whole cluster in one process: the API server on a real port, scheduler, kubelets and controllers."""
 
 import asyncio
 import contextlib
@@ -39,9 +39,9 @@ _DEFINITIONS = Path(__file__).parents[2] / "charts" / "specon" / "crds"
 class FakeCluster:
     """Use as `async with FakeCluster(nodes=3) as cluster`, and talk to `cluster.url`.
 
-    Controllers act by themselves after every change; with `automatic=False` only when `settle` is awaited, and
-    with `controllers=False` never: a server alone. `without` are resources that are not served, as on a cluster
-    where their definitions are missing.
+    Controllers act by themselves after every change; with `automatic=False` only when `settle` is awaited,
+    and with `controllers=False` never: a server alone. `without` are resources that are not served, as on a
+    cluster where their definitions are missing.
     """
 
     def __init__(
@@ -61,7 +61,9 @@ class FakeCluster:
         self.machinery.admission = self.webhooks.admit
         kinds = [kind for kind in (*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS) if kind not in without]
         definitions = schemas.read(_DEFINITIONS)
-        self.machinery.schemas = {kind: definitions[kind.plural] for kind in OWN_KINDS if kind.plural in definitions}
+        self.machinery.schemas = {
+            kind: definitions[kind.plural] for kind in OWN_KINDS if kind.plural in definitions
+        }
         self.server = Server(self.machinery, self.tokens, self.faults, kinds)
         self.scheduler = Scheduler(self.machinery)
         self.kubelet = Kubelet(self.machinery, self.clock)
@@ -152,7 +154,12 @@ class FakeCluster:
         """Add a node that is ready; `extra` are further resources of it, such as {"nvidia.com/gpu": "8"}."""
         room = {"cpu": cpu, "memory": memory, "pods": "110", **(extra or {})}
         known = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": self.clock.text()}
+        ready = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "lastTransitionTime": self.clock.text(),
+        }
         return await self.machinery.create(
             NODES,
             "",
@@ -189,6 +196,6 @@ class FakeCluster:
 
 
 async def _tried(act: Any) -> None:
-    """Let a controller act; what a client changed under its hands, or a webhook refused, it tries again later."""
+    """Let a controller act; what changed under its hands, or a webhook refused, it tries again later."""
     with contextlib.suppress(FailureError):
         await act()

@@ -1,7 +1,8 @@
 """A little of the Common Expression Language: what match conditions of webhooks are written in.
 
-Understood: `in`, `==`, `!=`, `<` and the like, `!`, `&&`, `||`, parentheses, strings, integers, true and false,
-`has(...)`, `size(...)`, `.orValue(...)`, `[?...]` and fields with dots or ['names']. Anything else raises a ValueError.
+Understood: `in`, `==`, `!=`, `<` and the like, `!`, `&&`, `||`, parentheses, strings, integers, true and
+false, `has(...)`, `size(...)`, `.orValue(...)`, `[?...]` and fields with dots or ['names']. Anything else
+raises a ValueError.
 """
 
 import operator
@@ -25,7 +26,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def evaluate(text: str, values: dict[str, Any]) -> bool:
-    """Return whether an expression holds; a field that is missing makes it an error, which counts as false."""
+    """Return whether an expression holds; a missing field makes it an error, which counts as false."""
     reader = _Reader(text, values)
     result = reader.either()
     if reader.at < len(reader.tokens):

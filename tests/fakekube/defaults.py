@@ -15,6 +15,8 @@ def fill(kind: Kind, value: Object, priority_classes: list[Object]) -> None:
     spec = value.setdefault("spec", {})
     if kind is PODS:
         _pod_spec(spec)
+        spec.setdefault("serviceAccountName", "default")
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
         _tolerate(spec)
         _prioritise(spec, priority_classes)
     elif kind is JOBS:
@@ -80,7 +82,9 @@ def _omit(value: Object, fields: tuple[str, ...]) -> None:
 
 
 def _pod_spec(spec: Object, *, restart: str = "Always") -> None:
-    _omit(spec, ("schedulingGates", "nodeSelector", "volumes", "initContainers", "imagePullSecrets", "affinity"))
+    _omit(
+        spec, ("schedulingGates", "nodeSelector", "volumes", "initContainers", "imagePullSecrets", "affinity")
+    )
     spec.setdefault("restartPolicy", restart)
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")

@@ -2,7 +2,6 @@
 
 from aiohttp import web
 
-from fakekube import failures
 from fakekube.kinds import PODS, SERVICE_ACCOUNTS, STATEFUL_SETS, Kind, Object
 
 _NAMESPACES = "namespaces"
@@ -14,7 +13,11 @@ def subresources_of(kind: Kind) -> set[str]:
     found = {""} | ({"status"} if kind.status else set())
     if kind is PODS:
         found |= {"resize", "eviction", "binding", "ephemeralcontainers"}
-    return found | ({"token"} if kind is SERVICE_ACCOUNTS else set()) | ({"scale"} if kind is STATEFUL_SETS else set())
+    return (
+        found
+        | ({"token"} if kind is SERVICE_ACCOUNTS else set())
+        | ({"scale"} if kind is STATEFUL_SETS else set())
+    )
 
 
 def answer(parts: list[str], kinds: list[Kind], version: tuple[int, int]) -> Object | web.Response | None:
@@ -41,7 +44,7 @@ def answer(parts: list[str], kinds: list[Kind], version: tuple[int, int]) -> Obj
 
 
 def resolve(parts: list[str], kinds: list[Kind]) -> tuple[Kind, str, str, str]:
-    """Return resource, namespace, name and subresource of a URL; raises a 404."""
+    """Return resource, namespace, name and subresource of a URL; raises UnknownPathError."""
     if parts[:2] == ["api", "v1"]:
         group, version, rest = "", "v1", parts[2:]
     elif parts[:1] == ["apis"] and len(parts) > 3:
@@ -60,8 +63,12 @@ def resolve(parts: list[str], kinds: list[Kind]) -> tuple[Kind, str, str, str]:
     return kind, namespace, name, subresource
 
 
-def unknown() -> failures.FailureError:
-    return failures.FailureError(404, "NotFound", "the server could not find the requested resource")
+class UnknownPathError(Exception):
+    """A path that the server knows nothing of: it answers with a 404 that is plain text, not a Status."""
+
+
+def unknown() -> UnknownPathError:
+    return UnknownPathError()
 
 
 def _groups(kinds: list[Kind]) -> Object:
@@ -82,7 +89,13 @@ def _resources(group: str, version: str, kinds: list[Kind]) -> Object:
             name = f"{kind.plural}/{subresource}".rstrip("/")
             verbs = _VERBS if not subresource else ["get", "patch", "update"]
             found.append(
-                {"name": name, "singularName": "", "namespaced": kind.namespaced, "kind": kind.name, "verbs": verbs}
+                {
+                    "name": name,
+                    "singularName": "",
+                    "namespaced": kind.namespaced,
+                    "kind": kind.name,
+                    "verbs": verbs,
+                }
             )
     if not found and group not in {"authentication.k8s.io", "authorization.k8s.io"}:
         raise unknown()

@@ -23,7 +23,10 @@ async def evict(machinery: Machinery, namespace: str, name: str, body: Object) -
     ]
     if not exempt:
         if len(budgets) > 1:
-            told = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            told = (
+                "This pod has more than one PodDisruptionBudget, "
+                "which the eviction subresource does not support."
+            )
             raise failures.FailureError(500, "InternalError", told)
         for budget in budgets:
             await _spend(machinery, budget, name, dry_run=dry_run)
@@ -31,7 +34,9 @@ async def evict(machinery: Machinery, namespace: str, name: str, body: Object) -
         if not pod["metadata"].get("deletionTimestamp"):
             told = "Eviction API: evicting"
             pod = await machinery.set_condition(PODS, pod, "DisruptionTarget", "True", _REASON, told)
-        await machinery.delete(PODS, (namespace, name), {"gracePeriodSeconds": options.get("gracePeriodSeconds")})
+        await machinery.delete(
+            PODS, (namespace, name), {"gracePeriodSeconds": options.get("gracePeriodSeconds")}
+        )
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

@@ -4,11 +4,21 @@ import asyncio
 import dataclasses
 import re
 
-from aiohttp import web
 
 from fakekube.failures import FailureError
+from typing import TYPE_CHECKING
 
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_REASONS = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
 
 
 @dataclasses.dataclass
@@ -26,7 +36,7 @@ class _Fault:
 class Faults:
     """Faults in the order in which they were asked for; each hits as many requests as it says.
 
-    `method` is empty for all; `path` is a regular expression that is searched for in the URL (with its query).
+    `method` is empty for all; `path` is a regular expression that is searched for in the URL and its query.
     """
 
     def __init__(self) -> None:
@@ -37,7 +47,7 @@ class Faults:
         self.tokens: set[str] | None = None
         """Bearer tokens that are accepted; None: any, and none at all."""
         self.gone_by_status = False
-        """Whether a watch that begins too far back gets an HTTP 410 (else an ERROR event, as a watch cache does)."""
+        """Whether a watch that begins too far back gets an HTTP 410 (else an ERROR event)."""
 
     def answer(
         self, status: int, *, method: str = "", path: str = "", times: int = 1, retry_after: int | None = None

@@ -30,7 +30,10 @@ class Garbage:
             await self._end_namespace(namespace)
 
     async def _remove(self, kind: Kind, value: Object) -> None:
-        if not value["metadata"].get("deletionTimestamp") and self._store.get(kind, key_of(value)) is not None:
+        if (
+            not value["metadata"].get("deletionTimestamp")
+            and self._store.get(kind, key_of(value)) is not None
+        ):
             await self._machinery.delete(kind, key_of(value))
 
     async def _finalize(self, kind: Kind, value: Object, everything: list[tuple[Kind, Object]]) -> None:
@@ -54,14 +57,18 @@ class Garbage:
                 await self._remove(other_kind, other)
         if "orphan" in todo or not below:
             kept = [entry for entry in finalizers if entry not in todo]
-            await self._machinery.patch(kind, key_of(value), "merge", {"metadata": {"finalizers": kept or None}})
+            await self._machinery.patch(
+                kind, key_of(value), "merge", {"metadata": {"finalizers": kept or None}}
+            )
 
     async def _end_namespace(self, namespace: Object) -> None:
         if not namespace["metadata"].get("deletionTimestamp"):
             return
         name = namespace["metadata"]["name"]
         await self._machinery.set_status(NAMESPACES, namespace, phase="Terminating")
-        inside = [(kind, value) for kind in self._kinds if kind.namespaced for value in self._store.all(kind, name)]
+        inside = [
+            (kind, value) for kind in self._kinds if kind.namespaced for value in self._store.all(kind, name)
+        ]
         for kind, value in inside:
             await self._remove(kind, value)
         if not any(self._store.all(kind, name) for kind in self._kinds if kind.namespaced):

@@ -28,6 +28,16 @@ class JobController:
         for job in self._store.all(JOBS):
             if job["spec"].get("managedBy") in {None, "kubernetes.io/job-controller"}:
                 await self._reconcile(job)
+        await self._release_orphans()
+
+    async def _release_orphans(self) -> None:
+        """Take the finalizer off pods whose Job is gone, so that they can go too."""
+        uids = {job["metadata"]["uid"] for job in self._store.all(JOBS)}
+        for pod in self._store.all(PODS):
+            owners = pod["metadata"].get("ownerReferences") or []
+            tracked = _FINALIZER in (pod["metadata"].get("finalizers") or [])
+            if tracked and not any(owner["uid"] in uids for owner in owners):
+                await owned.release(self._machinery, pod, _FINALIZER)
 
     async def _reconcile(self, job: Object) -> None:
         pods = owned.of(self._store, PODS, job)
@@ -75,12 +85,18 @@ class JobController:
         if not reason and failed > job["spec"]["backoffLimit"]:
             reason = "BackoffLimitExceeded"
         if reason:
-            told = "Job has reached the specified backoff limit" if "Limit" in reason else "a pod failure policy rule"
+            told = (
+                "Job has reached the specified backoff limit"
+                if "Limit" in reason
+                else "a pod failure policy rule"
+            )
             await self._machinery.set_condition(JOBS, job, "FailureTarget", "True", reason, told)
             return await self._machinery.set_condition(JOBS, job, "Failed", "True", reason, told)
         completions = job["spec"].get("completions")
         if completions is not None and succeeded >= completions:
-            job = await self._machinery.set_condition(JOBS, job, "SuccessCriteriaMet", "True", "CompletionsReached")
+            job = await self._machinery.set_condition(
+                JOBS, job, "SuccessCriteriaMet", "True", "CompletionsReached"
+            )
             job = await self._machinery.set_status(JOBS, job, completionTime=self._clock.text(), active=None)
             return await self._machinery.set_condition(JOBS, job, "Complete", "True", "CompletionsReached")
         return job
@@ -105,7 +121,9 @@ class JobController:
         left = owned.of(self._store, PODS, job)
         live = [pod for pod in left if owned.lives(pod)]
         ending = [pod for pod in left if owned.ends(pod) and owned.phase(pod) not in owned.TERMINAL]
-        job = await self._machinery.set_condition(JOBS, job, "Suspended", "True", "JobSuspended", "Job suspended")
+        job = await self._machinery.set_condition(
+            JOBS, job, "Suspended", "True", "JobSuspended", "Job suspended"
+        )
         await self._machinery.set_status(
             JOBS, job, active=len(live) or None, ready=None, terminating=len(ending) or None, startTime=None
         )
@@ -113,7 +131,9 @@ class JobController:
     async def _run(self, job: Object, pods: list[Object]) -> None:
         spec, status = job["spec"], job.get("status") or {}
         if any(entry["type"] == "Suspended" for entry in status.get("conditions") or []):
-            job = await self._machinery.set_condition(JOBS, job, "Suspended", "False", "JobResumed", "Job resumed")
+            job = await self._machinery.set_condition(
+                JOBS, job, "Suspended", "False", "JobResumed", "Job resumed"
+            )
         live = [pod for pod in pods if owned.lives(pod)]
         ending = [pod for pod in pods if owned.ends(pod) and owned.phase(pod) not in owned.TERMINAL]
         kept = [*live, *ending] if spec["podReplacementPolicy"] == "Failed" else live

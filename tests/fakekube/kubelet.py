@@ -96,14 +96,15 @@ class Kubelet:
 
     async def _waiting(self, pod: Object, reason: str, message: str) -> None:
         state = {"waiting": {"reason": reason} | ({"message": message} if message else {})}
-        names = [item for item in pod["spec"]["containers"]]
-        statuses = [_container(item, state, ready=False) for item in names]
+        statuses = [_container(item, state, ready=False) for item in pod["spec"]["containers"]]
         await self._machinery.set_status(PODS, pod, containerStatuses=statuses)
 
     async def _runs(self, pod: Object) -> None:
         moment = self._clock.text()
         running = {"running": {"startedAt": moment}}
-        done = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}}
+        done = {
+            "terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}
+        }
         spec = pod["spec"]
         inits = [
             _container(item, running if _sidecar(item) else done, ready=True)
@@ -137,7 +138,9 @@ class Kubelet:
             pod,
             phase="Failed" if exit_code else "Succeeded",
             initContainerStatuses=inits or None,
-            containerStatuses=[_container(item, state(exit_code), ready=False) for item in spec["containers"]],
+            containerStatuses=[
+                _container(item, state(exit_code), ready=False) for item in spec["containers"]
+            ],
         )
         for condition in ("ContainersReady", "Ready"):
             reason = "PodFailed" if exit_code else "PodCompleted"
@@ -200,4 +203,8 @@ def _container(container: Object, state: Object, *, ready: bool) -> Object:
 
 def _claims(pod: Object) -> set[str]:
     volumes = pod["spec"].get("volumes") or []
-    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+    return {
+        volume["persistentVolumeClaim"]["claimName"]
+        for volume in volumes
+        if "persistentVolumeClaim" in volume
+    }

@@ -40,7 +40,7 @@ def query_of(kind: Kind, namespace: str, asked: "web.BaseRequest") -> Query:
             "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             "resourceVersionMatch",
         )
-        message = f"ListOptions.meta.k8s.io \"\" is invalid: {cause[2]}: {cause[1]}"
+        message = f'ListOptions.meta.k8s.io "" is invalid: {cause[2]}: {cause[1]}'
         raise failures.FailureError(422, "Invalid", message, causes=[cause])
     try:
         limit = int(words.get("limit") or 0)
@@ -49,7 +49,11 @@ def query_of(kind: Kind, namespace: str, asked: "web.BaseRequest") -> Query:
         raise failures.bad_request(f"strconv.ParseInt: {error}") from error
     revision = words.get("resourceVersion", "")
     if revision and not revision.isdigit():
-        cause = ("FieldValueInvalid", f'Invalid value: "{revision}": strconv.ParseUint: invalid syntax', "resourceVersion")
+        cause = (
+            "FieldValueInvalid",
+            f'Invalid value: "{revision}": strconv.ParseUint: invalid syntax',
+            "resourceVersion",
+        )
         raise failures.bad_request(cause[1])
     return Query(
         namespace=namespace,
@@ -72,9 +76,9 @@ def page(store: Store, kind: Kind, query: Query) -> Object:
             objects = store.as_of(kind, revision)
         except failures.FailureError as error:
             told = (
-                "The provided continue parameter is too old to display a consistent list result. You can start a new "
-                "list without the continue parameter, or use the continue token in this response to retrieve the "
-                "remainder of the results."
+                "The provided continue parameter is too old to display a consistent list result. You can "
+                "start a new list without the continue parameter, or use the continue token in this response to "
+                "retrieve the remainder of the results."
             )
             raise failures.expired(told) from error
     else:
@@ -90,7 +94,10 @@ def page(store: Store, kind: Kind, query: Query) -> Object:
         token = msgspec.json.encode({"rv": revision, "start": key_of(shown[-1])})
         metadata["continue"] = base64.urlsafe_b64encode(token).decode()
         metadata["remainingItemCount"] = len(found) - len(shown)
-    items = [{field: part for field, part in value.items() if field not in {"kind", "apiVersion"}} for value in shown]
+    items = [
+        {field: part for field, part in value.items() if field not in {"kind", "apiVersion"}}
+        for value in shown
+    ]
     return {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
 
@@ -210,7 +217,10 @@ class Watch:
         if not self._query.bookmarks:
             return []
         # Up to here nothing of this resource has been left out: the newest revision of the store is reached.
-        metadata: Object = {"resourceVersion": str(max(self._revision, self._store.revision)), "creationTimestamp": None}
+        metadata: Object = {
+            "resourceVersion": str(max(self._revision, self._store.revision)),
+            "creationTimestamp": None,
+        }
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         value = {"kind": self._kind.name, "apiVersion": self._kind.api_version, "metadata": metadata}

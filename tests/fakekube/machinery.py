@@ -1,6 +1,6 @@
 """What happens to an object between a request and the store: the same for every resource.
 
-Creation, change and removal with names, uids, generations, finalizers, preconditions, admission and validation.
+Creation, change and removal: names, uids, generations, finalizers, preconditions, admission, validation.
 The HTTP server and the simulators both go through here.
 """
 
@@ -93,7 +93,9 @@ class Machinery:
             raise failures.not_found(NAMESPACES, namespace)
         if found["metadata"].get("deletionTimestamp") and kind is not CORE_EVENTS:
             told = f"unable to create new content in namespace {namespace} because it is being terminated"
-            causes = [("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")]
+            causes = [
+                ("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
+            ]
             raise failures.FailureError(403, "Forbidden", told, causes=causes)
 
     # -- change ----------------------------------------------------------------------------------
@@ -108,8 +110,16 @@ class Machinery:
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({key[1]})"
             )
         if not metadata.get("resourceVersion") and not kind.unconditional:
-            cause = ("FieldValueInvalid", "Invalid value: 0x0: must be specified for an update", "metadata.resourceVersion")
+            cause = (
+                "FieldValueInvalid",
+                "Invalid value: 0x0: must be specified for an update",
+                "metadata.resourceVersion",
+            )
             raise failures.invalid(kind, key[1], [cause])
+        old = before["metadata"]["uid"]
+        if metadata.get("uid") not in {None, "", old}:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {old}"
+            raise failures.conflict(kind, key[1], why)
         return await self._update(kind, before, clone(body), subresource, dry_run=dry_run)
 
     async def patch(
@@ -133,8 +143,8 @@ class Machinery:
         old, metadata = before["metadata"], after.setdefault("metadata", {})
         name = old["name"]
         if metadata.get("uid") not in {None, "", old["uid"]}:
-            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {old['uid']}"
-            raise failures.conflict(kind, name, why)
+            cause = f'Invalid value: "{metadata["uid"]}": field is immutable'
+            raise failures.invalid(kind, name, [("FieldValueInvalid", cause, "metadata.uid")])
         if metadata.get("resourceVersion") not in {None, "", old["resourceVersion"]}:
             raise failures.modified(kind, name)
         after = _merged(kind, before, after, subresource)
@@ -165,7 +175,9 @@ class Machinery:
 
     # -- removal ---------------------------------------------------------------------------------
 
-    async def delete(self, kind: Kind, key: Key, options: Object | None = None, *, dry_run: bool = False) -> Object:
+    async def delete(
+        self, kind: Kind, key: Key, options: Object | None = None, *, dry_run: bool = False
+    ) -> Object:
         """Remove an object, or begin to: a pod on a node is given its time, finalizers keep it."""
         options = options or {}
         before = self.read(kind, *key)
@@ -204,7 +216,7 @@ class Machinery:
     # -- simulators ------------------------------------------------------------------------------
 
     async def set_status(self, kind: Kind, value: Object, **changes: object) -> Object:
-        """Change fields of the status of an object as it is now; nothing where it is gone or has been replaced."""
+        """Change fields of the status of an object as it is now; nothing where it is gone or replaced."""
         current = self.store.get(kind, key_of(value))
         if current is None or current["metadata"]["uid"] != value["metadata"]["uid"]:
             return value
@@ -217,7 +229,7 @@ class Machinery:
                 status[field] = change
         return current if after == current else self.store.put(kind, after)
 
-    async def set_condition(
+    async def set_condition(  # noqa: PLR0917  (type, status, reason, message: the order of every condition)
         self, kind: Kind, value: Object, condition: str, status: str, reason: str = "", message: str = ""
     ) -> Object:
         """Set one condition; its time changes only when its status does."""
@@ -240,7 +252,11 @@ def _merged(kind: Kind, before: Object, after: Object, subresource: str) -> Obje
     metadata = after["metadata"]
     if subresource == "status":
         kept = before["metadata"] if kind.custom else {**before["metadata"], **_words(metadata)}
-        return {**before, "metadata": clone(kept), **({"status": after["status"]} if "status" in after else {})}
+        return {
+            **before,
+            "metadata": clone(kept),
+            **({"status": after["status"]} if "status" in after else {}),
+        }
     result = {**after, "kind": kind.name, "apiVersion": kind.api_version}
     if kind.status:
         result.pop("status", None)

@@ -10,7 +10,10 @@ from fakekube.kinds import JOB_SETS, JOBS, PODS, PYTORCH_JOBS, TF_JOBS, Kind, Ob
 from fakekube.machinery import Machinery
 from fakekube.store import clone, key_of
 
-_SPECS = {TF_JOBS: ("tfReplicaSpecs", "tfjob-controller"), PYTORCH_JOBS: ("pytorchReplicaSpecs", "pytorchjob-controller")}
+_SPECS = {
+    TF_JOBS: ("tfReplicaSpecs", "tfjob-controller"),
+    PYTORCH_JOBS: ("pytorchReplicaSpecs", "pytorchjob-controller"),
+}
 _ENDED = ("Succeeded", "Failed")
 
 
@@ -89,7 +92,7 @@ class TrainingOperator:
 
 
 class JobSetController:
-    """A Job for each replica of each replicated job; `suspend` is passed on, with what a template may change."""
+    """A Job for each replica of each replicated job; `suspend` is passed on."""
 
     def __init__(self, machinery: Machinery) -> None:
         self._machinery = machinery
@@ -109,10 +112,14 @@ class JobSetController:
                 if name not in jobs:
                     await self._make(value, replicated, number, name, suspend=suspend)
                 elif bool(jobs[name]["spec"]["suspend"]) != suspend:
-                    await self._machinery.patch(JOBS, key_of(jobs[name]), "merge", {"spec": {"suspend": suspend}})
+                    await self._machinery.patch(
+                        JOBS, key_of(jobs[name]), "merge", {"spec": {"suspend": suspend}}
+                    )
         await self._machinery.set_condition(JOB_SETS, value, "Suspended", str(suspend), "SuspendedJobs")
 
-    async def _make(self, value: Object, replicated: Object, number: int, name: str, *, suspend: bool) -> None:
+    async def _make(
+        self, value: Object, replicated: Object, number: int, name: str, *, suspend: bool
+    ) -> None:
         labels = {
             "jobset.sigs.k8s.io/jobset-name": value["metadata"]["name"],
             "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"],

@@ -14,7 +14,9 @@ def of(store: Store, kind: Kind, owner: Object) -> list[Object]:
     return [
         value
         for value in found
-        if any(r.get("controller") and r["uid"] == uid for r in value["metadata"].get("ownerReferences") or [])
+        if any(
+            r.get("controller") and r["uid"] == uid for r in value["metadata"].get("ownerReferences") or []
+        )
     ]
 
 

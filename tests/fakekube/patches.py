@@ -1,7 +1,6 @@
-"""The three ways to change an object: JSON patch (RFC 6902), merge patch (RFC 7396), strategic merge patch.
+"""The ways to change an object: JSON patch (RFC 6902), merge patch (RFC 7396), strategic merge patch.
 
-Strategic: lists that have a merge key in Kubernetes' types are merged by it, `$patch: delete` takes one element
-away, `$patch: replace` replaces the whole, `$retainKeys`, `$setElementOrder` and the like are passed over.
+Strategic: lists that have a merge key in Kubernetes' types are merged by it, `$patch: delete` takes one away, `$patch: replace` replaces the whole, `$retainKeys`, `$setElementOrder` and the like are passed over.
 """
 
 from typing import Any
@@ -43,7 +42,9 @@ def apply(form: str, value: Any, body: Any) -> Any:
             raise failures.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
         return json_patch(value, body)
     if not isinstance(body, dict):
-        raise failures.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        raise failures.bad_request(
+            "json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
     return merge(value, body) if form == "merge" else strategic(value, body)
 
 
@@ -101,7 +102,7 @@ def _strategic_list(name: str, old: list[Any], patch: list[Any]) -> list[Any]:
             added.append(strategic({}, change))
         else:
             result[at] = strategic(result[at], change)
-    return [*added, *result] if name not in {"conditions"} else [*result, *added]
+    return [*added, *result] if name != "conditions" else [*result, *added]
 
 
 def json_patch(value: Any, operations: list[Any]) -> Any:

@@ -42,7 +42,7 @@ def greatest(each: Iterable[Amounts]) -> Amounts:
 
 
 def requested(pod: Object) -> Amounts:
-    """Return what a pod takes of its node: its containers and native sidecars, or an init step that needs more."""
+    """Return what a pod takes: its containers and native sidecars, or an init step that needs more."""
     spec = pod["spec"]
 
     def of(container: Object) -> Amounts:

@@ -17,10 +17,12 @@ class Scheduler:
         self._machinery = machinery
         self._store = machinery.store
         self.running = True
+        self._taken: dict[str, Amounts] = {}
 
     async def act(self) -> None:
         if not self.running:
             return
+        self._count_taken()
         waiting = [pod for pod in self._store.all(PODS) if _waits(pod)]
         for pod in sorted(waiting, key=lambda pod: (-pod["spec"].get("priority", 0), pod["metadata"]["uid"])):
             await self._place(pod)
@@ -38,7 +40,9 @@ class Scheduler:
         if fitting:
             best = min(fitting, key=lambda node: (self._load(node), node["metadata"]["name"]))
             metadata = pod["metadata"]
-            await bind(self._machinery, metadata["namespace"], metadata["name"], best["metadata"]["name"])
+            name = best["metadata"]["name"]
+            await bind(self._machinery, metadata["namespace"], metadata["name"], name)
+            self._taken[name] = add(self._taken.get(name, {}), requested(pod))
             return
         told = ", ".join(f"{number} {why}" for why, number in sorted(reasons.items()))
         message = f"0/{len(nodes)} nodes are available: {told}."
@@ -70,16 +74,27 @@ class Scheduler:
         """Return what nobody has asked for on a node."""
         room = amounts((node.get("status") or {}).get("allocatable"))
         name = node["metadata"]["name"]
-        taken = add(
-            *(
-                requested(pod)
-                for pod in self._store.all(PODS)
-                if pod["spec"].get("nodeName") == name
-                and pod.get("status", {}).get("phase") not in _TERMINAL
-                and pod["metadata"]["uid"] not in without
-            )
-        )
+        if without:
+            kept = [pod for pod in self._of(name) if pod["metadata"]["uid"] not in without]
+            taken = add(*map(requested, kept))
+        else:
+            taken = self._taken.get(name, {})
         return {resource: number - taken.get(resource, 0.0) for resource, number in room.items()}
+
+    def _of(self, node: str) -> list[Object]:
+        return [
+            pod
+            for pod in self._store.all(PODS)
+            if pod["spec"].get("nodeName") == node and pod.get("status", {}).get("phase") not in _TERMINAL
+        ]
+
+    def _count_taken(self) -> None:
+        """Sum up once per round what each node is asked for: the pods are many."""
+        self._taken = {}
+        for pod in self._store.all(PODS):
+            node = pod["spec"].get("nodeName")
+            if node and pod.get("status", {}).get("phase") not in _TERMINAL:
+                self._taken[node] = add(self._taken.get(node, {}), requested(pod))
 
     def _load(self, node: Object) -> float:
         room, free = amounts((node.get("status") or {}).get("allocatable")), self.free(node)
@@ -110,15 +125,15 @@ class Scheduler:
             name = node["metadata"]["name"]
             lower = [
                 other
-                for other in self._store.all(PODS)
-                if other["spec"].get("nodeName") == name
-                and other["spec"].get("priority", 0) < priority
-                and other.get("status", {}).get("phase") not in _TERMINAL
+                for other in self._of(name)
+                if other["spec"].get("priority", 0) < priority
             ]
             if not lower or self.refusal(pod, node, frozenset(v["metadata"]["uid"] for v in lower)):
                 continue
             gone: frozenset[str] = frozenset()
-            for victim in sorted(lower, key=lambda other: (other["spec"].get("priority", 0), other["metadata"]["name"])):
+            for victim in sorted(
+                lower, key=lambda other: (other["spec"].get("priority", 0), other["metadata"]["name"])
+            ):
                 if not self.refusal(pod, node, gone):
                     break
                 gone |= {victim["metadata"]["uid"]}
@@ -129,7 +144,9 @@ class Scheduler:
         if victim["metadata"].get("deletionTimestamp"):
             return
         told = "preempting to accommodate a higher priority pod"
-        await self._machinery.set_condition(PODS, victim, "DisruptionTarget", "True", "PreemptionByScheduler", told)
+        await self._machinery.set_condition(
+            PODS, victim, "DisruptionTarget", "True", "PreemptionByScheduler", told
+        )
         await self._machinery.delete(PODS, (victim["metadata"]["namespace"], victim["metadata"]["name"]))
 
 
@@ -148,7 +165,8 @@ def _taints(node: Object) -> list[Object]:
     if node["spec"].get("unschedulable"):
         taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
     ready = next(
-        (entry["status"] for entry in node["status"].get("conditions") or [] if entry["type"] == "Ready"), "True"
+        (entry["status"] for entry in node["status"].get("conditions") or [] if entry["type"] == "Ready"),
+        "True",
     )
     if ready != "True":
         word = "unreachable" if ready == "Unknown" else "not-ready"

@@ -121,16 +121,17 @@ def _bounds(schema: Object, value: Any, path: str) -> list[Cause]:
         return [(reason, f"Too long: may not be more than {schema[most]}", path)]
     if length < schema.get(least, 0):
         return [("FieldValueInvalid", f"Invalid value: should be at least {schema[least]} long", path)]
-    if isinstance(value, (int, float)):
-        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
-            limits = f"{schema.get('minimum')} to {schema.get('maximum')}"
-            return [("FieldValueInvalid", f"Invalid value: {value}: should be within {limits}", path)]
+    if isinstance(value, (int, float)) and not (
+        schema.get("minimum", value) <= value <= schema.get("maximum", value)
+    ):
+        limits = f"{schema.get('minimum')} to {schema.get('maximum')}"
+        return [("FieldValueInvalid", f"Invalid value: {value}: should be within {limits}", path)]
     return _text(schema, value, path) if isinstance(value, str) else []
 
 
 def _text(schema: Object, value: str, path: str) -> list[Cause]:
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        told = f'Invalid value: "{value}": {path} in body should match \'{schema["pattern"]}\''
+        told = f"Invalid value: \"{value}\": {path} in body should match '{schema['pattern']}'"
         return [("FieldValueInvalid", told, path)]
     if schema.get("format") == "date-time":
         try:

@@ -11,7 +11,14 @@ Match = Callable[[Object], bool]
 
 _FIELDS = {
     "pods": {"spec.nodeName", "status.phase", "spec.schedulerName", "spec.restartPolicy"},
-    "events": {"involvedObject.name", "involvedObject.uid", "reason", "type", "regarding.name", "regarding.uid"},
+    "events": {
+        "involvedObject.name",
+        "involvedObject.uid",
+        "reason",
+        "type",
+        "regarding.name",
+        "regarding.uid",
+    },
     "nodes": {"spec.unschedulable"},
     "jobs": {"status.successful"},
     "secrets": {"type"},

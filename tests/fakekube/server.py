@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 
 import msgspec
 from aiohttp import web
@@ -13,6 +12,10 @@ from fakekube.kinds import Kind, Object
 from fakekube.listing import Watch, page, query_of
 from fakekube.machinery import Machinery
 from fakekube.tokens import Tokens
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 _FORMS = {
     "application/json-patch+json": "json",
@@ -91,6 +94,8 @@ class Server:
         except failures.FailureError as error:
             retry = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
             response = _json(error.status(), error.code, retry)
+        except discovery.UnknownPathError:
+            response = web.Response(text="404 page not found\n", status=404)
         return _hang_up(request) if fault is not None and fault.drop else response
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:
@@ -107,6 +112,10 @@ class Server:
         if subresource and request.method == "POST":
             path = (namespace, kind.plural, name, subresource)
             body = await _body(request)
+            if (
+                _dry(request) and subresource == "eviction"
+            ):  # said in the address, it counts as said in the body
+                body = {**body, "deleteOptions": {**(body.get("deleteOptions") or {}), "dryRun": ["All"]}}
             return _json(await subresources.post(self.machinery, self.tokens, path, body), 201)
         return await self._object(request, kind, (namespace, name), subresource)
 
@@ -167,13 +176,15 @@ class Server:
         body = await _body(request)
         return await self.machinery.replace(kind, key, body, subresource=subresource, dry_run=_dry(request))
 
-    async def _patch(self, request: web.Request, kind: Kind, key: tuple[str, str], subresource: str) -> Object:
+    async def _patch(
+        self, request: web.Request, kind: Kind, key: tuple[str, str], subresource: str
+    ) -> Object:
         form = _FORMS.get(request.content_type)
         if form is None:
             told = (
                 "the body of the request was in an unknown format - accepted media types include: "
-                "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
-                "application/apply-patch+yaml"
+                "application/json-patch+json, application/merge-patch+json, "
+                "application/strategic-merge-patch+json, application/apply-patch+yaml"
             )
             raise failures.FailureError(415, "UnsupportedMediaType", told)
         body = await _decode(request)

@@ -33,7 +33,7 @@ class StatefulSetController:
                 await owned.remove(self._machinery, [pod])
             if in_order and (pod is None or owned.phase(pod) != "Running" or owned.ends(pod)):
                 break
-        live = [pod for pod in owned.of(self._store, PODS, value)]
+        live = owned.of(self._store, PODS, value)
         ready = sum(1 for pod in live if owned.phase(pod) == "Running" and not owned.ends(pod))
         await self._machinery.set_status(
             STATEFUL_SETS,
@@ -57,7 +57,9 @@ class StatefulSetController:
             "apps.kubernetes.io/pod-index": str(number),
             "controller-revision-hash": f"{name}-1",
         }
-        manifest = owned.child(STATEFUL_SETS, value, value["spec"]["template"], {"name": pod_name, "labels": labels})
+        manifest = owned.child(
+            STATEFUL_SETS, value, value["spec"]["template"], {"name": pod_name, "labels": labels}
+        )
         manifest["spec"].setdefault("hostname", pod_name)
         for claim in value["spec"].get("volumeClaimTemplates") or []:
             word = claim["metadata"]["name"]

@@ -6,12 +6,15 @@ Objects in here are never changed in place: a write stores a new one.
 import asyncio
 import bisect
 import dataclasses
-from collections.abc import Callable
 
 import msgspec
 
 from fakekube import failures
 from fakekube.kinds import Kind, Object
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Key = tuple[str, str]
 """Namespace (empty where there is none) and name."""
@@ -100,7 +103,7 @@ class Store:
         return [found[key] for key in sorted(found)]
 
     def compact(self, *kinds: Kind) -> None:
-        """Forget the history (of all resources, or of some): older resource versions get a 410 from now on."""
+        """Forget the history (of all resources, or some): older resource versions get a 410 from now on."""
         self.revision += 1  # so that whoever read the newest state is behind, as on a busy server
         for kind in kinds or tuple(self._logs):
             self._logs[kind] = []

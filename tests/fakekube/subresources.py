@@ -25,7 +25,9 @@ async def bind(machinery: Machinery, namespace: str, name: str, node: str) -> Ob
     if pod["metadata"].get("deletionTimestamp"):
         raise failures.conflict(PODS, name, f"pod {name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
-        raise failures.conflict(PODS, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        raise failures.conflict(
+            PODS, name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        )
     if pod["spec"].get("schedulingGates"):
         raise failures.conflict(PODS, name, f"pod {name} has non-empty .spec.schedulingGates")
     after = clone(pod)
@@ -33,5 +35,3 @@ async def bind(machinery: Machinery, namespace: str, name: str, node: str) -> Ob
     machinery.store.put(PODS, after)
     await machinery.set_condition(PODS, after, "PodScheduled", "True")
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-
-

@@ -39,8 +39,14 @@ class Tokens:
         spec = body.get("spec") or {}
         seconds = spec.get("expirationSeconds") or 3600
         if seconds < _SHORTEST:
-            cause = ("FieldValueInvalid", f"Invalid value: {seconds}: may not specify a duration less than 10 minutes", "spec.expirationSeconds")
-            raise failures.FailureError(422, "Invalid", f"TokenRequest is invalid: {cause[2]}: {cause[1]}", causes=[cause])
+            cause = (
+                "FieldValueInvalid",
+                f"Invalid value: {seconds}: may not specify a duration less than 10 minutes",
+                "spec.expirationSeconds",
+            )
+            raise failures.FailureError(
+                422, "Invalid", f"TokenRequest is invalid: {cause[2]}: {cause[1]}", causes=[cause]
+            )
         claims: Object = {
             "aud": spec.get("audiences") or [DEFAULT_AUDIENCE],
             "exp": int(self._clock.now() + seconds),
@@ -70,10 +76,17 @@ class Tokens:
             raise failures.not_found(kind, bound["name"])
         uid = value["metadata"]["uid"]
         if bound.get("uid") not in {None, "", uid}:
-            told = f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record ({uid})"
+            told = (
+                f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
+                f"The object might have been deleted and then recreated ({uid})"
+            )
             raise failures.conflict(kind, bound["name"], told)
-        if kind is PODS and value["spec"].get("serviceAccountName", "default") != account:
-            raise failures.bad_request(f"cannot bind token to pod {bound['name']}: it runs as another account")
+        if kind is PODS and value["spec"].get("serviceAccountName") != account:
+            told = (
+                f'cannot bind token for serviceaccount "{account}" '
+                "to pod running with different serviceaccount name."
+            )
+            raise failures.bad_request(told)
         claims[bound["kind"].lower()] = {"name": bound["name"], "uid": uid}
         if kind is PODS and value["spec"].get("nodeName"):
             claims["node"] = {"name": value["spec"]["nodeName"]}
@@ -109,14 +122,20 @@ class Tokens:
                 ended = value["metadata"].get("deletionTimestamp")
                 if ended and seconds_of(ended) + 60 < self._clock.now():
                     return False
-        return self._store.get(SERVICE_ACCOUNTS, (about["namespace"], about["serviceaccount"]["name"])) is not None
+        return (
+            self._store.get(SERVICE_ACCOUNTS, (about["namespace"], about["serviceaccount"]["name"]))
+            is not None
+        )
 
     def _user(self, claims: Object) -> Object:
         about = claims["kubernetes.io"]
         prefix = "authentication.kubernetes.io"
         extra = {f"{prefix}/credential-id": [f"JTI={claims['jti']}"]}
         if "pod" in about:
-            extra |= {f"{prefix}/pod-name": [about["pod"]["name"]], f"{prefix}/pod-uid": [about["pod"]["uid"]]}
+            extra |= {
+                f"{prefix}/pod-name": [about["pod"]["name"]],
+                f"{prefix}/pod-uid": [about["pod"]["uid"]],
+            }
         if "node" in about:
             extra |= {f"{prefix}/node-name": [about["node"]["name"]]}
         account = self._store.get(SERVICE_ACCOUNTS, (about["namespace"], about["serviceaccount"]["name"]))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fakekube.failures import Cause
-from fakekube.kinds import JOBS, LEASES, NODES, PODS, STATEFUL_SETS, Kind, Object
+from fakekube.kinds import JOBS, LEASES, PODS, STATEFUL_SETS, Kind, Object
 
 Schema = Callable[[Object | None, Object], tuple[Object, list[Cause]]]
 """Prunes an object and tells what is wrong with it, given what it was before."""
@@ -32,9 +32,6 @@ def check(kind: Kind, before: Object | None, after: Object, subresource: str = "
         seconds = (after.get("spec") or {}).get("leaseDurationSeconds")
         if seconds is not None and seconds <= 0:
             causes.append(_wrong("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-    elif kind is NODES and before is not None and before["spec"].get("providerID"):
-        if after["spec"].get("providerID") != before["spec"]["providerID"]:
-            causes.append(("FieldValueForbidden", "Forbidden: node updates may only change labels", "spec.providerID"))
     return causes
 
 
@@ -63,7 +60,9 @@ def _metadata(metadata: Object) -> list[Cause]:
             causes.append(_wrong("metadata.labels", value, f"a valid label must be ... (key {key})"))
     annotations = metadata.get("annotations") or {}
     if sum(len(key) + len(str(value)) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
-        causes.append(("FieldValueTooLong", "Too long: may not be more than 262144 bytes", "metadata.annotations"))
+        causes.append(
+            ("FieldValueTooLong", "Too long: may not be more than 262144 bytes", "metadata.annotations")
+        )
     return causes
 
 
@@ -75,7 +74,9 @@ def _new_pod(pod: Object) -> list[Cause]:
     causes = []
     if not spec.get("containers"):
         causes.append(_required("spec.containers"))
-    names = [item.get("name") for item in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]]
+    names = [
+        item.get("name") for item in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    ]
     causes += [
         ("FieldValueDuplicate", f'Duplicate value: "{name}"', "spec.containers")
         for name in {name for name in names if names.count(name) > 1}
@@ -86,17 +87,22 @@ def _new_pod(pod: Object) -> list[Cause]:
             if not container.get("image"):
                 causes.append(_required(f"spec.{group}[{at}].image"))
             causes += [
-                ("FieldValueNotFound", f'Not found: "{mount["name"]}"', f"spec.{group}[{at}].volumeMounts[{n}].name")
+                (
+                    "FieldValueNotFound",
+                    f'Not found: "{mount["name"]}"',
+                    f"spec.{group}[{at}].volumeMounts[{n}].name",
+                )
                 for n, mount in enumerate(container.get("volumeMounts") or [])
                 if mount["name"] not in volumes
             ]
     if spec.get("schedulingGates") and spec.get("nodeName"):
-        causes.append(_forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+        causes.append(
+            _forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+        )
     return causes
 
 
 _POD_MUTABLE = {"tolerations", "schedulingGates", "nodeSelector", "affinity", "containers", "initContainers"}
-_POD_SET_ONCE = {"nodeName", "activeDeadlineSeconds"}
 _POD_REASON = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -116,6 +122,8 @@ def _changed_pod(before: Object, after: Object, subresource: str) -> list[Cause]
     causes = _gates(old, new)
     causes += _tolerations(old, new)
     changed = {field for field in {*old, *new} if old.get(field) != new.get(field)}
+    if new.get("activeDeadlineSeconds", 0) <= old.get("activeDeadlineSeconds", float("inf")):
+        changed.discard("activeDeadlineSeconds")  # can be set, and made shorter
     if gated:
         causes += _node_selector(old, new, "spec.nodeSelector")
         causes += _affinity(old, new)
@@ -146,7 +154,15 @@ def _tolerations(old: Object, new: Object) -> list[Cause]:
         for entry in old.get("tolerations") or []
         if {key: value for key, value in entry.items() if key != "tolerationSeconds"} not in plain
     ]
-    return [_forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")] if gone else []
+    return (
+        [
+            _forbidden(
+                "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
+            )
+        ]
+        if gone
+        else []
+    )
 
 
 def _node_selector(old: Object, new: Object, field: str) -> list[Cause]:
@@ -231,7 +247,7 @@ def _new_job(job: Object) -> list[Cause]:
         why = 'Unsupported value: "Always": supported values: "OnFailure", "Never"'
         causes.append(("FieldValueNotSupported", why, "spec.template.spec.restartPolicy"))
     if spec.get("podFailurePolicy") and template["restartPolicy"] != "Never":
-        why = "only \"Never\" is supported when podFailurePolicy is specified"
+        why = 'only "Never" is supported when podFailurePolicy is specified'
         causes.append(_wrong("spec.template.spec.restartPolicy", template["restartPolicy"], why))
     if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
         causes.append(_required("spec.completions", "when completion mode is Indexed"))
@@ -245,9 +261,18 @@ def _changed_job(before: Object, after: Object, subresource: str) -> list[Cause]
     old, new = before["spec"], after["spec"]
     if subresource == "status" or old == new:
         return []
-    fixed = ("selector", "completionMode", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "managedBy")
+    fixed = (
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "successPolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+    )
     causes = [
-        _wrong(f"spec.{field}", new.get(field), _IMMUTABLE) for field in fixed if old.get(field) != new.get(field)
+        _wrong(f"spec.{field}", new.get(field), _IMMUTABLE)
+        for field in fixed
+        if old.get(field) != new.get(field)
     ]
     if old.get("completions") != new.get("completions") and not _elastic(new):
         causes.append(_wrong("spec.completions", new.get("completions"), _IMMUTABLE))
@@ -278,19 +303,30 @@ def _bare(template: Object) -> Object:
         if group in spec:
             spec[group] = [{**container, "resources": {}} for container in spec[group]]
     metadata = template.get("metadata") or {}
-    return {"spec": spec, "metadata": {k: v for k, v in metadata.items() if k not in {"labels", "annotations"}}}
+    return {
+        "spec": spec,
+        "metadata": {k: v for k, v in metadata.items() if k not in {"labels", "annotations"}},
+    }
 
 
 def _stateful_set(before: Object | None, after: Object) -> list[Cause]:
     if before is None:
         return []
-    may = {"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-           "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
+    may = {
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    }
     old, new = before["spec"], after["spec"]
     if any(old.get(field) != new.get(field) for field in {*old, *new} - may):
         why = (
-            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-            "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+            "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+            "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+            "'minReadySeconds' are forbidden"
         )
         return [_forbidden("spec", why)]
     return []

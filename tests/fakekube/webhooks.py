@@ -75,8 +75,15 @@ class Webhooks:
         try:
             answer = await self._post(hook, {**request, "object": value})
             if answer.get("uid") != request["uid"]:
-                raise ValueError(f"expected response.uid {request['uid']!r}, got {answer.get('uid')!r}")
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, msgspec.DecodeError) as error:
+                raise ValueError(f"expected response.uid {request['uid']!r}, got {answer.get('uid')!r}")  # noqa: TRY301  (a failed call like the others)
+        except (
+            aiohttp.ClientError,
+            OSError,
+            TimeoutError,
+            ValueError,
+            KeyError,
+            msgspec.DecodeError,
+        ) as error:
             if hook.get("failurePolicy", "Fail") == "Ignore":
                 return value
             told = f'failed calling webhook "{hook["name"]}": failed to call webhook: {error}'

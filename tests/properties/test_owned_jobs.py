@@ -84,7 +84,7 @@ class Owned(Chaos):
     @rule(number=pick, node=nodes)
     @precondition(lambda self: self.cluster.live)
     def replace_unseen(self, *, number, node):
-        """The word of the end is lost, that of the next start is not."""
+        """Lose the word of an end, but not that of the next start."""
         name = sorted(self.cluster.live)[number % len(self.cluster.live)]
         if any(name in spec.replicas for spec in self.cluster.specs.values()):
             self.cluster._end(name, None, evicted=True)

@@ -1,15 +1,9 @@
 """A state as its custom resources have it, and the state that a later manager makes of them."""
 
+from specon_manager.backends.kube.migration_record import migration_object, migration_status, read_migration
 from specon_manager.backends.kube.names import migration_name
-from specon_manager.backends.kube.records import (
-    migration_object,
-    migration_status,
-    progress_object,
-    progress_status,
-    read_migration,
-    read_progress,
-    status_of,
-)
+from specon_manager.backends.kube.progress_record import progress_object, progress_status, read_progress
+from specon_manager.backends.kube.records import status_of
 from specon_manager.backends.kube.restore import Restored, restore
 from specon_manager.core.state import State
 

@@ -86,9 +86,14 @@ class KubeClient:
             headers={"Content-Type": form},
             params=query,
         ) as response:
-            return Answer(response.status, msgspec.json.decode(await response.read()))
+            read = await response.read()
+            if response.content_type != "application/json":
+                return Answer(response.status, {"message": read.decode()})
+            return Answer(response.status, msgspec.json.decode(read))
 
-    async def create(self, resource: str, body: Any, name: str = "", subresource: str = "", **query: str) -> Answer:
+    async def create(
+        self, resource: str, body: Any, name: str = "", subresource: str = "", **query: str
+    ) -> Answer:
         return await self.ask("POST", self.path(resource, name, subresource), body, **query)
 
     async def get(self, resource: str, name: str = "", **query: str) -> Answer:

@@ -32,7 +32,8 @@ def endpoint(path: Path) -> Endpoint:
     host = urlsplit(cluster["server"]).hostname
     if host not in _LOCAL and os.environ.get("ALLOW_CONTEXT") != name:
         raise WrongContextError(
-            f"context {name!r} is at {host}, not on this machine: set ALLOW_CONTEXT={name} to let tests change it"
+            f"context {name!r} is at {host}, not on this machine: "
+            f"set ALLOW_CONTEXT={name} to let tests change it"
         )
     return Endpoint(cluster["server"].rstrip("/"), _tls(cluster, user), user.get("token", ""), name)
 

@@ -1,6 +1,8 @@
 """A real etcd and kube-apiserver for a test run, without controllers, scheduler and nodes."""
 
+import base64
 import contextlib
+import json
 import os
 import socket
 import ssl
@@ -19,11 +21,12 @@ from support.kube_client import Endpoint
 _PLACES = ("/usr/local/kubebuilder/bin",)
 _PROGRAMS = ("etcd", "kube-apiserver")
 _LONGEST = 60.0
+_AGE = 20
 TOKEN = "contract"
 
 
 def assets() -> Path | None:
-    """Return the folder with the programs (KUBEBUILDER_ASSETS, or the usual one), None where they are missing."""
+    """Return the folder with the programs (KUBEBUILDER_ASSETS, or the usual one), None without them."""
     for place in (os.environ.get("KUBEBUILDER_ASSETS", ""), *_PLACES):
         if place and all(os.access(Path(place) / program, os.X_OK) for program in _PROGRAMS):
             return Path(place)
@@ -63,7 +66,9 @@ def running(folder: Path, programs: Path) -> Iterator[Endpoint]:
         "--disable-admission-plugins=ServiceAccount",  # nobody makes the default accounts here
         "--allow-privileged=true",
     ]
-    with _process(etcd, folder / "etcd.log"), _process(server, folder / "server.log") as process:
+    with _process(etcd, folder / "etcd.log") as store, contextlib.ExitStack() as stack:
+        _age(client, store, folder / "etcd.log")
+        process = stack.enter_context(_process(server, folder / "server.log"))
         certificate = folder / "certificates" / "apiserver.crt"
         url = f"https://127.0.0.1:{port}"
         _wait(url, certificate, process, folder / "server.log")
@@ -81,6 +86,21 @@ def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _age(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Let the store reach a revision that the API server's caches, which start later, know nothing of."""
+    body = json.dumps({"key": base64.b64encode(b"/age").decode(), "value": ""}).encode()
+    ends = time.monotonic() + _LONGEST
+    done = 0
+    while done < _AGE:
+        if time.monotonic() > ends or process.poll() is not None:
+            raise TimeoutError(f"etcd did not come up; the end of its log:\n{log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v3/kv/put", data=body, timeout=2):
+                done += 1
+        except OSError:
+            time.sleep(0.1)
 
 
 def _wait(url: str, certificate: Path, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -102,7 +122,9 @@ def _keys(folder: Path) -> Path:
     path = folder / "accounts.key"
     path.write_bytes(
         key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
         )
     )
     return path

@@ -104,12 +104,11 @@ class LiveStage:
         await self._webhook.stop()
         await self._reports.stop()
         async with contextlib.AsyncExitStack() as last:
-            last.push_async_callback(self._gone, PVS, self.namespace, None)
-            last.push_async_callback(self._gone, NAMESPACES, self.system, None)
-            last.push_async_callback(self._gone, NAMESPACES, self.namespace, None)
+            last.push_async_callback(self._gone, PVS, self.namespace)
+            last.push_async_callback(self._gone, NAMESPACES, self.namespace, self.system)
             last.push_async_callback(self._clean_volume)
             last.push_async_callback(self._end_jobs)
-            last.push_async_callback(self._gone, MUTATING_WEBHOOKS, self._name, None)
+            last.push_async_callback(self._gone, MUTATING_WEBHOOKS, self._name)
 
     # -- managers --------------------------------------------------------------------------------
 
@@ -428,14 +427,16 @@ class LiveStage:
             with contextlib.suppress(OSError):  # it is on this machine only where that is the node
                 (Path(self.settings.host_path) / self.namespace).rmdir()
 
-    async def _gone(self, resource: Resource, name: str, namespace: str | None) -> None:
-        with contextlib.suppress(ApiError):
-            await self.api.delete(resource, name, namespace)
+    async def _gone(self, resource: Resource, *names: str) -> None:
+        """Delete objects that are in no namespace, and wait until they are gone."""
+        for name in names:
+            with contextlib.suppress(ApiError):
+                await self.api.delete(resource, name)
 
         async def gone() -> bool:
-            return await self.found(resource, name, namespace) is None
+            return all([await self.found(resource, name, None) is None for name in names])
 
-        await self.eventually(gone, f"{name} is gone", seconds=120)
+        await self.eventually(gone, f"{' and '.join(names)} are gone", seconds=120)
 
     async def _account(self) -> str:
         """Return what helps to understand why something did not come about."""

@@ -135,7 +135,7 @@ def _check_eviction(state: State, action: EvictReplica) -> None:
 
 
 def _check_nothing_left(state: State, job: str) -> None:
-    """A job that is gone leaves nothing but history."""
+    """See that a job which is gone leaves nothing but history."""
     assert job not in state.jobs
     assert job not in state.claims
     assert job not in state.verdicts

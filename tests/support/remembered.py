@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
-
 from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.memory import ClusterMemory
 from specon_manager.model import events as ev
@@ -61,7 +60,8 @@ class Memories:
         self.api = Api(server=cluster.url, token="")
 
     async def loaded(self, identity="one", **changes):
-        memory = ClusterMemory(self.api, identity=identity, wall=lambda: START, **changes)
+        given = {"sleep": lambda _: asyncio.sleep(0.001), **changes}
+        memory = ClusterMemory(self.api, identity=identity, wall=lambda: START, **given)
         state = await memory.load(SETTINGS)
         return memory, state
 
@@ -88,7 +88,7 @@ class Memories:
 
     async def until(self, holds):
         async with asyncio.timeout(10):
-            while not holds():
+            while not holds():  # noqa: ASYNC110  (a server's store has no event to wait for)
                 await asyncio.sleep(0.005)
 
 
@@ -96,4 +96,3 @@ async def _ended(task):
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-

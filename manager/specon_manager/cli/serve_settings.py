@@ -6,6 +6,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any, Final, Literal
 
 import yaml
@@ -195,7 +196,8 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         certificate_secret=arguments.certificate_secret,
         certificate_directory=arguments.certificate_directory,
         placeholder_priority_class=arguments.placeholder_priority_class or None,
-        identity=arguments.identity or os.environ.get("POD_NAME") or socket.gethostname(),
+        # Two processes of one name would take each other's Lease for their own.
+        identity=f"{arguments.identity or os.environ.get('POD_NAME') or socket.gethostname()}_{token_hex(4)}",
     )
 
 

@@ -21,10 +21,12 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
     promised: dict[str, Resources] = defaultdict(lambda: NOTHING)
     waiting = [replica for replica in snapshot.pending if _may_start(replica, snapshot)]
     waiting.sort(key=lambda replica: (snapshot.jobs[replica.job].order, replica.name))
-    # What fits nowhere does not for anybody who asks for as much: a long queue is not tried on each node.
+    # What fits nowhere does not for anybody who asks for as much: a long queue is not tried on each node. A
+    # job with constraints of its own may be barred from nodes that others fit on, or tolerate their taints.
     too_much: set[Resources] = set()
     for replica in waiting:
-        if any(amount.fits(replica.requests) for amount in too_much):
+        unbound = snapshot.jobs[replica.job].spec.constraints == ANYWHERE
+        if unbound and any(amount.fits(replica.requests) for amount in too_much):
             continue
         for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
             wanted = promised[node.name] + replica.requests
@@ -33,7 +35,7 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
                 yield Admit(replica=replica.name, node=node.name, reason=_reason(replica, node))
                 break
         else:
-            if snapshot.jobs[replica.job].spec.constraints == ANYWHERE:
+            if unbound:
                 too_much.add(replica.requests)
 
 

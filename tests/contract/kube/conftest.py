@@ -40,14 +40,14 @@ def cluster_endpoint(request) -> Endpoint:
 
 @pytest.fixture(params=["fake", "server", CLUSTER])
 async def kube(request) -> AsyncIterator[KubeClient]:
-    """An API server, and an own namespace on it; no controllers except on a whole cluster."""
+    """Give an API server, and an own namespace on it; no controllers except on a whole cluster."""
     async with _client(request, controllers=False) as client:
         yield client
 
 
 @pytest.fixture(params=["fake", CLUSTER])
 async def controlled(request) -> AsyncIterator[KubeClient]:
-    """A cluster with nodes, a scheduler and controllers."""
+    """Give a cluster with nodes, a scheduler and controllers."""
     async with _client(request, controllers=True) as client:
         yield client
 

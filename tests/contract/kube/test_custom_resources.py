@@ -17,7 +17,7 @@ def migration(name: str = "move", **spec):
 
 
 async def test_status_is_apart(kube):
-    """A new object has no status; its own URL changes the status and nothing else, and counts no generation."""
+    """A new object has no status; its own URL changes that and nothing else, and counts no generation."""
     made = await kube.create(MIGRATIONS, {**migration(), "status": {"state": "Failed"}})
     assert (made.status, made.body.get("status"), made.body["metadata"]["generation"]) == (201, None, 1)
     both = {"metadata": {"labels": {"a": "b"}}, "spec": {"target": "node-2"}, "status": {"state": "Proposed"}}
@@ -33,13 +33,22 @@ async def test_unknown_fields_are_pruned(kube):
     """What the schema does not name is dropped without a word."""
     made = await kube.create(MIGRATIONS, {**migration(), "other": 1})
     assert (made.status, "other" in made.body) == (201, False)
-    answer = await kube.patch(MIGRATIONS, "move", {"status": {"nonsense": 1, "state": "Proposed"}}, "status", form=MERGE)
+    answer = await kube.patch(
+        MIGRATIONS, "move", {"status": {"nonsense": 1, "state": "Proposed"}}, "status", form=MERGE
+    )
     assert answer.body["status"] == {"state": "Proposed"}
 
 
 @pytest.mark.parametrize(
     "status",
-    [{"state": "Nonsense"}, {"state": 5}, {"attempt": 0}, {"attempt": "one"}, {"id": "x" * 200}, {"checkpoint": {}}],
+    [
+        {"state": "Nonsense"},
+        {"state": 5},
+        {"attempt": 0},
+        {"attempt": "one"},
+        {"id": "x" * 200},
+        {"checkpoint": {}},
+    ],
 )
 async def test_nonsense_is_refused(kube, status):
     """A status outside the schema's bounds is refused."""
@@ -82,5 +91,6 @@ async def test_forms_of_patch(kube):
 
 
 async def test_resource_that_is_not_defined(kube):
-    """A resource that nobody defined is not found."""
-    assert (await kube.get("specon.io/v1alpha1/unicorns")).status == 404
+    """A resource that nobody defined is not found, in plain text."""
+    answer = await kube.get("specon.io/v1alpha1/unicorns")
+    assert (answer.status, answer.message) == (404, "404 page not found\n")

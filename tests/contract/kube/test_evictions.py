@@ -16,17 +16,29 @@ async def _budget(kube) -> None:
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "trainer"}}}
     made = await kube.create(PDBS, {"metadata": {"name": "keep"}, "spec": spec})
     assert made.status == 201
-    known = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+    known = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": 0,
+        "currentHealthy": 1,
+        "desiredHealthy": 1,
+        "expectedPods": 1,
+    }
     assert (await kube.patch(PDBS, "keep", {"status": known}, "status", form=MERGE)).status == 200
 
 
 async def test_budget_blocks_an_eviction(kube):
-    """A budget that allows nothing answers 429 with the cause DisruptionBudget and no Retry-After, dry or not."""
+    """A budget that allows nothing answers 429, cause DisruptionBudget, no Retry-After, dry or not."""
     await _budget(kube)
     for options in ({}, {"dryRun": ["All"]}):
         answer = await kube.evict("trainer", **options)
-        assert (answer.status, answer.body["reason"], answer.causes) == (429, "TooManyRequests", ["DisruptionBudget"])
-        assert "The disruption budget keep needs 1 healthy pods and has 1 currently" in str(answer.body["details"])
+        assert (answer.status, answer.body["reason"], answer.causes) == (
+            429,
+            "TooManyRequests",
+            ["DisruptionBudget"],
+        )
+        assert "The disruption budget keep needs 1 healthy pods and has 1 currently" in str(
+            answer.body["details"]
+        )
         assert "retryAfterSeconds" not in answer.body["details"]
 
 
@@ -161,6 +173,10 @@ async def test_resize_is_not_for_devices(kube):
 
 def _cleaned(value):
     metadata = value["metadata"]
-    spec = {field: part for field, part in value["spec"].items() if field not in {"nodeName", "ephemeralContainers"}}
+    spec = {
+        field: part
+        for field, part in value["spec"].items()
+        if field not in {"nodeName", "ephemeralContainers"}
+    }
     kept = {field: metadata[field] for field in ("name", "labels", "annotations") if field in metadata}
     return {"metadata": kept, "spec": spec}

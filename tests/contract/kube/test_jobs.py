@@ -1,6 +1,6 @@
 """What may be changed in a Job, and what becomes of it when its pods are moved."""
 
-import datetime
+import datetime as dt
 
 import pytest
 
@@ -181,8 +181,16 @@ async def test_marked_delete_is_replaced(controlled):
 
 async def test_stateful_set_keeps_the_name(controlled):
     """An evicted pod of a StatefulSet comes back under its name with another uid."""
-    template = {"metadata": {"labels": {"app": "s"}}, "spec": job(template={"restartPolicy": "Always"})["spec"]["template"]["spec"]}
-    spec = {"serviceName": "s", "replicas": 1, "selector": {"matchLabels": {"app": "s"}}, "template": template}
+    template = {
+        "metadata": {"labels": {"app": "s"}},
+        "spec": job(template={"restartPolicy": "Always"})["spec"]["template"]["spec"],
+    }
+    spec = {
+        "serviceName": "s",
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "s"}},
+        "template": template,
+    }
     await controlled.create("apps/v1/statefulsets", {"metadata": {"name": "s"}, "spec": spec})
     first = await _running(controlled)
     assert (await controlled.evict("s-0", preconditions={"uid": first["metadata"]["uid"]})).status == 201
@@ -197,7 +205,11 @@ async def test_stateful_set_keeps_the_name(controlled):
 async def _running(client, count: int = 1):
     async def look():
         found = (await client.get("pods")).body["items"]
-        running = [p for p in found if p["status"]["phase"] == "Running" and not p["metadata"].get("deletionTimestamp")]
+        running = [
+            p
+            for p in found
+            if p["status"]["phase"] == "Running" and not p["metadata"].get("deletionTimestamp")
+        ]
         return running if len(running) == count else []
 
     return (await client.eventually(look))[0]
@@ -219,4 +231,4 @@ async def _end(client, pod, *, evict: bool) -> None:
 
 
 def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,9 @@ from support.kube_manifests import affinity, expression, gated, pod
 A, B = expression("zone", "a"), expression("disk", "fast")
 PREFERRED = {
     "nodeAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchExpressions": [B]}}]
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": [B]}}
+        ]
     }
 }
 AWAY = {

@@ -20,7 +20,7 @@ async def _review(kube, token: str, *audiences: str):
 
 async def test_token_names_its_pod(kube):
     """A token that is bound to a pod is reviewed with the pod's name and uid."""
-    made = await kube.create("pods", pod())
+    made = await kube.create("pods", pod(serviceAccountName="default"))
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "trainer", "uid": made.uid}
     token = (await _token(kube, boundObjectRef=bound)).body["status"]["token"]
     status = await _review(kube, token, AUDIENCE)
@@ -48,7 +48,7 @@ async def test_nonsense_is_no_token(kube):
 
 async def test_token_ends_with_its_pod(kube):
     """When the pod's object is gone its token is no good any more (a real server notices within 10 s)."""
-    made = await kube.create("pods", pod())
+    made = await kube.create("pods", pod(serviceAccountName="default"))
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "trainer", "uid": made.uid}
     token = (await _token(kube, boundObjectRef=bound)).body["status"]["token"]
     await kube.delete("pods", "trainer")
@@ -63,7 +63,7 @@ async def test_token_for_another_pod(kube):
     """A token cannot be bound to a pod that is not there, nor to another incarnation of it."""
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "trainer"}
     assert (await _token(kube, boundObjectRef=bound)).status == 404
-    await kube.create("pods", pod())
+    await kube.create("pods", pod(serviceAccountName="default"))
     bound["uid"] = "11111111-1111-1111-1111-111111111111"
     assert (await _token(kube, boundObjectRef=bound)).status == 409
 

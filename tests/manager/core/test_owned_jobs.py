@@ -34,7 +34,7 @@ def running(replicas=1, **changes):
 
 
 def moving(stop, **changes):
-    """A move of A to node-1 has come to this state; its orders wait."""
+    """Bring a move of A to node-1 to this state; its orders wait."""
     cluster = running(**changes)
     cluster.sidecars_answer = False
     cluster.post(ev.MoveRequested(id=MOVE, replica=A, target="node-1", reason="maintenance"))

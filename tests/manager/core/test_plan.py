@@ -136,7 +136,7 @@ def trains(*replicas, spec=None, reweight=False, **changes):
 
 
 def owned(state):
-    """The owner of job `g` places it."""
+    """Let the owner of job `g` place it."""
     spec = msgspec.structs.replace(state.jobs[G].spec, placed_by="owner")
     return state.with_job(msgspec.structs.replace(state.jobs[G], spec=spec))
 

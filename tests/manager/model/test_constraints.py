@@ -54,7 +54,7 @@ def why(constraints=ANYWHERE, *taints):
     ids=str,
 )
 def test_a_requirement_compares_a_label_or_the_name(requirement, holds):
-    """A label that is not there is in nothing, and so not in anything; what is no integer compares with none."""
+    """A label that is not there is in no set of values; what is no integer compares with nothing."""
     assert (why(Constraints(terms=((requirement,),))) is None) == holds
     assert (why(Constraints(volumes=(((requirement,),),))) is None) == holds
 

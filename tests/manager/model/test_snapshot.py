@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.model.cluster import Claimed, Leaving, Phase
+from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.rooms import rooms_of
+from specon_manager.policies.preemption.victims import running_best_effort
 from support.gangs import gang, on, server, with_gang, worker
 from support.told import state_of
 
@@ -89,6 +92,36 @@ def test_what_has_no_place_is_found_in_jobs_that_run_in_part_as_well():
     assert names(but(state, W1, deadline=NOW + 1).snapshot(NOW).unplaced) == [worker("b")]
     assert names(but(state, W0, leaving=told("preempt")).snapshot(NOW).unplaced) == [worker("b")]
     assert names(but(state, W0, leaving=told("scale-in")).snapshot(NOW).unplaced) == [W1, worker("b")]
+
+
+def test_jobs_that_their_owners_place_neither_wait_nor_run_here():
+    """What is awaited is no queue of ours, and what runs is not ours to end or scale; it fills its node."""
+    spec = gang("o", 2, ps=0, placed_by="owner")
+    state = with_gang(running(), spec, on("node-1", worker("o")))
+    state = but(state, worker("o", 1), phase=Phase.AWAITED)
+    snapshot = state.snapshot(NOW)
+    assert (names(snapshot.waiting), names(snapshot.running)) == ([B], [A])
+    assert names(snapshot.unplaced) == names(snapshot.pending) == [worker("b")]
+    assert names(snapshot.on_node["node-1"]) == [worker("o")]
+    assert running_best_effort(snapshot, [state.replicas[worker("o")]], rooms_of(snapshot, "first-fit")) == []
+
+
+def test_a_node_is_ruled_out_by_its_labels_and_taints():
+    """The words are those of the constraints; copies of the snapshot give the same answer."""
+    spec = gang("s", 1, ps=0, constraints=Constraints(selector=(("disk", "ssd"),)))
+    state = with_gang(running(), spec, {})
+    tainted = msgspec.structs.replace(
+        state.nodes["node-1"], labels={"disk": "ssd"}, taints=(Taint(key="gpu"),)
+    )
+    state = msgspec.structs.replace(state, nodes={**state.nodes, "node-1": tainted})
+    snapshot = state.snapshot(NOW)
+    assert snapshot.objection_to("node-0", A) is None
+    for _ in range(2):
+        assert snapshot.objection_to("node-0", "default/s") == (
+            "node-0 has no label disk, not ssd as the node selector asks"
+        )
+        assert "gpu:NoSchedule" in (snapshot.objection_to("node-1", A) or "")
+        snapshot = snapshot.with_starts({worker("s"): "node-0"})
 
 
 def test_jobs_wait_in_the_order_of_their_submission():

@@ -5,6 +5,7 @@ import pytest
 
 from specon_manager.model.actions import Admit
 from specon_manager.model.cluster import Phase
+from specon_manager.model.constraints import Constraints, Taint, Toleration
 from specon_manager.model.resources import Resources
 from specon_manager.policies.placement import admit_round_robin
 from specon_manager.policies.round_robin import RoundRobinSettings, propose
@@ -66,6 +67,19 @@ def test_without_a_ready_node_everything_waits(not_ready):
     """No node, no proposal, and no error."""
     assert placed(pending(3, not_ready=not_ready)) == []
     assert placed(pending(3, nodes=0)) == []
+
+
+def test_a_node_that_a_job_may_not_run_on_is_passed_over():
+    """Its taint is not tolerated; who tolerates it is not held up by those who do not."""
+    state = pending(4, 2, requests=1.0, cpus=2.0)
+    tainted = msgspec.structs.replace(state.nodes["node-0"], taints=(Taint(key="gpu"),))
+    state = msgspec.structs.replace(state, nodes={**state.nodes, "node-0": tainted})
+    assert placed(state) == [("p0", "node-1"), ("p1", "node-1")]
+    job = state.jobs["default/p3"]
+    tolerant = Constraints(tolerations=(Toleration(operator="Exists"),))
+    spec = msgspec.structs.replace(job.spec, constraints=tolerant)
+    state = state.with_job(msgspec.structs.replace(job, spec=spec))
+    assert placed(state) == [("p0", "node-1"), ("p1", "node-1"), ("p3", "node-0")]
 
 
 def test_a_replica_goes_back_to_where_it_ran():

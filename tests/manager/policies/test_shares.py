@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given
 
-from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.cluster import JobSpec, Phase, Progress
+from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import Resources
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queues
@@ -194,11 +195,13 @@ def test_a_node_that_is_not_idle_takes_nobody(why):
         {"phase": Phase.STARTING},
         {"checkpointing": "none"},
         {"migratable": False},
+        {"immovable": "its checkpoints are on an emptyDir"},
+        {"constraints": Constraints(selector=(("disk", "ssd"),))},
     ],
 )
 def test_who_cannot_move_does_not_keep_the_others_from_it(changes):
-    """Without steps, soon after a move, while it starts, without checkpoints, or where its owner says no."""
-    of_spec = {key: value for key, value in changes.items() if key in {"checkpointing", "migratable"}}
+    """Without steps, soon after a move, while it starts, without checkpoints, or where it may not go."""
+    of_spec = {key: value for key, value in changes.items() if key in JobSpec.__struct_fields__}
     layout = cluster(("0", 50.0, 1.0), ("0", 90.0, LOW), nodes=2)
     layout.add(sharing("z", **of_spec), "0", trains_since=NOW - 5)
     left_alone(layout, "z", 500.0)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from specon_manager.model.actions import Admit, Migrate, Stay
 from specon_manager.model.cluster import Phase
+from specon_manager.model.constraints import Taint
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
@@ -128,6 +129,43 @@ def test_a_move_in_flight_counts_where_it_will_end():
     assert moves(moving.snapshot(NOW), ONLY_MIGRATE) == [("c2", "node-1")]
     heavier = SpeConSettings(rebalance=False, converged_weight=2.5)
     assert moves(moving.snapshot(NOW), heavier) == [("c2", "node-2")]
+
+
+def barred(snapshot, *nodes):
+    """Return the snapshot in which these nodes are tainted."""
+    tainted = {
+        name: msgspec.structs.replace(node, taints=(Taint(key="gpu"),) if name in nodes else ())
+        for name, node in snapshot.nodes.items()
+    }
+    return Snapshot(
+        now=NOW, nodes=tainted, jobs=snapshot.jobs, replicas=snapshot.replicas, moves=snapshot.moves
+    )
+
+
+def test_a_node_that_a_job_may_not_run_on_does_not_hide_the_next_best():
+    """The best eligible node is taken, and the scores that follow count it; as printed there are no rules."""
+    layout = {"node-0": "pppcc", "node-1": "", "node-2": "p", "node-3": "p"}
+    assert moves(snapshot_of(layout), ONLY_MIGRATE) == [("c3", "node-1"), ("c4", "node-1")]
+    snapshot = barred(snapshot_of(layout), "node-1")
+    assert moves(snapshot, ONLY_MIGRATE) == [("c3", "node-2"), ("c4", "node-3")]
+    literal = msgspec.structs.replace(LITERAL, rebalance=False)
+    assert moves(snapshot, literal) == [("c3", "node-1"), ("c4", "node-1")]
+
+
+def test_no_job_moves_where_the_next_best_is_worse_than_where_it_is():
+    """What the best node would gain is no reason to go to another."""
+    layout = {"node-0": "pc", "node-1": "", "node-2": "pp"}
+    assert moves(barred(snapshot_of(layout), "node-1"), ONLY_MIGRATE) == []
+    assert moves(barred(snapshot_of(layout), "node-1", "node-2"), ONLY_MIGRATE) == []
+
+
+def test_rebalancing_fills_only_nodes_that_a_job_may_run_on():
+    """A job that one idle node may not take is left to the next idle one."""
+    layout = {"node-0": "ccc", "node-1": "ccc", "node-2": "", "node-3": ""}
+    assert {target for _, target in moves(snapshot_of(layout), purpose=REBALANCE)} == {"node-2", "node-3"}
+    snapshot = barred(snapshot_of(layout), "node-2")
+    assert moves(snapshot, purpose=REBALANCE) == [("c5", "node-3")]
+    assert moves(barred(snapshot_of(layout), "node-2", "node-3"), purpose=REBALANCE) == []
 
 
 def test_nodes_that_are_not_ready_are_neither_left_nor_entered():

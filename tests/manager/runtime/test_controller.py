@@ -18,6 +18,8 @@ from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.journal import first_difference, recover
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Observation, Report
 from support.cluster import replica_of
 
 A = replica_of("a")
@@ -310,3 +312,36 @@ async def test_a_manager_that_was_deposed_ends_and_orders_nothing_more(manager_o
     assert not any(isinstance(stepped.event, ev.StartRefused) for stepped in manager.steps)
     assert manager.backend.over == 1
     manager.journal.close()
+
+
+async def test_a_move_that_cannot_be_recorded_is_refused_and_not_begun(manager):
+    """Its room is not held, and `step` is told why, in the words of the memory."""
+    await manager.running("a")
+    commit = manager.controller._memory.commit
+
+    async def refuse(state, *, acting):
+        await commit(state, acting=acting)
+        return {move.id: "the quota is used up" for move in state.moves.values()}
+
+    manager.controller._memory.commit = refuse
+    manager.backend.orders.clear()
+    manager.controller.post(ev.ReportReceived(report_of(A, step=10)))
+    manager.controller.post(ev.MoveRequested(id="default/x", replica=A, target="node-1"))
+    await manager.until(lambda state: state.history)
+    assert manager.controller.state.history[-1].note == "the quota is used up"
+    await drained(manager.controller)
+    assert not any(isinstance(order, HoldRoom) for order in manager.backend.orders)
+
+
+def report_of(replica, *, step):
+    last = Observation(name="loss", value=1.0, age=0.0, step=step)
+    return Report(
+        schema=1,
+        replica=replica,
+        incarnation="0001",
+        session="s",
+        sequence=1,
+        category=Category.PROGRESSING,
+        first=last,
+        last=last,
+    )

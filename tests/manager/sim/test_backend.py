@@ -424,7 +424,9 @@ def test_room_and_weights_may_be_ordered_twice():
     """Holding room is confirmed each time, and a weight that is set already changes nothing."""
     bench = Bench()
     bench.order(START)
-    hold = HoldRoom(move="move-1", replica="default/a/worker/0", node="node-1", requests=Resources(cpu=1.0), reason="test")
+    hold = HoldRoom(
+        move="move-1", replica="default/a/worker/0", node="node-1", requests=Resources(cpu=1.0), reason="test"
+    )
     assert bench.order(hold, hold) == [ev.RoomHeld(move="move-1"), ev.RoomHeld(move="move-1")]
     weight = SetWeight(replica=WORKER, incarnation=f"{WORKER}.1", weight=2.0, reason="test")
     assert bench.order(weight, weight) == []

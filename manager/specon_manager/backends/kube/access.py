@@ -39,12 +39,15 @@ class Access:
         self._configuration = configuration
         self._load = load
         self._rest = RESTClientObject(configuration)
+        self._closed = False
         self.server = configuration.host.rstrip("/")
 
     async def send(
         self, method: str, path: str, *, body: Any = None, content_type: str = "application/json"
     ) -> aiohttp.ClientResponse:
         """Send a request, with the present credentials; the caller reads the answer and releases it."""
+        if self._closed:
+            raise ApiUnavailableError(f"{method} {path}: the connections to the API server are closed")
         headers = {
             "Accept": "application/json",
             # A compressed answer saves little inside a cluster, and how long it will be cannot be bounded.
@@ -74,6 +77,7 @@ class Access:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._closed = True
         await self._rest.close()
 
 

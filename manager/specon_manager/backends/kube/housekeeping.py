@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from specon_manager.backends.kube.api import Api
@@ -29,10 +29,12 @@ class Housekeeping:
         per_replica: int = _PER_REPLICA,
         in_all: int = _IN_ALL,
         pause: float = _PAUSE,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Remove while `holds` says that this manager leads, one every `pause` seconds at most."""
         self._api, self._holds = api, holds
         self._per_replica, self._in_all, self._pause = per_replica, in_all, pause
+        self._sleep = sleep
         self._ended: dict[Name, tuple[float, str, str]] = {}
         """When, of which replica, and the uid."""
         self._of_replica: dict[str, set[Name]] = {}
@@ -74,7 +76,7 @@ class Housekeeping:
                 self._woken.clear()
                 await self._woken.wait()
             if not self._holds():
-                await asyncio.sleep(_RETRY_PAUSE)
+                await self._sleep(_RETRY_PAUSE)
                 continue
             name, uid = self._spare[0]
             pause = self._pause
@@ -92,7 +94,7 @@ class Housekeeping:
                         _log.warning("Migration %s is not tidied up: %s", name, error)
             else:
                 self._spare.popleft()
-            await asyncio.sleep(pause)
+            await self._sleep(pause)
 
     async def _tidy(self, name: Name, uid: str | None) -> None:
         if uid is not None:

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import FieldInfo
 
 _SHOWN: Final = 80
 _LATEST: Final = 253_000_000_000.0  # in the year 9987: a later one is no date
@@ -34,9 +36,13 @@ def read_fields(kind: type[T], value: object, *, at: str) -> tuple[T, dict[str, 
         return kind(), {}
     if not isinstance(value, Mapping):
         return kind(), {at: f"{_shown(value)} is no object"}
+    try:
+        return msgspec.convert(value, kind), {}
+    except (msgspec.ValidationError, OverflowError):
+        pass  # field by field, which takes much longer
     read: dict[str, Any] = {}
     wrong: dict[str, str] = {}
-    for field in msgspec.structs.fields(kind):
+    for field in _fields(kind):
         given = value.get(field.encode_name)
         if given is None:
             continue
@@ -45,6 +51,11 @@ def read_fields(kind: type[T], value: object, *, at: str) -> tuple[T, dict[str, 
         except (msgspec.ValidationError, OverflowError) as error:
             wrong[f"{at}.{field.encode_name}"] = f"{_shown(given)}: {error}"
     return kind(**read), wrong
+
+
+@lru_cache(maxsize=32)
+def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def _shown(value: object) -> str:

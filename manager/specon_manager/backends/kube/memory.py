@@ -12,17 +12,12 @@ from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.housekeeping import Housekeeping
 from specon_manager.backends.kube.lenient import Problem
+from specon_manager.backends.kube.migration_record import MANIFEST_BYTES, Migrated, read_migration
 from specon_manager.backends.kube.migration_writer import Kept, MigrationWriter
 from specon_manager.backends.kube.names import Name, migration_name
+from specon_manager.backends.kube.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.progress_writer import ProgressWriter
 from specon_manager.backends.kube.rate import Rate
-from specon_manager.backends.kube.records import (
-    MANIFEST_BYTES,
-    Migrated,
-    Progressed,
-    read_migration,
-    read_progress,
-)
 from specon_manager.backends.kube.resources import MIGRATIONS, TRAINING_PROGRESSES, Object
 from specon_manager.backends.kube.restore import Restored, restore
 from specon_manager.core.state import State
@@ -95,7 +90,7 @@ class ClusterMemory:
             rate=Rate(writes_per_second, burst, sleep=sleep),
             rng=rng,
         )
-        self._housekeeping = Housekeeping(api, holds=holds)
+        self._housekeeping = Housekeeping(api, holds=holds, sleep=sleep)
         self.last_at = 0.0
         """The latest time that was written down; the manager's clock must not begin before it."""
 
@@ -246,7 +241,8 @@ class ClusterMemory:
         while True:
             try:
                 progresses, migrations = await self._read()
-                restored = restore(progresses, migrations, settings, self._wall())
+                # In a thread: ten thousand replicas take their time, and health is asked for meanwhile.
+                restored = await asyncio.to_thread(restore, progresses, migrations, settings, self._wall())
                 if await self._take_over(restored, migrations):
                     break
             except ApiUnavailableError as error:
@@ -303,7 +299,9 @@ class ClusterMemory:
         for each in sorted(migrations, key=lambda each: each.created_at):
             over = each.name in closed or (each.move is not None and not each.move.in_flight)
             if over:
-                self._housekeeping.ended(each.replica or "", each.created_at, each.name, each.uid)
+                ended_at = None if each.move is None else each.move.ended_at
+                at = each.created_at if ended_at is None else ended_at
+                self._housekeeping.ended(each.replica or "", at, each.name, each.uid)
             if each.replica is not None and each.status.manifest is not None:
                 self._remember_manifest(each, state)
         return True

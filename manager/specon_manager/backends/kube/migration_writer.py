@@ -11,16 +11,16 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.lenient import moment
-from specon_manager.backends.kube.names import Name, other_name
-from specon_manager.backends.kube.records import (
+from specon_manager.backends.kube.migration_record import (
     MOVE_LABEL,
     Migrated,
     MigrationStatus,
     migration_object,
     migration_status,
     read_migration,
-    status_of,
 )
+from specon_manager.backends.kube.names import Name, other_name
+from specon_manager.backends.kube.records import status_of
 from specon_manager.backends.kube.resources import MIGRATIONS, Object
 from specon_manager.backends.kube.restore import Closing
 from specon_manager.core.state import Measured

@@ -10,9 +10,10 @@ from specon_manager.backends.base import Emit, NotLeadingError
 from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.lenient import bounded, moment
+from specon_manager.backends.kube.migration_record import MigrationStatus
 from specon_manager.backends.kube.names import Name, namespace_of
 from specon_manager.backends.kube.pins import Glance, glance, pins_of
-from specon_manager.backends.kube.records import MigrationStatus, is_replica, status_of
+from specon_manager.backends.kube.records import is_replica, status_of
 from specon_manager.backends.kube.reflector import Change, Reflector
 from specon_manager.backends.kube.resources import MIGRATIONS, Object
 from specon_manager.model.events import MoveRequested

@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.names import Name
-from specon_manager.backends.kube.records import Migrated, read_migration
 from specon_manager.backends.kube.resources import Object
 from specon_manager.model.moves import MoveState
 

@@ -11,8 +11,8 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.names import namespace_of, slug
+from specon_manager.backends.kube.progress_record import patch_of, progress_object, progress_status
 from specon_manager.backends.kube.rate import Rate
-from specon_manager.backends.kube.records import patch_of, progress_object, progress_status
 from specon_manager.backends.kube.resources import TRAINING_PROGRESSES
 from specon_manager.model.cluster import Replica
 

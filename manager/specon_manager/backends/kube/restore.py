@@ -22,8 +22,10 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.kube.lenient import Problem
+from specon_manager.backends.kube.migration_record import Migrated
 from specon_manager.backends.kube.names import Name
-from specon_manager.backends.kube.records import Migrated, Progressed, with_record
+from specon_manager.backends.kube.progress_record import Progressed
+from specon_manager.backends.kube.records import with_record
 from specon_manager.backends.kube.resources import MIGRATIONS
 from specon_manager.core.gang import regrouped
 from specon_manager.core.state import HISTORY, Measured, State

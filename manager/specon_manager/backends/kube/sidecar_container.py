@@ -19,6 +19,7 @@ Object = dict[str, Any]
 AUDIENCE: Final = "specon.io/manager"
 IDENTITY_VOLUME: Final = "specon-identity"
 _IDENTITY_PATH: Final = "/var/run/specon"
+_ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _USER: Final = 65532
 """Whom the sidecar's image runs as, where the pod does not say whom the trainer runs as."""
 
@@ -77,6 +78,8 @@ def sidecar_container(
         "volumeMounts": [
             *mounts,
             {"name": IDENTITY_VOLUME, "mountPath": _IDENTITY_PATH, "readOnly": True},
+            # Else the API server mounts the token of the pod's service account there, for all of its API.
+            {"name": IDENTITY_VOLUME, "mountPath": _ACCOUNT_PATH, "readOnly": True},
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }

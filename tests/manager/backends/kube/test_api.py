@@ -161,6 +161,14 @@ async def test_a_call_that_only_reads_is_not_tried_again_for_a_refusal(stub, cli
     assert len(stub.requests) == 1
 
 
+async def test_a_client_that_was_closed_is_unavailable(stub, client):
+    stub.answers = [(200, POD)]
+    await client.get(PODS, "p", "ns")
+    await client.close()
+    with pytest.raises(ApiUnavailableError, match="are closed"):
+        await client.get(PODS, "p", "ns")
+
+
 @pytest.mark.parametrize("content", [b"<html>a proxy</html>", b"[1]", b'{"a":'])
 async def test_an_answer_that_is_no_object_is_no_answer(stub, client, content):
     async def odd(_request):

@@ -81,10 +81,12 @@ def test_what_is_due_depends_on_what_is_left(days, step):
 def test_another_name_needs_another_certificate():
     """Of the same authority."""
     bundle = make_bundle(NAMES, NOW)
-    names = (*NAMES, "localhost")
+    names = (*NAMES, "localhost", "10.0.0.7")
     assert next_step(bundle, names, NOW) == "leaf"
     after = renewed(bundle, names, NOW)
     assert after.authorities == bundle.authorities
+    alternatives = leaf_of(after).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(one) for one in alternatives.get_values_for_type(x509.IPAddress)] == ["10.0.0.7"]
     assert next_step(after, names, NOW) == "nothing"
 
 

@@ -129,6 +129,11 @@ def test_a_bare_pod_gets_a_sidecar_and_nothing_else_changes():
             "volumeMounts": [
                 {"name": "data", "mountPath": "/data", "readOnly": True},
                 {"name": "specon-identity", "mountPath": "/var/run/specon", "readOnly": True},
+                {
+                    "name": "specon-identity",
+                    "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+                    "readOnly": True,
+                },
             ],
             "terminationMessagePolicy": "FallbackToLogsOnError",
         }
@@ -223,7 +228,7 @@ def test_the_deepest_mount_holds_the_log():
     }
     options = annotated(log_path="/data/logs/train.log", checkpoint_path="/data/checkpoints")
     done = injected(pod(annotations=options, spec=spec)).pod
-    assert sidecar_of(done)["volumeMounts"][:-1] == [
+    assert sidecar_of(done)["volumeMounts"][:-2] == [
         {"name": "logs", "mountPath": "/data/logs/", "subPath": "run-7", "readOnly": True},
         {"name": "data", "mountPath": "/data", "readOnly": True},
     ]
@@ -254,7 +259,7 @@ def test_only_a_request_file_makes_its_volume_writable():
     }
     done = injected(pod(annotations=annotated(checkpoint="file:/asks/save"), spec=spec))
     assert done.warnings == ()
-    assert sidecar_of(done.pod)["volumeMounts"][:-1] == [
+    assert sidecar_of(done.pod)["volumeMounts"][:-2] == [
         {"name": "data", "mountPath": "/data", "readOnly": True},
         {"name": "asks", "mountPath": "/asks"},
     ]

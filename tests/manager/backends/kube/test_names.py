@@ -70,4 +70,6 @@ def test_another_name_depends_on_the_move():
     others = {other_name(name, move("move-1")), other_name(name, move("move-1", "default/b/worker/0"))}
     assert len(others) == 2
     assert name not in others
-    assert other_name(name, move("move-1")) == other_name(name, msgspec.structs.replace(move("move-1"), attempt=2))
+    assert other_name(name, move("move-1")) == other_name(
+        name, msgspec.structs.replace(move("move-1"), attempt=2)
+    )

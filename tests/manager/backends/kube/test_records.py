@@ -8,8 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube import records
-from specon_manager.backends.kube.records import read_migration, read_progress
+from specon_manager.backends.kube import migration_record, progress_record, records
+from specon_manager.backends.kube.migration_record import read_migration
+from specon_manager.backends.kube.progress_record import read_progress
 from specon_manager.model.cluster import Phase, Progress, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_sidecar.classify import Category
@@ -28,8 +29,15 @@ texts = st.text(min_size=1, max_size=64)
 amounts = st.integers(0, 999_999).map(lambda number: number / 1000)  # six digits
 estimates = st.builds(Estimate, value=amounts, uncertainty=amounts)
 checkpoints = st.builds(
-    Checkpoint, step=counts, path=texts, digest=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64)
+    Checkpoint,
+    step=counts,
+    path=texts,
+    digest=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64),
 )
+
+
+def fields_of(kind):
+    return st.sampled_from([field.encode_name for field in msgspec.structs.fields(kind)])
 
 
 def maybe(strategy):
@@ -127,14 +135,19 @@ def test_a_move_comes_back_from_its_migration(move, replica, now):
     assert read.status.destination == move.destination
 
 
-@given(st.dictionaries(st.sampled_from([f.encode_name for f in msgspec.structs.fields(records.ProgressStatus)]), nonsense))
+@given(
+    st.dictionaries(
+        fields_of(progress_record.ProgressStatus),
+        nonsense,
+    )
+)
 def test_nonsense_in_a_training_progress_is_told_and_not_believed(status):
     """Whatever somebody wrote: what can be read is read, each other field is named with its value."""
-    item = {**records.progress_object(R), "status": status}
+    item = {**progress_record.progress_object(R), "status": status}
     read, problems = read_progress(item)
     assert read is not None
     assert read.replica.name == R
-    taken = set(records.status_of(records.progress_status(read.replica, now=1.0)))
+    taken = set(records.status_of(progress_record.progress_status(read.replica, now=1.0)))
     for problem in problems:
         field = problem.field.removeprefix("status.")
         assert field in status
@@ -147,7 +160,10 @@ _NEVER_ABSENT = {"starts", "crashes", "moves", "failedMoves", "movedFor", "updat
 
 @given(
     nonsense
-    | st.dictionaries(st.sampled_from([f.encode_name for f in msgspec.structs.fields(records.MigrationStatus)]), nonsense),
+    | st.dictionaries(
+        fields_of(migration_record.MigrationStatus),
+        nonsense,
+    ),
     nonsense,
     nonsense,
 )
@@ -183,7 +199,7 @@ def test_a_migration_moves_only_replicas_of_its_namespace():
 
 def test_a_label_makes_no_move_ours_unless_it_is_one_of_our_ids():
     """Other values are as if there were none: the object is somebody's request."""
-    metadata = {"namespace": "default", "name": "m", "labels": {records.MOVE_LABEL: "evil"}}
+    metadata = {"namespace": "default", "name": "m", "labels": {migration_record.MOVE_LABEL: "evil"}}
     assert not read_migration({"metadata": metadata})[0].ours
 
 
@@ -199,11 +215,11 @@ def test_long_words_are_cut_to_what_the_schema_takes():
 @pytest.mark.parametrize(
     ("file", "path", "record"),
     [
-        ("trainingprogresses", (), records.ProgressStatus),
+        ("trainingprogresses", (), progress_record.ProgressStatus),
         ("trainingprogresses", ("checkpoint",), records.CheckpointStatus),
-        ("migrations", (), records.MigrationStatus),
+        ("migrations", (), migration_record.MigrationStatus),
         ("migrations", ("record",), records.ReplicaRecord),
-        ("migrations", ("averages",), records.Averages),
+        ("migrations", ("averages",), migration_record.Averages),
     ],
 )
 def test_the_schema_has_exactly_the_fields_that_are_written(file, path, record):

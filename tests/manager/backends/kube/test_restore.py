@@ -20,7 +20,11 @@ from support.custom_resources import migration_of, objects_of, progress_of, rest
 from support.owned import OwnedCluster, described
 
 R = "default/mnist/worker/0"
-OPEN = [state for state in MoveState if state not in {MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED}]
+OPEN = [
+    state
+    for state in MoveState
+    if state not in {MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED}
+]
 BEFORE_EVICTION = OPEN[:3]
 
 
@@ -113,7 +117,7 @@ def test_an_open_move_comes_back_though_the_training_progress_is_old_or_lost(sta
 
 
 def test_what_was_learnt_comes_back():
-    """Categories, since when they hold, moved flags, cooldowns, history, costs; the jobs with their replicas."""
+    """Categories, since when they hold, moved flags, cooldowns, history, costs; jobs with their replicas."""
     cluster = running(("mnist", "other"))
     cluster.post(ev.MoveRequested(id="default/by-hand", replica=R, target="node-1", reason="test"))
     cluster.carry_out()
@@ -249,9 +253,22 @@ def test_a_request_that_nobody_looked_at_is_left_alone():
 
 
 keys = st.sampled_from(
-    ["state", "source", "target", "incarnation", "attempt", "record", "checkpoint", "phase", "node", "replica"]
+    [
+        "state",
+        "source",
+        "target",
+        "incarnation",
+        "attempt",
+        "record",
+        "checkpoint",
+        "phase",
+        "node",
+        "replica",
+    ]
 )
-values = st.sampled_from([None, "", 0, -1, "x" * 300, [], {}, "Running", "Verifying", "Succeeded", {"phase": "Running"}])
+values = st.sampled_from(
+    [None, "", 0, -1, "x" * 300, [], {}, "Running", "Verifying", "Succeeded", {"phase": "Running"}]
+)
 
 
 @settings(deadline=None)
@@ -261,7 +278,7 @@ values = st.sampled_from([None, "", 0, -1, "x" * 300, [], {}, "Running", "Verify
     st.booleans(),
 )
 def test_whatever_was_edited_a_manager_goes_on(at, edits, lives):
-    """It takes over, hears of the pods, and its next steps raise nothing and start nothing beside a live pod."""
+    """It takes over, hears of the pods, and its next steps start nothing beside a live pod."""
     cluster = moving(at[0], attempt=at[1])
 
     def edit(progresses, migrations):
@@ -269,7 +286,9 @@ def test_whatever_was_edited_a_manager_goes_on(at, edits, lives):
             (migrations if of_move else progresses)[0]["status"][key] = value
 
     state, now = again(cluster, edit).state, cluster.now
-    told = [ev.NodeObserved(node=n.name, capacity=n.capacity, usage=n.usage) for n in cluster.state.nodes.values()]
+    told = [
+        ev.NodeObserved(node=n.name, capacity=n.capacity, usage=n.usage) for n in cluster.state.nodes.values()
+    ]
     told.append(ev.JobObserved(cluster.specs["default/mnist"]))
     known = state.replicas[R].incarnation
     if lives:
