@@ -156,7 +156,7 @@ ANNOTATIONS: Final = (
         "/data/train.log",
         _path,
     ),
-    Annotation("format", "auto", "format of the log (docs/formats.md)", "keras", parse.text),
+    Annotation("format", "auto", "format of the log (docs/log-formats.md)", "keras", parse.text),
     Annotation(
         "pattern",
         "none",
