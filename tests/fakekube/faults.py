@@ -3,10 +3,9 @@
 import asyncio
 import dataclasses
 import re
-
+from typing import TYPE_CHECKING
 
 from fakekube.failures import FailureError
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -77,8 +77,8 @@ def page(store: Store, kind: Kind, query: Query) -> Object:
         except failures.FailureError as error:
             told = (
                 "The provided continue parameter is too old to display a consistent list result. You can "
-                "start a new list without the continue parameter, or use the continue token in this response to "
-                "retrieve the remainder of the results."
+                "start a new list without the continue parameter, or use the continue token in this "
+                "response to retrieve the remainder of the results."
             )
             raise failures.expired(told) from error
     else:

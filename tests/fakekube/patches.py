@@ -1,6 +1,7 @@
 """The ways to change an object: JSON patch (RFC 6902), merge patch (RFC 7396), strategic merge patch.
 
-Strategic: lists that have a merge key in Kubernetes' types are merged by it, `$patch: delete` takes one away, `$patch: replace` replaces the whole, `$retainKeys`, `$setElementOrder` and the like are passed over.
+Strategic: lists that have a merge key in Kubernetes' types are merged by it, `$patch: delete` takes one away,
+`$patch: replace` replaces the whole, `$retainKeys`, `$setElementOrder` and the like are passed over.
 """
 
 from typing import Any

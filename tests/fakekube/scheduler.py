@@ -18,6 +18,8 @@ class Scheduler:
         self._store = machinery.store
         self.running = True
         self._taken: dict[str, Amounts] = {}
+        self._asked: dict[str, Amounts] = {}
+        self._room: dict[str, Amounts] = {}
 
     async def act(self) -> None:
         if not self.running:
@@ -65,21 +67,29 @@ class Scheduler:
         if volumes:
             return volumes
         free = self.free(node, without)
-        short = sorted(name for name, number in requested(pod).items() if number > free.get(name, 0.0) + 1e-9)
+        short = sorted(
+            name for name, number in self._asks(pod).items() if number > free.get(name, 0.0) + 1e-9
+        )
         if short:
             return "Too many pods" if short == ["pods"] else f"Insufficient {short[0]}"
         return ""
 
     def free(self, node: Object, without: frozenset[str] = frozenset()) -> Amounts:
         """Return what nobody has asked for on a node."""
-        room = amounts((node.get("status") or {}).get("allocatable"))
         name = node["metadata"]["name"]
+        room = self._room[name]
         if without:
             kept = [pod for pod in self._of(name) if pod["metadata"]["uid"] not in without]
             taken = add(*map(requested, kept))
         else:
             taken = self._taken.get(name, {})
         return {resource: number - taken.get(resource, 0.0) for resource, number in room.items()}
+
+    def _asks(self, pod: Object) -> Amounts:
+        uid = pod["metadata"]["uid"]
+        if uid not in self._asked:
+            self._asked[uid] = requested(pod)
+        return self._asked[uid]
 
     def _of(self, node: str) -> list[Object]:
         return [
@@ -90,14 +100,18 @@ class Scheduler:
 
     def _count_taken(self) -> None:
         """Sum up once per round what each node is asked for: the pods are many."""
-        self._taken = {}
+        self._taken, self._asked = {}, {}
+        self._room = {
+            node["metadata"]["name"]: amounts((node.get("status") or {}).get("allocatable"))
+            for node in self._store.all(NODES)
+        }
         for pod in self._store.all(PODS):
             node = pod["spec"].get("nodeName")
             if node and pod.get("status", {}).get("phase") not in _TERMINAL:
                 self._taken[node] = add(self._taken.get(node, {}), requested(pod))
 
     def _load(self, node: Object) -> float:
-        room, free = amounts((node.get("status") or {}).get("allocatable")), self.free(node)
+        room, free = self._room[node["metadata"]["name"]], self.free(node)
         return max((1 - free[name] / room[name] for name in room if room[name]), default=0.0)
 
     def _volumes(self, pod: Object, node: Object) -> str:
@@ -123,11 +137,7 @@ class Scheduler:
             return
         for node in nodes:
             name = node["metadata"]["name"]
-            lower = [
-                other
-                for other in self._of(name)
-                if other["spec"].get("priority", 0) < priority
-            ]
+            lower = [other for other in self._of(name) if other["spec"].get("priority", 0) < priority]
             if not lower or self.refusal(pod, node, frozenset(v["metadata"]["uid"] for v in lower)):
                 continue
             gone: frozenset[str] = frozenset()

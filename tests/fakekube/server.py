@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -12,7 +13,6 @@ from fakekube.kinds import Kind, Object
 from fakekube.listing import Watch, page, query_of
 from fakekube.machinery import Machinery
 from fakekube.tokens import Tokens
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,12 +6,12 @@ Objects in here are never changed in place: a write stores a new one.
 import asyncio
 import bisect
 import dataclasses
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fakekube import failures
 from fakekube.kinds import Kind, Object
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

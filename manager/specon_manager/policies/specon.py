@@ -132,7 +132,10 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         )
         scores[source] = held - weight
         scores[target] = there + weight
-        heapq.heappush(ranking, (there + weight, rank[target]))
+        if target is names[first]:
+            heapq.heapreplace(ranking, (there + weight, first))
+        else:
+            heapq.heappush(ranking, (there + weight, rank[target]))
         heapq.heappush(ranking, (held - weight, rank[source]))
         while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)

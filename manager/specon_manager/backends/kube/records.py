@@ -136,7 +136,7 @@ def checkpoint_of(status: CheckpointStatus | None) -> Checkpoint | None:
 
 
 def metadata_of(item: Object) -> tuple[Name, float]:
-    """Return where the object is, and when it was created, seconds since the epoch; 0 where that is unknown."""
+    """Return where the object is, and when it was created, seconds since the epoch; 0: unknown."""
     metadata = part_of(item, "metadata")
     try:
         created = msgspec.convert(metadata.get("creationTimestamp"), datetime)
