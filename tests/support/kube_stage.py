@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
@@ -60,7 +60,7 @@ class Stage:
             remark=lambda *remark: self.remarks.append(remark),
         )
 
-    async def __aenter__(self) -> "Stage":
+    async def __aenter__(self) -> Self:
         await self.backend.begin(self.state, self._hear)
         return self
 

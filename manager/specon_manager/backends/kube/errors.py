@@ -85,9 +85,11 @@ def error_of(status: int, body: Any, text: str, retry_after: str | None) -> ApiE
         return ApiUnavailableError(f"{text}: {status} {reason}: {message}", status=status)
     details = answer.get("details")
     details = details if isinstance(details, dict) else {}
-    causes = tuple(
-        str(cause.get("reason", "")) for cause in details.get("causes") or () if isinstance(cause, dict)
-    )
+    listed = [cause for cause in details.get("causes") or () if isinstance(cause, dict)]
+    causes = tuple(str(cause.get("reason", "")) for cause in listed)
+    if status == 429:  # noqa: PLR2004
+        # Only here does the server say which disruption budget it is; elsewhere the message has everything.
+        message = " ".join([message, *(str(cause["message"]) for cause in listed if cause.get("message"))])
     return ApiError(
         status,
         reason,

@@ -33,6 +33,8 @@ class _Job(Struct, kw_only=True):
     """Kind and UID of the owner whose pods these are; a bare pod's UID changes from move to move."""
     pods: dict[str, PodInfo] = {}
     """By UID, those of the holder and those of strangers."""
+    claimants: dict[str, dict[str, PodInfo]] = {}
+    """The same by replica: a job may have thousands of pods."""
     gone: dict[str, PodInfo] = {}
     """Pods that vanished since events were taken the last time, as they were last."""
     told: JobSpec | None = None
@@ -67,7 +69,7 @@ class Ledger:
         for job in state.jobs.values():
             if job.spec.placed_by != "owner":
                 continue
-            entry = self._jobs.setdefault(job.name, _Job(name=job.name, pods={}, gone={}, dirty=set()))
+            entry = self._jobs.setdefault(job.name, _Job(name=job.name))
             entry.told = job.spec
             entry.dirty |= set(job.spec.replicas)
             self._dirty.add(job.name)
@@ -101,12 +103,15 @@ class Ledger:
         if before is not None and old is not None and old != new:
             job = self._touched(old)
             job.pods.pop(before.uid, None)
+            job.claimants.get(old.replica, {}).pop(before.uid, None)
             job.gone[before.uid] = before
             self._verdicts.pop(before.uid, None)
             self._remarked.discard(before.uid)
             self.foreign.discard(before.uid)
         if after is not None and new is not None:
-            self._touched(new).pods[after.uid] = after
+            job = self._touched(new)
+            job.pods[after.uid] = after
+            job.claimants.setdefault(new.replica, {})[after.uid] = after
             self._jobs_of.setdefault(_owner_key(new), set()).add(new.job_name)
 
     def owner_changed(self, before: OwnerInfo | None, after: OwnerInfo | None) -> None:
@@ -225,12 +230,9 @@ class Ledger:
 
     def _missed(self, job: _Job, replica: str) -> list[Event]:
         """Tell of an incarnation that was over before anybody saw it run: of the newest, once."""
-        ended = [
-            pod
-            for pod in (*job.gone.values(), *job.pods.values())
-            if _replica(pod) == replica and pod.ended and pod.node and self._held_by(job, pod)
-            if pod.uid not in self._over and (pod.uid in job.gone or not pod.deleting)
-        ]
+        gone = [pod for pod in job.gone.values() if _replica(pod) == replica and self._held_by(job, pod)]
+        there = [pod for pod in self._claimants(job, replica) if not pod.deleting]
+        ended = [pod for pod in (*gone, *there) if pod.ended and pod.node and pod.uid not in self._over]
         self._over |= {pod.uid for pod in ended}
         newest = max(ended, key=_age, default=None)
         if newest is None:
@@ -305,13 +307,13 @@ class Ledger:
     def _touched(self, identity: Identity) -> _Job:
         name = identity.job_name
         if name not in self._jobs:
-            self._jobs[name] = _Job(name=name, pods={}, gone={}, dirty=set())
+            self._jobs[name] = _Job(name=name)
         self._jobs[name].dirty.add(identity.replica)
         self._dirty.add(name)
         return self._jobs[name]
 
     def _claimants(self, job: _Job, replica: str) -> list[PodInfo]:
-        claimants = [pod for pod in job.pods.values() if _replica(pod) == replica and self._held_by(job, pod)]
+        claimants = [pod for pod in job.claimants.get(replica, {}).values() if self._held_by(job, pod)]
         return sorted(claimants, key=_age)
 
     def _held_by(self, job: _Job, pod: PodInfo) -> bool:

@@ -35,9 +35,9 @@ def spec_of(
 ) -> JobSpec:
     """Return the job `namespace/job` whose pods these are: at least one, all with an identity in it.
 
-    Where pods differ, the latest counts. `verdicts` are those of the volumes, by pod UID; a pod without one is
-    taken to be free, for the verdict is asked for again before a move. Only what all volumes have in common
-    is a constraint of the job: the volumes of its other replicas may be elsewhere.
+    Where pods differ, the latest counts. `verdicts` are those of the volumes, by pod UID; a pod without one
+    is taken to be free, for the verdict is asked for again before a move. Only what all volumes have in
+    common is a constraint of the job: the volumes of its other replicas may be elsewhere.
     """
     ordered = sorted(pods, key=lambda pod: (_detail(pod).created, pod.uid))
     named = set() if owner is None else {f"{job}/{role}/{index}" for role, index in owner.replicas}

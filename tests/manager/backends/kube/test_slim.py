@@ -90,7 +90,7 @@ def test_a_hostname_that_we_pinned_is_no_wish_of_the_owner():
 
 
 def test_affinity_and_tolerations_are_taken_as_they_are_meant():
-    """Alternatives of requirements; an unknown operator holds nowhere, an unknown toleration tolerates nothing."""
+    """Alternatives; an unknown operator holds nowhere, an unknown toleration tolerates nothing."""
     terms = [
         {"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["a100"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-9"]}]},

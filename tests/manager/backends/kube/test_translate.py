@@ -290,7 +290,7 @@ _CHANGES = st.lists(
 @settings(max_examples=150)
 @given(_CHANGES)
 def test_never_are_two_incarnations_of_a_replica_told_to_run(changes):
-    """Each start comes after the end of the one before, each end is that of what was started, none is doubled."""
+    """Each start comes after the end of the one before, and each end is that of what was started."""
     scene = _Scene()
     scene.ledger.owner_changed(None, _job())
     running, seen = None, set()
