@@ -1,6 +1,7 @@
 """The pod with its sidecar: what is missing is added, what is there is left alone. Pure."""
 
 import copy
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ __all__ = ["HOSTNAME", "Injection", "InjectionSettings", "inject"]
 
 Object = dict[str, Any]
 HOSTNAME: Final = "kubernetes.io/hostname"
+_USUAL_GRACE: Final = 30  # seconds, where a pod says nothing
 
 
 class Injection(Struct, frozen=True):
@@ -69,6 +71,10 @@ def inject(
         environment.append({"name": TRAINER_MARK, "value": "1"})
     if options.checkpoint is not None and options.checkpoint.kind == "signal":
         spec["shareProcessNamespace"] = True
+    if options.grace_period is not None:
+        # An eviction could ask for more than the pod has, but not the suspension of its owner.
+        given = spec.get("terminationGracePeriodSeconds", _USUAL_GRACE)
+        spec["terminationGracePeriodSeconds"] = max(given, math.ceil(options.grace_period))
     _within(metadata, "labels")[SIDECAR_LABEL] = INJECTED
     annotations = _within(metadata, "annotations")
     if settings.ca_bundle:

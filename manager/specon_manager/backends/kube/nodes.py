@@ -112,8 +112,12 @@ class NodeBook:
 
 
 def _planned(pod: PodInfo) -> bool:
+    """Whether the plan counts the pod: it holds room for a move, or is a replica that was told to run.
+
+    One that is bound and not running yet is counted as other people's until then: its room is taken already.
+    """
     assert pod.detail is not None
-    return bool(pod.detail.placeholder) or pod.detail.identity is not None
+    return bool(pod.detail.placeholder) or (pod.detail.identity is not None and pod.detail.trains)
 
 
 def _noticeable(told: NodeObserved, seen: NodeObserved) -> bool:

@@ -488,3 +488,14 @@ def test_the_given_pod_is_not_changed():
     before = copy.deepcopy(given)
     injected(given, {"ml/gpt/worker/2": "node-3"})
     assert given == before
+
+
+@pytest.mark.parametrize(
+    ("given", "asked", "becomes"), [(None, "2m", 120), (300, "2m", 300), (None, "5", 30)]
+)
+def test_a_longer_grace_is_the_pods_own(given, asked, becomes):
+    """Who suspends an owner cannot ask for more time than the pod has; a shorter one is for evictions only."""
+    manifest = pod("mnist", annotations=annotated(**{"grace-period": asked}))
+    if given is not None:
+        manifest["spec"]["terminationGracePeriodSeconds"] = given
+    assert injected(manifest).pod["spec"]["terminationGracePeriodSeconds"] == becomes

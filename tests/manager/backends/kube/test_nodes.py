@@ -17,9 +17,12 @@ def _other(uid="p", cpu=1.0, node="n", phase="Running"):
     return PodInfo(uid=uid, namespace="a", name=uid, node=node, phase=phase, requests=Resources(cpu=cpu))
 
 
-def _ours(uid="r"):
+def _ours(uid="r", *, running=True):
     pod = template(nodeName="n")
     pod["metadata"] |= {"name": uid, "namespace": "a", "uid": uid}
+    if running:
+        trainer = pod["spec"]["containers"][0]["name"]
+        pod["status"] = {"containerStatuses": [{"name": trainer, "state": {"running": {}}}]}
     return slim_pod(pod)
 
 
@@ -32,6 +35,16 @@ def test_capacity_is_what_other_peoples_pods_leave():
     [seen] = book.events()
     assert isinstance(seen, NodeObserved)
     assert (seen.capacity.cpu, seen.usage.cpu) == (12.0, 5.0)
+
+
+def test_a_replica_that_is_bound_and_does_not_run_yet_has_taken_its_room():
+    """The plan counts it from its start on; until then nobody else must be given its room."""
+    book = NodeBook()
+    book.node_changed(None, _node())
+    book.pod_changed(None, _ours(running=False))
+    assert [event.capacity.cpu for event in book.events()] == [15.0]
+    book.pod_changed(_ours(running=False), _ours())
+    assert [event.capacity.cpu for event in book.events()] == [16.0]
 
 
 def test_a_pod_that_ended_gives_its_room_back():
