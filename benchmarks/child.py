@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,20 +17,33 @@ Child = subprocess.Popen[str]
 
 
 @contextlib.contextmanager
-def python(*arguments: str, cpu: int | None = None, quiet: bool = False) -> Iterator[Child]:
-    """Run this Python with the arguments; the process is killed when the block is left."""
+def python(
+    *arguments: str,
+    cpu: int | None = None,
+    quiet: bool = False,
+    path: Path = SAMPLES,
+    log: Path | None = None,
+) -> Iterator[Child]:
+    """Run this Python with the arguments; the process is killed when the block is left.
+
+    It finds modules in the folder `path` besides its own; what it says on standard error goes to `log`.
+    """
+    errors = None if log is None else log.open("wb")
     process = subprocess.Popen(
         [*_pinned(cpu), sys.executable, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,
+        stderr=errors,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SAMPLES)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(path)},
     )
     try:
         yield process
     finally:
         process.kill()
         process.communicate()
+        if errors is not None:
+            errors.close()
 
 
 def line(process: Child) -> str:
@@ -46,6 +60,13 @@ def tell(process: Child, text: str) -> None:
     assert process.stdin is not None
     process.stdin.write(text + "\n")
     process.stdin.flush()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def cpu_seconds(pid: int) -> float:

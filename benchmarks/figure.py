@@ -60,14 +60,20 @@ def as_json(figures: Sequence[Figure]) -> list[dict[str, object]]:
     return [asdict(figure) | {"holds": figure.holds} for figure in figures]
 
 
-def main(description: str | None, measure: Measure) -> None:
-    """Be the command of one benchmark: measure, print, and write the figures where asked to."""
+def main(description: str | None, measure: Measure, quick: Measure | None = None) -> None:
+    """Be the command of one benchmark: measure, print, and write the figures where asked to.
+
+    `quick` measures something smaller of the same kind.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
-    file: Path | None = parser.parse_args().json
-    figures = measure()
+    if quick is not None:
+        parser.add_argument("--quick", action="store_true", help="measure something smaller")
+    arguments = parser.parse_args()
+    file: Path | None = arguments.json
+    figures = quick() if quick is not None and arguments.quick else measure()
     show(figures)
     if file is not None:
         file.write_text(json.dumps(as_json(figures), indent=2) + "\n", encoding="utf-8")

@@ -6,9 +6,10 @@ Reads one JSON line for each round of load and answers with one.
 
 import asyncio
 import json
+import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -42,11 +43,17 @@ class Outcome(Struct, frozen=True, kw_only=True):
     latencies: list[float]
 
 
+def node_address(number: int) -> str:
+    """Return an address of this machine for a node: one peer may not have all connections."""
+    return f"127.1.{number // 250 % 250}.{number % 250 + 1}"
+
+
 class Requests:
     """The next report of each replica in turn, as the bytes of an HTTP request."""
 
-    def __init__(self, names: list[str], tokens: Tokens) -> None:
-        self._parts = [_request(name, tokens.sidecar(name, "0001")) for name in names]
+    def __init__(self, speakers: Iterable[tuple[str, str, str]]) -> None:
+        """Report for these: replica, incarnation, token."""
+        self._parts = [_request(*speaker) for speaker in speakers]
         self._turn = iter(self._all())
 
     def next(self) -> bytes:
@@ -93,8 +100,9 @@ class Connection(asyncio.Protocol):
 class Load:
     """One round."""
 
-    def __init__(self, order: Round, requests: Requests) -> None:
+    def __init__(self, order: Round, requests: Requests, tls: ssl.SSLContext | None = None) -> None:
         self.requests = requests
+        self._tls = tls
         self._order = order
         self._idle: list[Connection] = []
         self._latencies: list[float] = []
@@ -106,8 +114,16 @@ class Load:
         loop = asyncio.get_running_loop()
         order = self._order
         connections = [
-            (await loop.create_connection(lambda: Connection(self), "127.0.0.1", order.port))[1]
-            for _ in range(order.connections)
+            (
+                await loop.create_connection(
+                    lambda: Connection(self),
+                    "127.0.0.1",
+                    order.port,
+                    ssl=self._tls,
+                    local_addr=(node_address(number), 0),
+                )
+            )[1]
+            for number in range(order.connections)
         ]
         began, used = time.perf_counter(), time.process_time()
         if order.per_second is None:
@@ -155,13 +171,13 @@ class Load:
             self._idle.append(connection)
 
 
-def _request(name: str, token: str) -> tuple[bytes, bytes]:
+def _request(name: str, incarnation: str, token: str) -> tuple[bytes, bytes]:
     """Return what is before and after the sequence number."""
     observation = Observation(name="loss", value=0.1234567, age=0.25, step=123_456)
     report = Report(
         schema=1,
         replica=name,
-        incarnation="0001",
+        incarnation=incarnation,
         session="0123456789abcdef",
         sequence=_FIRST_SEQUENCE,
         category=Category.PROGRESSING,
@@ -193,7 +209,9 @@ def _request(name: str, token: str) -> tuple[bytes, bytes]:
 def main() -> None:
     """Serve rounds until standard input ends; the arguments are a token directory and a file of names."""
     directory, names = map(Path, sys.argv[1:])
-    requests = Requests(json.loads(names.read_text()), Tokens(directory))
+    tokens = Tokens(directory)
+    replicas = json.loads(names.read_text())
+    requests = Requests((name, "0001", tokens.sidecar(name, "0001")) for name in replicas)
     print("ready", flush=True)
     for line in sys.stdin:
         order = msgspec.json.decode(line, type=Round)

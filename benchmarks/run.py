@@ -9,6 +9,7 @@ import json
 import time
 from pathlib import Path
 
+import cluster
 import manager_memory
 import move_downtime
 import plan
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, tuple[str, Measure]] = {
     "report-ingestion": ("reports against a bare handler", report_ingestion.measure),
     "plan": ("one Tick on large clusters", plan.measure),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure),
+    "cluster": ("the manager of a large cluster", cluster.measure),
     "simulator": ("simulations of full size", simulator.measure),
     "simulated-reports": ("what a simulated sidecar's report costs", simulated_reports.measure),
 }
