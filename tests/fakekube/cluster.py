@@ -10,7 +10,7 @@ from fakekube import schemas
 from fakekube.clock import Clock
 from fakekube.failures import FailureError
 from fakekube.faults import Faults
-from fakekube.housekeeping import Accounts, Budgets, Garbage
+from fakekube.housekeeping import Accounts, Budgets, Garbage, PodGarbage
 from fakekube.jobs import JobController
 from fakekube.kinds import (
     BUILT_IN_KINDS,
@@ -79,6 +79,7 @@ class FakeCluster:
                 self.scheduler,
                 self.kubelet,
                 Budgets(self.machinery),
+                PodGarbage(self.machinery),
                 Garbage(self.machinery, kinds),
             ]
         self._nodes = nodes

@@ -1,10 +1,10 @@
-"""The controllers that nobody orders: garbage, namespaces, service accounts, disruption budgets."""
+"""The controllers that nobody orders: garbage, lost pods, namespaces, service accounts, disruption budgets."""
 
 import math
 from collections.abc import Iterable
 
 from fakekube import owned, selectors
-from fakekube.kinds import NAMESPACES, PDBS, PODS, SERVICE_ACCOUNTS, Kind, Object
+from fakekube.kinds import NAMESPACES, NODES, PDBS, PODS, SERVICE_ACCOUNTS, Kind, Object
 from fakekube.machinery import Machinery
 from fakekube.store import clone, key_of
 
@@ -76,6 +76,28 @@ class Garbage:
             last["spec"].pop("finalizers", None)
             self._store.put(NAMESPACES, last)
             await self._machinery.delete(NAMESPACES, ("", name))
+
+
+class PodGarbage:
+    """Removes pods that no kubelet ends: those whose node is no more, and those told to end that never had one."""
+
+    def __init__(self, machinery: Machinery) -> None:
+        self._machinery = machinery
+        self._store = machinery.store
+
+    async def act(self) -> None:
+        for pod in self._store.all(PODS):
+            node = pod["spec"].get("nodeName")
+            lost = bool(node) and self._store.get(NODES, ("", node)) is None
+            unplaced = not node and owned.ends(pod)
+            if not (lost or unplaced):
+                continue
+            if owned.phase(pod) not in owned.TERMINAL:
+                await self._machinery.set_status(PODS, pod, phase="Failed")
+            uid = pod["metadata"]["uid"]
+            if self._store.get(PODS, key_of(pod)) is not None:
+                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+                await self._machinery.delete(PODS, key_of(pod), options)
 
 
 class Accounts:

@@ -158,7 +158,7 @@ class JobController:
         left = spec["parallelism"]
         if spec.get("completions") is not None:
             left = min(left, spec["completions"] - (job.get("status") or {}).get("succeeded", 0))
-        await owned.remove(self._machinery, live[max(left, 0) :])
+        await self._let_go(live[max(left, 0) :])
         for _ in range(left - len(kept) if may_make else 0):
             made = await self._make(job, {})
             live = [*live, made] if made else live
@@ -170,7 +170,7 @@ class JobController:
         spec = job["spec"]
         done = _indexes((job.get("status") or {}).get("completedIndexes", ""))
         wanted = [index for index in range(spec["completions"]) if index not in done][: spec["parallelism"]]
-        await owned.remove(self._machinery, [pod for pod in live if _index(pod) not in wanted])
+        await self._let_go([pod for pod in live if _index(pod) not in wanted])
         live = [pod for pod in live if _index(pod) in wanted]
         taken = {_index(pod) for pod in kept}
         for index in wanted:
@@ -179,6 +179,12 @@ class JobController:
                 made = await self._make(job, {"labels": word, "annotations": word}, f"-{index}")
                 live = [*live, made] if made else live
         return live
+
+    async def _let_go(self, pods: list[Object]) -> None:
+        """Remove pods that are too many: how they end is not counted, so their finalizer goes first."""
+        for pod in pods:
+            await owned.release(self._machinery, pod, _FINALIZER)
+        await owned.remove(self._machinery, pods)
 
     async def _make(self, job: Object, metadata: Object, suffix: str = "") -> Object | None:
         name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]

@@ -168,8 +168,8 @@ class Watch:
                     await response.write(b"".join(map(_line, self._next() + self._bookmark())))
                 return
             if cut.is_set():
-                assert request.transport is not None
-                request.transport.abort()
+                if request.transport is not None:
+                    request.transport.abort()
                 return
 
     def _begin(self) -> list[Object]:

@@ -16,6 +16,7 @@ SPECON_E2E_HOST_PATH         a directory that all nodes share (a cluster on one 
 SPECON_E2E_STORAGE_CLASS     a storage class whose volumes several nodes can mount (ReadWriteMany)
 SPECON_E2E_NODE_SELECTOR     label=value of the nodes to use; at least two (default: all)
 SPECON_E2E_SIDECAR_IMAGE     of sidecar/Dockerfile (default: specon/sidecar:0.1.0)
+HELM                         helm, unless it is in PATH: permissions and webhook are those of the chart
 SPECON_E2E_TRAINER_IMAGE     any image with sh and python3 (default: python:3.11-slim)
 """
 """What can be set, for the reason of a skip and for the documentation."""

@@ -20,7 +20,6 @@ from specon_manager.backends.kube.resources import (
     JOBS,
     LEASES,
     MIGRATIONS,
-    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PDBS,
@@ -32,8 +31,8 @@ from specon_manager.backends.kube.resources import (
     Object,
     Resource,
 )
-from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
 from support.live_front import Front
+from support.live_install import Installed, install, rendered, token, write_kubeconfig
 from support.live_jobs import CLAIM, HURRY, STEPS, Jobs, resource_of, script
 from support.live_manager import LiveManager
 from support.live_settings import LiveSettings, NotAllowedError
@@ -41,8 +40,8 @@ from support.trainer import RESULT, VIOLATIONS, parameters_after
 
 SECONDS: Final = 60.0
 """Nothing that a test waits for takes longer, unless it says so."""
-LEASE: Final = "manager"
-WEBHOOK: Final = "specon-e2e"
+LEASE: Final = "specon"
+"""As the chart calls it."""
 INJECTED: Final = {"specon.io/sidecar": "injected"}
 FINAL: Final = frozenset({"Succeeded", "RolledBack", "Failed"})
 _CRDS: Final = Path(__file__).parents[2] / "charts" / "specon" / "crds"
@@ -76,12 +75,16 @@ class LiveStage:
         self._webhook = Front(self._any)
         self._reports = Front(self._leader)
         self._urls = {"webhook": "", "reports": ""}
+        self._objects: list[Object] = []
+        self._installed: Installed | None = None
+        self._kubeconfig = settings.kubeconfig
         self._runs = 0
 
     # -- beginning and end -----------------------------------------------------------------------
 
     async def open(self) -> None:
         """Make the namespaces, the volume and the webhook's configuration."""
+        self._objects = rendered(self.system, self.namespace)  # without helm nothing is begun at all
         await self._install_custom_resources()
         await self._check_nodes()
         for name in (self.namespace, self.system):
@@ -92,7 +95,11 @@ class LiveStage:
         for name, front in (("webhook", self._webhook), ("reports", self._reports)):
             port = await front.start(self.settings.address)
             self._urls[name] = f"https://{self.settings.address}:{port}"
-        await self.api.create(MUTATING_WEBHOOKS, self._configuration())
+        self._installed = await install(
+            self.api, self._objects, system=self.system, webhook_url=self._urls["webhook"]
+        )
+        made = await self.eventually(lambda: token(self.api, self.system), "the manager has a token")
+        self._kubeconfig = write_kubeconfig(self.settings.kubeconfig, made, self._folder)
         # Whoever writes on the volume does so as its own user, whom the directory does not belong to.
         await self.in_volume("import os; os.chmod('/volume', 0o777)")
 
@@ -108,7 +115,8 @@ class LiveStage:
             last.push_async_callback(self._gone, NAMESPACES, self.namespace, self.system)
             last.push_async_callback(self._clean_volume)
             last.push_async_callback(self._end_jobs)
-            last.push_async_callback(self._gone, MUTATING_WEBHOOKS, self._name)
+            for resource, name in () if self._installed is None else self._installed.cluster_wide:
+                last.push_async_callback(self._gone, resource, name)
 
     # -- managers --------------------------------------------------------------------------------
 
@@ -134,23 +142,22 @@ class LiveStage:
     @property
     def arguments(self) -> list[str]:
         """What every manager of this test is started with."""
+        assert self._installed is not None
         return [
+            *self._installed.arguments,
             f"--config={self._folder / 'config.yaml'}",
-            f"--kubeconfig={self.settings.kubeconfig}",
-            f"--context={self.settings.context}",
-            f"--namespace={self.system}",
-            f"--watch-namespaces={self.namespace}",
-            f"--lease-name={LEASE}",
+            f"--kubeconfig={self._kubeconfig}",
             f"--webhook-url={self._urls['webhook']}",
             f"--reports-url={self._urls['reports']}",
-            f"--webhook-configuration={self._name}",
         ]
 
     async def leader(self) -> LiveManager | None:
         """Return the manager that the Lease names."""
         lease = await self.found(LEASES, LEASE, self.system)
         holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
-        return next((one for one in self.managers if one.alive and one.identity == holder), None)
+        # What follows the name tells one life of a manager from the next.
+        name = holder.rpartition("_")[0] or holder
+        return next((one for one in self.managers if one.alive and one.identity == name), None)
 
     # -- what is done ----------------------------------------------------------------------------
 
@@ -165,8 +172,8 @@ class LiveStage:
         await self.api.create(MIGRATIONS, {**kind, "metadata": {"name": name}, "spec": spec}, self.namespace)
 
     async def never_disrupt(self, name: str, labels: Mapping[str, str]) -> None:
-        """Create a PodDisruptionBudget that never allows an eviction."""
-        budget = {"maxUnavailable": 0, "selector": {"matchLabels": dict(labels)}}
+        """Create a PodDisruptionBudget by which the only pod with these labels has to stay."""
+        budget = {"minAvailable": 1, "selector": {"matchLabels": dict(labels)}}
         kind = {"apiVersion": PDBS.api_version, "kind": PDBS.kind}
         await self.api.create(PDBS, {**kind, "metadata": {"name": name}, "spec": budget}, self.namespace)
 
@@ -312,15 +319,11 @@ class LiveStage:
         while not (met := await look()):
             for manager in self.managers:
                 manager.check_alive()
-            assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}\n{await self._account()}"
+            assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}\n{await self.account()}"
             await asyncio.sleep(_LOOK_SECONDS)
         return met
 
     # -- parts -----------------------------------------------------------------------------------
-
-    @property
-    def _name(self) -> str:
-        return f"{WEBHOOK}-{self.namespace.rpartition('-')[2]}"
 
     async def _any(self) -> list[tuple[str, int]]:
         """Return where admission is answered: every replica does."""
@@ -360,16 +363,6 @@ class LiveStage:
             raise NotAllowedError(
                 f"needs two nodes that can be used, and there are: {', '.join(nodes) or 'none'}"
             )
-
-    def _configuration(self) -> Object:
-        settings = WebhookSettings(
-            name=self._name, namespace=self.system, service="unused", url=self._urls["webhook"]
-        )
-        configuration = webhook_configuration(settings, None)
-        mine = {"key": "specon-e2e", "operator": "In", "values": [self.namespace]}
-        for webhook in configuration["webhooks"]:
-            webhook["namespaceSelector"]["matchExpressions"].append(mine)
-        return configuration
 
     async def _make_volume(self) -> None:
         wanted: Object = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -438,7 +431,7 @@ class LiveStage:
 
         await self.eventually(gone, f"{' and '.join(names)} are gone", seconds=120)
 
-    async def _account(self) -> str:
+    async def account(self) -> str:
         """Return what helps to understand why something did not come about."""
         parts = [f"--- manager {one.identity}\n{one.tail}" for one in self.managers]
         with contextlib.suppress(Exception):

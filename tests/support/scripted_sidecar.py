@@ -10,6 +10,7 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
+from specon_manager.backends.kube.trainer_container import SIDECAR_NAME
 from specon_manager.backends.kube.identity import identity_of
 from specon_sidecar.classify import Category
 from specon_sidecar.client import Client
@@ -27,7 +28,7 @@ from specon_sidecar.wire import (
 Object = dict[str, Any]
 AUDIENCE = "specon.io/manager"
 STEPS_PER_SECOND = 20.0
-_HEARTBEAT = 0.4
+_HEARTBEAT = 0.7
 _PAUSE = 0.1
 
 
@@ -79,6 +80,12 @@ class Sidecars:
             self._tasks[metadata["uid"]] = asyncio.create_task(_Life(self, self._cluster, pod).run())
         elif not runs and (task := self._tasks.get(metadata["uid"])) is not None:
             task.cancel()
+
+    def cut_off(self, *uids: str) -> None:
+        """Let nothing more be heard of the pods with these UIDs: their node is lost."""
+        for uid in uids:
+            if uid in self._tasks:
+                self._tasks[uid].cancel()
 
     def files(self, pod: Object, token: str) -> tuple[str, str]:
         """Write what the kubelet projects into the sidecar: token and authorities."""
@@ -136,7 +143,7 @@ class _Life:
     async def _train(self) -> None:
         while True:
             self._of.last[self.replica] = self.step
-            await asyncio.sleep(1 / STEPS_PER_SECOND)
+            await asyncio.sleep(4 / STEPS_PER_SECOND)
 
     async def _report(self, client: Client) -> None:
         while True:
@@ -208,7 +215,7 @@ class _Life:
 
 def _arguments(pod: Object) -> dict[str, str]:
     """Return what the webhook gave the sidecar as flags, with the pod's fields filled in."""
-    container = next(one for one in pod["spec"]["initContainers"] if one["name"] == "specon-sidecar")
+    container = next(one for one in pod["spec"]["initContainers"] if one["name"] == SIDECAR_NAME)
     metadata = pod["metadata"]
     fields = {
         "$(SPECON_POD_NAMESPACE)": metadata["namespace"],

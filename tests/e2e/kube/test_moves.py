@@ -43,7 +43,7 @@ async def test_a_replica_moves_on_request(live: LiveStage, kind: str):
     target = await live.other_node(before)
     await live.ask_for_move("by-hand", before, target)
     migration = await live.ended("by-hand")
-    assert migration["state"] == "Succeeded", migration
+    assert migration["state"] == "Succeeded", await live.account()
     after = await live.training("mover", index, former=before["metadata"]["uid"])
     assert after["spec"]["nodeName"] == target
     assert migration["incarnation"] == after["metadata"]["uid"]

@@ -30,7 +30,7 @@ async def test_a_budget_that_allows_no_disruption_ends_a_move_before_the_trainer
     ("annotations", "said"),
     [
         (ANNOTATIONS, "recreate"),
-        ({**ANNOTATIONS, "specon.io/recreate": "true", "specon.io/migrate": "false"}, "migrate"),
+        ({**ANNOTATIONS, "specon.io/recreate": "true", "specon.io/migrate": "false"}, "forbids"),
     ],
 )
 async def test_a_pod_whose_owner_did_not_agree_is_left_alone(
@@ -44,7 +44,7 @@ async def test_a_pod_whose_owner_did_not_agree_is_left_alone(
     await live.ask_for_move("by-hand", pod, await live.other_node(pod))
     migration = await live.ended("by-hand")
     assert migration["state"] in {"RolledBack", "Failed"}
-    assert said in migration["message"]
+    assert said in migration["message"], await live.account()
     assert [one["metadata"]["uid"] for one in await live.pods_of("own")] == [pod["metadata"]["uid"]]
 
 

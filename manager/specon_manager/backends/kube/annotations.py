@@ -5,6 +5,7 @@ we write ourselves is a mistake: a typing error in a key would otherwise silentl
 """
 
 import difflib
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
@@ -297,16 +298,24 @@ def _shown(value: str) -> str:
     return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
 
 
+@functools.lru_cache(maxsize=1024)
+def _objection(format_name: str, options: FormatOptions) -> str:
+    """Return why logs cannot be read in this way, empty where they can; all parsers are made for it."""
+    try:
+        make_reader(format_name, options)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
     """Name what is right alone but not together."""
     found = []
-    try:
-        options = FormatOptions(
-            metric=values.get("metric"), pattern=values.get("pattern"), goal=values.get("goal")
-        )
-        make_reader(values.get("format", "auto"), options)
-    except ValueError as error:
-        found.append(f"{PREFIX}format, {PREFIX}pattern: {error}")
+    options = FormatOptions(
+        metric=values.get("metric"), pattern=values.get("pattern"), goal=values.get("goal")
+    )
+    if objection := _objection(values.get("format", "auto"), options):
+        found.append(f"{PREFIX}format, {PREFIX}pattern: {objection}")
     asked, judge = values.get("classifier", "horizon"), f"{PREFIX}classifier"
     for owner, fields in (("specon", ("alpha",)), ("horizon", ("remaining_gain", "confidence"))):
         found += [

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self
 
 import aiohttp
@@ -16,7 +17,7 @@ from specon_manager.backends.kube.access import (
     kubeconfig_access,
     service_account_access,
 )
-from specon_manager.backends.kube.call import Call, decoded, event_in, honest, lines_of
+from specon_manager.backends.kube.call import Call, decoded, event_in, honest, lines_of, text_of
 from specon_manager.backends.kube.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -27,6 +28,10 @@ from specon_manager.backends.kube.resources import PODS, Object, Resource
 __all__ = ["Api", "ApiError", "ApiUnavailableError", "Object", "Observer"]
 
 MAX_PAGE_BYTES: Final = 64 << 20
+MAX_TEXT_BYTES: Final = 4 << 20
+_NO_QUERY: Final[Mapping[str, str | int]] = MappingProxyType({})
+PAGE_OBJECTS: Final = 250
+"""A page of so many pods is read in some 50 ms, for which nothing else has its turn."""
 _TRIES: Final = 3
 _FIRST_PAUSE: Final = 0.1  # seconds; doubled from try to try
 _LIST_STARTS: Final = 3
@@ -131,7 +136,7 @@ class Api:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        limit: int = 500,
+        limit: int = PAGE_OBJECTS,
     ) -> AsyncGenerator[tuple[Objects, str], None]:
         """Yield the objects of one moment in pages of at most `limit`, each with its resourceVersion.
 
@@ -343,6 +348,38 @@ class Api:
                 return False
             raise
         return any(each.get("name") == resource.plural for each in found.get("resources") or ())
+
+    async def text(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        subresource: str,
+        query: Mapping[str, str | int] = _NO_QUERY,
+        max_bytes: int = MAX_TEXT_BYTES,
+    ) -> str:
+        """Return an answer that is no object, such as the log of a pod; no more of it than `max_bytes`."""
+        call = Call(
+            verb="get",
+            resource=resource.plural,
+            method="GET",
+            path=resource.path(namespace, name, subresource),
+            query=query,
+            max_bytes=max_bytes,
+        )
+        began = time.monotonic()
+        code = "unavailable"
+        try:
+            async with honest(call, asyncio.timeout(self._page_seconds)):
+                response = await self._send(call)
+                code = str(response.status)
+                try:
+                    return await text_of(call, response)
+                finally:
+                    response.close()
+        finally:
+            self._observe(call, code, began)
 
     async def version(self) -> tuple[int, int]:
         """Return the version of the server, major and minor."""

@@ -59,8 +59,12 @@ class _Starting(Struct, kw_only=True):
     """A start that was ordered and not yet seen."""
 
     order: StartReplica
+    hostname: str | None
+    """Of the node that was ordered; None: any."""
     trouble_since: float | None = None
     room_given_back: bool = False
+    again: bool = False
+    """Whether it is about to be carried out once more."""
 
 
 class KubeBackend:
@@ -232,8 +236,19 @@ class KubeBackend:
                 self._watch.wake()
             self._refuse(order, str(error))
             return
-        self._starting[order.replica] = _Starting(order=order)
+        hostname = None if node is None else node.hostname
+        self._starting[order.replica] = _Starting(order=order, hostname=hostname)
         self._look(order.replica)
+
+    async def _start_again(self, starting: _Starting) -> None:
+        """Carry an order out once more, a moment later, unless another one came since."""
+        await self._sleep(_FIRST_PAUSE)
+        if self._starting.get(starting.order.replica) is not starting:
+            return
+        try:
+            await self._start(starting.order)
+        except (ApiError, ApiUnavailableError) as error:
+            self._refuse(starting.order, str(error))
 
     def _waits_elsewhere(self, pod: PodInfo, hostname: str | None) -> bool:
         """Whether the pod has no node yet and waits for another one than is wanted now, because of us."""
@@ -276,9 +291,14 @@ class KubeBackend:
             self._spawn(self._rooms.give_back(self._moves.get(replica, ""), replica))
         if pod.node and pod.detail.trains:
             del self._starting[replica]
-            self._ledger.await_return(replica, awaited=False)
             # It may have been told before the order was given; twice does no harm.
             self._say(ReplicaStarted(replica=replica, incarnation=pod.uid, node=pod.node))
+            return
+        if self._waits_elsewhere(pod, starting.hostname):
+            # The webhook that let it be created had not heard of the new destination yet.
+            if not starting.again:
+                starting.again = True
+                self._spawn(self._start_again(starting))
             return
         trouble = "" if pod.node or starting.order.node is None else pod.detail.unschedulable
         if not trouble:
@@ -307,6 +327,12 @@ class KubeBackend:
             await self._sleep(_TICK)
             for replica in list(self._starting):
                 self._look(replica)
+            keeper = self._hands.keeper
+            for replica in self._ledger.awaited:
+                # Until its move is over: the new pod too may get lost, and nobody else creates it again.
+                if keeper.reference(replica) is None and keeper.kept_manifest(replica) is None:
+                    self._ledger.await_return(replica, awaited=False)
+                    self._watch.wake()
             self._rooms.look_at_all()
 
     async def _settle(self) -> None:

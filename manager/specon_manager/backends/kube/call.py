@@ -59,6 +59,18 @@ async def decoded(call: Call, response: aiohttp.ClientResponse) -> Object:
     return decoded
 
 
+async def text_of(call: Call, response: aiohttp.ClientResponse) -> str:
+    """Read an answer as text, no more of it than `max_bytes`; raises what it stands for where it is none."""
+    if not response.ok:
+        await decoded(call, response)
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > call.max_bytes:
+            break
+    return bytes(body[: call.max_bytes]).decode("utf-8", "replace")
+
+
 @contextlib.asynccontextmanager
 async def honest(call: Call, limit: asyncio.Timeout) -> AsyncIterator[None]:
     """Turn what a transport may raise, and the time limit, into ApiUnavailableError."""

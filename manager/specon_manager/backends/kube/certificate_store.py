@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -160,10 +160,12 @@ class PodAuthorities:
         api: Api,
         trusted: Callable[[], str],
         *,
+        namespaces: Collection[str] = (),
         fence: Callable[[], bool] = lambda: True,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Write what `trusted()` returns, PEM; nothing while it is empty."""
+        """Write what `trusted()` returns, PEM; nothing while it is empty. With `namespaces`, only there."""
+        self._namespaces = frozenset(namespaces)
         self._api = api
         self._trusted = trusted
         self._fence = fence
@@ -192,7 +194,8 @@ class PodAuthorities:
         selector = f"{SIDECAR_LABEL}={INJECTED}"
         stale: list[tuple[str, str, str]] = []
         async for page, _ in self._api.pages(PODS, label_selector=selector):
-            stale += [_place(pod["metadata"]) for pod in page if _is_stale(pod["metadata"], trusted)]
+            found = (pod["metadata"] for pod in page)
+            stale += [_place(each) for each in found if self._is_ours(each) and _is_stale(each, trusted)]
         for namespace, name, uid in stale:
             if not self._fence():
                 break
@@ -202,6 +205,9 @@ class PodAuthorities:
                 count += 1
             await self._sleep(_PATCH_PAUSE)
         return count
+
+    def _is_ours(self, metadata: Object) -> bool:
+        return not self._namespaces or metadata["namespace"] in self._namespaces
 
 
 def _is_stale(metadata: Object, trusted: str) -> bool:

@@ -91,7 +91,7 @@ class ClusterWatch:
                     self._api,
                     resource,
                     slim=slim,
-                    changed=lambda change: self._queue(self.ledger.owner_changed, change),
+                    changed=self._queue_owner,
                 )
                 reflectors.append(owners)
         self._tasks += [asyncio.create_task(reflector.run()) for reflector in reflectors]
@@ -146,6 +146,11 @@ class ClusterWatch:
     def _queue(self, apply: Callable[[Any, Any], None], change: Change[Any]) -> None:
         self._changes.append((apply, change.before, change.after))
         self._woken.set()
+
+    def _queue_owner(self, change: Change[OwnerInfo]) -> None:
+        # A job elsewhere that is suspended for a move is another manager's to resume.
+        if not self._namespaces or change.key[0] in self._namespaces:
+            self._queue(self.ledger.owner_changed, change)
 
     async def _follow(self) -> None:
         while True:

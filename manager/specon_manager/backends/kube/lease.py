@@ -11,14 +11,16 @@ import logging
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.resources import LEASES, Object
 
 _log = logging.getLogger(__name__)
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 _LONGEST_OTHER: Final = 60.0  # seconds of a lease that another release of the manager may have asked for
 
 
@@ -57,10 +59,14 @@ class Elector:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
+        labels: Mapping[str, str] = _NO_LABELS,
+        noticed: Callable[[Object], None] = lambda _: None,
     ) -> None:
         """Be the candidate `identity`, which no other process has, for the Lease of that name.
 
-        Raises ValueError where the times leave no room between one leader and the next.
+        Whoever takes the Lease gives it `labels`. `noticed` is told of the Lease each time that it is seen,
+        so also before this candidate leads; what others write on it stays there. Raises ValueError where the
+        times leave no room between one leader and the next.
         """
         if not 0 < retry_seconds < renew_seconds < lease_seconds:
             raise ValueError(
@@ -83,6 +89,8 @@ class Elector:
         self._sleep = sleep
         self._wall = wall
         self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
+        self._labels = labels
+        self._noticed = noticed
         self._lease: Object | None = None
         """As last seen."""
         self._seen_at = -math.inf
@@ -199,10 +207,13 @@ class Elector:
         # Should the answer be lost, then this is how the next look knows that the lease is its own.
         self._own_term = now
         transitions = spec.get("leaseTransitions")
+        metadata: Object = (lease or {}).get("metadata") or {"name": self._name, "namespace": self._namespace}
+        if self._labels:
+            metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
         body: Object = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": (lease or {}).get("metadata") or {"name": self._name, "namespace": self._namespace},
+            "metadata": metadata,
             "spec": {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": math.ceil(self._lease_seconds),
@@ -277,6 +288,7 @@ class Elector:
         if known is None or _version(known) != _version(lease):
             self._seen_at = self._monotonic()
         self._lease = lease
+        self._noticed(lease)
 
     async def _limited(self, call: Awaitable[Object], seconds: float | None = None) -> Object:
         limit = self._call_seconds if seconds is None else max(0.0, seconds)

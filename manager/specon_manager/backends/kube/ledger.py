@@ -87,6 +87,11 @@ class Ledger:
                 if replica.ended or pod.phase == "Failed":
                     self._over.add(uid)
 
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The bare pods whose job is kept though the pod may be away, by replica."""
+        return tuple(sorted(self._awaited))
+
     def await_return(self, replica: str, *, awaited: bool) -> None:
         """Keep a bare pod's job while the pod is away for a move; or no longer."""
         job = replica.rpartition("/")[0].rpartition("/")[0]

@@ -5,7 +5,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from specon_manager.backends.kube.api import Api
@@ -55,6 +55,7 @@ class ClusterMemory:
         identity: str,
         holds: Callable[[], bool] = lambda: True,
         pod_of: Callable[[str], str | None] = lambda _: None,
+        namespaces: Collection[str] = (),
         progress_seconds: float = 60.0,
         writes_per_second: float = 20.0,
         burst: int = 100,
@@ -64,10 +65,12 @@ class ClusterMemory:
     ) -> None:
         """Remember as the manager called `identity`, for as long as `holds` says that it leads.
 
-        `pod_of` names the pod of a replica, for people. Mere steps and losses are written every
+        `pod_of` names the pod of a replica, for people. With `namespaces`, what is in others
+        is another manager's. Mere steps and losses are written every
         `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects.
         """
         self._api = api
+        self._namespaces = frozenset(namespaces)
         self._wall = wall
         rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
         self._writer = MigrationWriter(api, identity=identity, holds=holds, sleep=sleep, rng=rng)
@@ -264,18 +267,21 @@ class ClusterMemory:
     async def _read(self) -> tuple[list[Progressed], list[Migrated]]:
         progresses, migrations, problems = [], [], []
         async for page, _ in self._api.pages(TRAINING_PROGRESSES):
-            for item in page:
+            for item in filter(self._is_ours, page):
                 progress, wrong = read_progress(item)
                 problems += wrong
                 if progress is not None:
                     progresses.append(progress)
         async for page, _ in self._api.pages(MIGRATIONS):
-            for item in page:
+            for item in filter(self._is_ours, page):
                 migration, wrong = read_migration(item)
                 problems += wrong
                 migrations.append(migration)
         self.problems = tuple(problems)
         return progresses, migrations
+
+    def _is_ours(self, item: Object) -> bool:
+        return not self._namespaces or item["metadata"].get("namespace") in self._namespaces
 
     async def _take_over(self, restored: Restored, migrations: Sequence[Migrated]) -> bool:
         """Write our identity into every open Migration; False where one changed since it was read."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from specon_manager.backends.base import Emit, NotLeadingError
@@ -36,12 +36,12 @@ class MigrationWatch:
         api: Api,
         *,
         identity: str,
-        namespace: str | None = None,
+        namespaces: Collection[str] = (),
         holds: Callable[[], bool] = lambda: True,
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Watch as the manager called `identity`, in one namespace or (None) in all of them."""
+        """Watch as the manager called `identity`, in these namespaces or (none given) in all of them."""
         self._api, self._identity, self._holds, self._sleep = api, identity, holds, sleep
         self._wall = wall
         self._pins: Mapping[str, str] | None = {}
@@ -49,7 +49,8 @@ class MigrationWatch:
         self._looked_at: set[str] = set()
         """Uids of the requests that were answered or handed on while this manager leads."""
         self._woken = asyncio.Event()
-        self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._changed, namespace=namespace)
+        self._namespaces = frozenset(namespaces)
+        self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._changed)
 
     @property
     def synced(self) -> asyncio.Event:
@@ -60,7 +61,7 @@ class MigrationWatch:
     def pins(self) -> Mapping[str, str]:
         """The value of kubernetes.io/hostname to which the next pod is pinned, by replica."""
         if self._pins is None:
-            self._pins = pins_of(self._reflector.items.values())
+            self._pins = pins_of(self._ours())
         return self._pins
 
     async def run(self) -> None:
@@ -78,7 +79,7 @@ class MigrationWatch:
         """
         await self.synced.wait()
         self._looked_at.clear()
-        self._waiting = {each.uid: each for each in self._reflector.items.values() if each.asked}
+        self._waiting = {each.uid: each for each in self._ours() if each.asked}
         while True:
             for each in sorted(self._waiting.values(), key=lambda each: str(each.name))[:_AT_ONCE]:
                 self._waiting.pop(each.uid, None)
@@ -142,10 +143,17 @@ class MigrationWatch:
         self._waiting[asked.uid] = asked
         return False
 
+    def _ours(self) -> list[Glance]:
+        return [each for each in self._reflector.items.values() if self._is_ours(each)]
+
+    def _is_ours(self, found: Glance) -> bool:
+        """Whether it is in a namespace that we look after; what is in others is another manager's."""
+        return not self._namespaces or found.name.namespace in self._namespaces
+
     def _changed(self, change: Change[Glance]) -> None:
         self._pins = None
         before, after = change.before, change.after
-        if after is not None and after.asked:
+        if after is not None and after.asked and self._is_ours(after):
             self._waiting[after.uid] = after
             self._woken.set()
         elif before is not None:

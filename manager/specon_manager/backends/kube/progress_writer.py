@@ -64,6 +64,8 @@ class ProgressWriter:
     def known(self, replica: Replica, *, checkpoint_at: float | None) -> None:
         """Take note that an object tells of the replica already, from an earlier manager."""
         self._existing.add(replica.name)
+        # Not written again until something changes: of ten thousand each change would wait for all of them.
+        self._written[replica.name] = (asyncio.get_running_loop().time(), replica)
         saved = replica.progress.checkpoint
         if saved is not None and checkpoint_at is not None:
             self._checkpoints[replica.name] = (saved.step, saved.path, checkpoint_at)

@@ -11,7 +11,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.api import PAGE_OBJECTS, Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.resources import Object, Resource
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Reflector(Generic[T]):
         resync_seconds: float = 600.0,
         watch_seconds: float = 300.0,
         silence_seconds: float = 180.0,
-        page_size: int = 500,
+        page_size: int = PAGE_OBJECTS,
         rng: random.Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,

@@ -132,7 +132,7 @@ def slim_pod(pod: Object, namespaces: frozenset[str] = frozenset()) -> PodInfo:
     mine = not namespaces or namespace in namespaces
     injected = labels.get(names.SIDECAR_LABEL) == names.INJECTED
     wants = mine and not injected and annotations.get(names.INJECT) == "true"
-    detailed = (mine and injected) or PLACEHOLDER in labels
+    detailed = mine and (injected or PLACEHOLDER in labels)
     return PodInfo(
         uid=str(metadata.get("uid", "")),
         namespace=_kept(namespace),

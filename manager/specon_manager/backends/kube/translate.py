@@ -4,7 +4,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from specon_manager.backends.kube.annotations import AnnotationError, Options, read_options
+from specon_manager.backends.kube.annotations import (
+    WRITTEN_BY_US,
+    AnnotationError,
+    Options,
+    read_options,
+)
 from specon_manager.backends.kube.owner_info import OwnerInfo
 from specon_manager.backends.kube.owners.table import immovable_because
 from specon_manager.backends.kube.slim import Detail, PodInfo
@@ -19,7 +24,8 @@ _GRACE: Final = 30.0
 
 def options_of(pod: Detail) -> Options:
     """Return what a pod's annotations say; those that cannot be read say nothing (admission refused them)."""
-    return _read(tuple(sorted(pod.annotations.items())))
+    # Without what differs from pod to pod: those of a kind are read once.
+    return _read(tuple(sorted(each for each in pod.annotations.items() if each[0] not in WRITTEN_BY_US)))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,5 +1,6 @@
 """The webhook: routes that answer AdmissionReviews, and the configuration by which they are called."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, Literal
@@ -19,6 +20,7 @@ Observer = Callable[[str, str], None]
 MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
 """What the API server lets an object have, with room for the review around it."""
 PATHS: Final[Mapping[Entry, str]] = {"inject": "/v1/admission/inject", "gate": "/v1/admission/gate"}
+_BODY_SECONDS: Final = 10.0  # the API server gives up after 5
 _ASKED: Final = (
     f"'{INJECT}' in object.metadata.annotations && object.metadata.annotations['{INJECT}'] != 'false'"
 )
@@ -29,16 +31,28 @@ def webhook_routes(
     settings: Callable[[], InjectionSettings],
     pins: Callable[[], Mapping[str, str]],
     observer: Observer | None = None,
+    *,
+    seconds: float = _BODY_SECONDS,
 ) -> list[web.RouteDef]:
-    """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review."""
+    """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
+
+    A review has to be there within so many seconds.
+    """
 
     def handler(entry: Entry) -> Callable[[web.Request], Any]:
         async def answered(request: web.Request) -> web.Response:
             try:
-                response = review(_decoded(await _read(request)), settings(), pins(), entry)
+                async with asyncio.timeout(seconds):
+                    body = await _read(request)
+                response = review(_decoded(body), settings(), pins(), entry)
             except NoReviewError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=400)
+            except TimeoutError:
+                _tell(observer, entry, "unreadable")
+                late = web.json_response({"error": f"no whole review within {seconds:g} seconds"}, status=408)
+                late.force_close()
+                return late
             except _TooLargeError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=413)
@@ -130,7 +144,7 @@ class _TooLargeError(ValueError):
 
 
 async def _read(request: web.Request) -> bytes:
-    """Return the body, within a bound of its own. The API server gives up after 5 s, and so hangs nothing."""
+    """Return the body, within a bound of its own."""
     body = bytearray()
     async for chunk in request.content.iter_any():
         body += chunk

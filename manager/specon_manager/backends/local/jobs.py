@@ -116,7 +116,7 @@ def read_job(body: bytes) -> LocalJob:
     """Return one job from JSON, as `specon submit` sends it; raises JobFileError with every mistake."""
     try:
         entry = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise JobFileError([f"not JSON: {error}"]) from error
     mistakes: list[str] = []
     job = _job(entry, {}, "job", mistakes)

@@ -217,8 +217,8 @@ async def test_list_reads_all_pages_of_one_moment(stub, client):
     assert ([item["metadata"]["name"] for item in items], version) == ([f"p{n}" for n in range(1203)], "7")
     assert len(stub.requests) == 3
     assert stub.requests[1][2] == {
-        "limit": "500",
-        "continue": "500",
+        "limit": "250",
+        "continue": "250",
         "labelSelector": "a=b,c!=d",
         "fieldSelector": "spec.x=y",
     }
@@ -236,7 +236,7 @@ async def test_pages_that_are_too_large_are_asked_for_by_halves(stub, client, mo
     stub.answers = [paged(300, size=200)]
     items, _ = await client.list(PODS)
     assert len(items) == 300
-    assert {int(request[2]["limit"]) for request in stub.requests} == {500, 250, 125, 62}
+    assert {int(request[2]["limit"]) for request in stub.requests} == {250, 125, 62}
 
 
 async def test_a_list_of_ten_thousand_pods_never_holds_the_loop_for_200_ms(stub):

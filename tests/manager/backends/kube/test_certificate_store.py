@@ -274,6 +274,15 @@ async def test_pods_get_the_new_authorities(cluster):
     assert await authorities.keep("new") == 0
 
 
+async def test_pods_of_namespaces_that_another_manager_looks_after_are_left_alone(cluster):
+    """Their authorities are that manager's."""
+    cluster.put("pods", _pod("a", "old"))
+    theirs = PodAuthorities(cluster, lambda: "new", namespaces=("elsewhere",), sleep=_sleep)
+    assert await theirs.keep("new") == 0
+    ours = PodAuthorities(cluster, lambda: "new", namespaces=("ml",), sleep=_sleep)
+    assert await ours.keep("new") == 1
+
+
 async def test_a_pod_that_was_replaced_meanwhile_stops_nobody(cluster):
     """The next ones are looked at all the same."""
     for name in "abc":

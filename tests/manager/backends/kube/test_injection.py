@@ -494,7 +494,7 @@ def test_the_given_pod_is_not_changed():
     ("given", "asked", "becomes"), [(None, "2m", 120), (300, "2m", 300), (None, "5", 30)]
 )
 def test_a_longer_grace_is_the_pods_own(given, asked, becomes):
-    """Who suspends an owner cannot ask for more time than the pod has; a shorter one is for evictions only."""
+    """Who suspends an owner cannot ask for more time than the pod has; a shorter one holds for evictions."""
     manifest = pod("mnist", annotations=annotated(**{"grace-period": asked}))
     if given is not None:
         manifest["spec"]["terminationGracePeriodSeconds"] = given

@@ -242,6 +242,18 @@ async def test_a_manager_killed_between_the_two_writes_leaves_a_harmless_object(
     ]
 
 
+async def test_objects_of_namespaces_that_another_manager_looks_after_are_not_taken_over(memories, manager):
+    """Its open moves go on under its name, and its replicas are none of ours."""
+    order_move(manager)
+    await manager.commit()
+    _, state = await memories.loaded("two", namespaces=("elsewhere",))
+    assert (dict(state.moves), dict(state.replicas)) == ({}, {})
+    assert memories.migration("mnist-worker-0-1")["status"]["manager"] == "one"
+    _, state = await memories.loaded("two", namespaces=("default",))
+    assert list(state.moves) == [R]
+    assert memories.migration("mnist-worker-0-1")["status"]["manager"] == "two"
+
+
 async def test_load_waits_until_the_api_is_there(memories):
     """And then says what it says."""
     memories.cluster.faults.answer(503, times=12)
@@ -337,6 +349,19 @@ async def test_what_is_known_of_a_replica_is_written_soon_and_survives(memories,
     _, state = await memories.loaded("two")
     assert state.replicas[R].progress.category is Category.CONVERGED
     assert state.replicas[R].incarnation == manager.live[R].incarnation
+
+
+async def test_a_new_manager_writes_only_what_is_new(memories, manager):
+    """What an object says already is not written again, so that news need not wait for ten thousand of it."""
+    manager.report(R, Category.PROGRESSING, 200)
+    await manager.commit()
+    memories.in_background(manager.memory)
+    await memories.until(lambda: (memories.progress() or {}).get("status", {}).get("step") == 200)
+    written = len(memories.requests("PATCH", "trainingprogresses"))
+    memory, state = await memories.loaded("two", progress_seconds=1000.0)
+    await memory.commit(state, acting=False)
+    assert memory._progress._next(asyncio.get_running_loop().time()) is None
+    assert len(memories.requests("PATCH", "trainingprogresses")) == written
 
 
 async def test_steps_and_losses_alone_are_written_now_and_then(memories):

@@ -132,6 +132,26 @@ async def test_a_refusal_that_is_not_written_is_written_later(stage):
     await stage.until(lambda: stage.status("bad").get("state") == "RolledBack")
 
 
+async def test_migrations_of_namespaces_that_another_manager_looks_after_are_left_alone(stage):
+    """Neither its requests are answered, nor are its pins ours."""
+    elsewhere = MigrationWatch(stage.api, identity="two", namespaces=("elsewhere",))
+    stage.begin(elsewhere.run())
+    await elsewhere.synced.wait()
+    answered = []
+    stage.begin(elsewhere.answer_requests(answered.append, lambda *_: None))
+    item = await stage.ask("by-hand", pod="mnist-x7")
+    await stage.until(lambda: len(elsewhere._reflector.items) == 1)
+    stage.lead()
+    await stage.until(lambda: stage.requests)
+    status = {"state": "Evicting", "replica": R, "destination": "node-1", "destinationHostname": "node-1"}
+    await stage.cluster.machinery.set_status(MIGRATIONS, item, **status)
+    await stage.until(lambda: stage.watch.pins == {R: "node-1"})
+    await stage.until(lambda: not elsewhere._waiting)
+    assert dict(elsewhere.pins) == {}
+    assert answered == []
+    assert stage.status("by-hand")["state"] == "Evicting"
+
+
 async def test_pins_follow_the_migrations(stage):
     """Set, moved to the source again, and lifted when the move is over or its object is gone."""
     item = await stage.ask("by-hand", replica=R)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.ledger import Ledger
 from specon_manager.backends.kube.owner_info import OwnerInfo, slim_job
 from specon_manager.backends.kube.slim import PodInfo, slim_pod
+from specon_manager.backends.kube.translate import options_of
 from specon_manager.backends.kube.volumes import Verdict
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
@@ -318,3 +319,16 @@ def test_never_are_two_incarnations_of_a_replica_told_to_run(changes):
             elif isinstance(event, ReplicaGone):
                 assert event.incarnation == running
                 running = None
+
+
+def test_pods_of_a_kind_have_their_annotations_read_once():
+    """What the webhook writes differs from pod to pod and says nothing about options."""
+    options = []
+    for index in range(2):
+        pod = template({"specon.io/replica": f"a/train/worker/{index}"})
+        pod["metadata"] |= {"name": f"train-{index}", "namespace": "a", "uid": str(index)}
+        detail = slim_pod(pod).detail
+        assert detail is not None
+        options.append(options_of(detail))
+    assert options[0] is options[1]
+    assert options[0].log_path == "/data/train.log"
