@@ -1,36 +1,12 @@
 """What the manager counts of itself."""
 
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from specon_manager.model import events as ev
 from specon_manager.model.moves import FINAL_STATES, MoveState
-from specon_manager.runtime.controller import Stepped
-from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category
-from support.cluster import Cluster
-
-
-class Observed(Cluster):
-    """A cluster whose every step is counted."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry)
-        super().__init__()
-
-    def post(self, event):
-        before = self.state
-        actions = super().post(event)
-        stepped = Stepped(
-            before=before, after=self.state, event=event, actions=actions, now=self.now, seconds=0.003
-        )
-        self.metrics.observe(stepped)
-        return actions
-
-    def value(self, name, **labels):
-        return self.registry.get_sample_value(name, labels)
+from support.observed import Observed, moved
 
 
 @pytest.fixture
@@ -79,17 +55,6 @@ def test_reports_crashes_and_ticks_are_counted(cluster):
     assert cluster.value("specon_plan_duration_seconds_bucket", le="0.002") == 0
 
 
-def moved(cluster):
-    a, b, c, d = cluster.run("a", "b", "c", "d")
-    for replica in (a, b, c, d):
-        cluster.report(replica, step=100)
-    cluster.die(b, 0)
-    cluster.die(d, 0)
-    cluster.report(a, Category.CONVERGED, step=200)
-    cluster.tick()
-    return a
-
-
 def test_a_move_is_counted_where_it_is_and_how_it_ended(cluster):
     """In flight by state; ended by purpose and outcome, with its downtime and its lost steps."""
     a = moved(cluster)
@@ -117,10 +82,13 @@ def test_decisions_are_counted_by_outcome(cluster):
     assert cluster.value("specon_decisions_total", **admitted) == 4
 
 
-def test_no_label_is_a_name(cluster):
-    """A label per replica, job or node would grow without bound."""
-    moved(cluster)
+def test_names_are_labels_of_few_metrics(cluster):
+    """Replicas are named by specon_job_*, which is bounded, nodes by one metric, incarnations by none."""
+    a = moved(cluster)
     cluster.settle()
-    text = generate_latest(cluster.registry).decode()
-    assert "default/" not in text
-    assert "node-" not in text
+    lines = generate_latest(cluster.registry).decode().splitlines()
+    named = {line.partition("{")[0] for line in lines if 'job_name="' in line}
+    assert named
+    assert all(name.startswith("specon_job_") for name in named)
+    assert {line.partition("{")[0] for line in lines if '"node-' in line} == {"specon_node_replicas"}
+    assert not [line for line in lines if cluster.live[a].incarnation in line]

@@ -1,0 +1,1 @@
+"""What shows the metrics to people: their table, dashboards for Grafana, alert rules for Prometheus."""

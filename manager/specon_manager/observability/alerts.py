@@ -1,0 +1,127 @@
+"""Alert rules for Prometheus; what to do about each is in docs/runbooks.md, under the name of the alert."""
+
+from typing import Any, Final, Literal
+
+import yaml
+from msgspec import Struct
+
+from specon_manager.runtime.report_metrics import SILENT_SECONDS
+
+_HOURS: Final = 3600
+
+
+class Alert(Struct, frozen=True, kw_only=True):
+    """One rule."""
+
+    name: str
+    expr: str
+    lasting: str
+    """How long the expression has to hold before somebody is told."""
+    severity: Literal["critical", "warning"]
+    summary: str
+    description: str
+
+
+ALERTS: Final = (
+    Alert(
+        name="SpeconMoveFailed",
+        expr="sum by (purpose, outcome) "
+        '(increase(specon_moves_total{outcome=~"Failed|RolledBack"}[15m])) > 0',
+        lasting="0s",
+        severity="warning",
+        summary="A move did not succeed",
+        description="In the last 15 minutes a move for {{ $labels.purpose }} ended as {{ $labels.outcome }}.",
+    ),
+    Alert(
+        name="SpeconMovesStuck",
+        expr="max(specon_oldest_move_age_seconds) > 3600",
+        lasting="5m",
+        severity="critical",
+        summary="A move does not end",
+        description="The oldest move in flight was proposed {{ $value | humanizeDuration }} ago.",
+    ),
+    Alert(
+        name="SpeconNoLeader",
+        expr="sum(specon_leader) == 0 or absent(specon_leader)",
+        lasting="2m",
+        severity="critical",
+        summary="No manager leads",
+        description="No manager has the Lease: nothing is decided, and sidecars are told to come again.",
+    ),
+    Alert(
+        name="SpeconSidecarsSilent",
+        expr="sum(specon_silent_replicas) > 0",
+        lasting="5m",
+        severity="warning",
+        summary="Running replicas are not heard of",
+        description=f"{{{{ $value }}}} running replicas sent no report for {SILENT_SECONDS:.0f} s and more.",
+    ),
+    Alert(
+        name="SpeconJobsDiverging",
+        expr='sum(specon_replicas{category="diverging"}) > 0',
+        lasting="10m",
+        severity="warning",
+        summary="Jobs diverge",
+        description="The loss of {{ $value }} running replicas rises, or is not a number any more.",
+    ),
+    Alert(
+        name="SpeconCheckpointTooOld",
+        expr=f"max by (job_namespace, job_name, replica) (specon_job_checkpoint_age_seconds) > {6 * _HOURS}",
+        lasting="10m",
+        severity="warning",
+        summary="A checkpoint is too old",
+        description="The newest checkpoint of {{ $labels.job_namespace }}/{{ $labels.job_name }} "
+        "{{ $labels.replica }} is {{ $value | humanizeDuration }} old.",
+    ),
+    Alert(
+        name="SpeconPlanTooSlow",
+        expr="histogram_quantile(0.95, sum by (le) (rate(specon_plan_duration_seconds_bucket[10m]))) > 1",
+        lasting="10m",
+        severity="warning",
+        summary="Planning is slow",
+        description="Of the plans of the last 10 minutes 5 % took {{ $value | humanizeDuration }} and more: "
+        "reports and probes wait so long.",
+    ),
+    Alert(
+        name="SpeconPodsNotInjected",
+        expr="sum(specon_pods_not_injected) > 0",
+        lasting="15m",
+        severity="warning",
+        summary="Pods have no sidecar",
+        description="{{ $value }} pods asked for a sidecar and have none.",
+    ),
+    Alert(
+        name="SpeconCertificateExpires",
+        expr=f"min(specon_certificate_expiry_timestamp_seconds > 0) - time() < {7 * 24 * _HOURS}",
+        lasting="1h",
+        severity="critical",
+        summary="The certificate of the webhook expires",
+        description="It ends in {{ $value | humanizeDuration }} and was not renewed.",
+    ),
+)
+
+
+def anchor(alert: str) -> str:
+    """Return the anchor of the section on an alert in docs/runbooks.md."""
+    return alert.lower()
+
+
+def rendered() -> str:
+    """Return the rules as Prometheus reads them."""
+    rules: list[dict[str, Any]] = [
+        {
+            "alert": alert.name,
+            "expr": alert.expr,
+            "for": alert.lasting,
+            "labels": {"severity": alert.severity},
+            "annotations": {
+                "summary": alert.summary,
+                "description": alert.description,
+                "runbook": f"docs/runbooks.md#{anchor(alert.name)}",
+            },
+        }
+        for alert in ALERTS
+    ]
+    groups = {"groups": [{"name": "specon", "rules": rules}]}
+    head = "# Written by python -m specon_manager.observability; tests keep it in step with the code.\n"
+    return head + yaml.safe_dump(groups, sort_keys=False, width=1000, allow_unicode=True)

@@ -1,0 +1,132 @@
+"""The dashboard of learning: which job is in which category, since when, and what its loss does."""
+
+from typing import Final
+
+from specon_manager.observability.panels import COLOURS, Annotation, Dashboard, Panel, Query, Row, Variable
+from specon_sidecar.classify import Category
+
+_CHOSEN: Final = 'job_namespace=~"$namespace", job_name=~"$job"'
+_NAME: Final = "{{job_namespace}}/{{job_name}} {{replica}}"
+
+
+def _of_job(expr: str) -> str:
+    """Return the expression with one series for each replica, whichever manager tells of it."""
+    return f"max by (job_namespace, job_name, replica) ({expr})"
+
+
+_CATEGORY: Final = f"specon_job_category{{{_CHOSEN}}}"
+
+CONVERGENCE: Final = Dashboard(
+    uid="specon-convergence",
+    title="specon / Convergence",
+    text="Categories of training jobs over time, their losses and gains, and how soon converged jobs move.",
+    variables=(
+        Variable("namespace", "Namespace", "specon_job_category", "job_namespace"),
+        Variable("job", "Job", 'specon_job_category{job_namespace=~"$namespace"}', "job_name"),
+    ),
+    annotations=(
+        # Two minutes, looked at every minute: changes() does not see one between two windows.
+        Annotation(
+            "Category changes",
+            _of_job(f"changes({_CATEGORY}[2m])") + " > 0",
+            f"{_NAME}: another category",
+            COLOURS[Category.WATCHING],
+        ),
+        Annotation(
+            "Moves",
+            _of_job(f"changes(specon_job_moves{{{_CHOSEN}}}[2m])") + " > 0",
+            f"{_NAME}: moved",
+            COLOURS[Category.PROGRESSING],
+        ),
+    ),
+    rows=(
+        Row(
+            "All jobs",
+            (
+                Panel(
+                    title="Running replicas by category",
+                    text="What the logs say of everything that trains now.",
+                    queries=(Query("sum by (category) (specon_replicas)", "{{category}}"),),
+                    stacked=True,
+                    by_category=True,
+                ),
+                Panel(
+                    title="Replicas by node and category",
+                    text="A node on which nothing converges is one that jobs should move away from last.",
+                    kind="table",
+                    queries=(Query("sum by (node, category) (specon_node_replicas)"),),
+                    matrix=("node", "category"),
+                ),
+                Panel(
+                    title="From converged to moved",
+                    text="Time from the convergence of a replica to the end of its move: median and 90th "
+                    "percentile.",
+                    queries=tuple(
+                        Query(
+                            f"histogram_quantile({share}, sum by (le) "
+                            "(rate(specon_converged_to_moved_seconds_bucket[$__range])))",
+                            legend,
+                        )
+                        for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
+                    ),
+                    unit="s",
+                ),
+                Panel(
+                    title="Converged since",
+                    text="How long the replicas that have converged have been so, the longest first.",
+                    kind="bargauge",
+                    queries=(
+                        Query(
+                            "topk(20, time() - "
+                            + _of_job(f"specon_job_converged_timestamp_seconds{{{_CHOSEN}}}")
+                            + ")",
+                            _NAME,
+                        ),
+                    ),
+                    unit="s",
+                ),
+            ),
+        ),
+        Row(
+            "Chosen jobs",
+            (
+                Panel(
+                    title="Category over time",
+                    text="A state for each replica.",
+                    kind="state-timeline",
+                    queries=(Query(_of_job(_CATEGORY), _NAME),),
+                    by_category=True,
+                    width=24,
+                    height=10,
+                ),
+                Panel(
+                    title="Loss",
+                    text="Last value of the metric that each replica is judged by.",
+                    queries=(Query(_of_job(f"specon_job_loss{{{_CHOSEN}}}"), _NAME),),
+                    height=10,
+                ),
+                Panel(
+                    title="Gain",
+                    text="Gain of the last interval, relative to the scale of the replica.",
+                    queries=(Query(_of_job(f"specon_job_gain_ratio{{{_CHOSEN}}}"), _NAME),),
+                    unit="percentunit",
+                    height=10,
+                ),
+                Panel(
+                    title="Steps per second",
+                    text="Slope of the step; below zero where a replica went back to a checkpoint.",
+                    queries=(
+                        Query(_of_job(f"deriv(specon_job_step{{{_CHOSEN}}}[$__rate_interval])"), _NAME),
+                    ),
+                    unit="ops",
+                ),
+                Panel(
+                    title="Age of the newest checkpoint",
+                    text="What would be trained again if the replica were lost now.",
+                    queries=(Query(_of_job(f"specon_job_checkpoint_age_seconds{{{_CHOSEN}}}"), _NAME),),
+                    unit="s",
+                ),
+            ),
+        ),
+    ),
+)

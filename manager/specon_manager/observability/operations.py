@@ -1,0 +1,178 @@
+"""The dashboard of the manager itself: who leads, what it hears, how fast it plans, what the API says."""
+
+from typing import Final
+
+from specon_manager.observability.panels import Dashboard, Panel, Query, Row
+
+OPERATIONS: Final = Dashboard(
+    uid="specon-operations",
+    title="specon / Operations",
+    text="Leadership, reports of sidecars, planning, the API server, the webhook.",
+    rows=(
+        Row(
+            "Managers",
+            (
+                Panel(
+                    title="Leaders",
+                    text="One, but for the seconds in which another manager takes over.",
+                    kind="stat",
+                    queries=(Query("sum(specon_leader)", "leaders"),),
+                    width=6,
+                ),
+                Panel(
+                    title="Webhook certificate expires in",
+                    text="The leader renews it when a third of its time is left.",
+                    kind="stat",
+                    queries=(
+                        Query("min(specon_certificate_expiry_timestamp_seconds > 0) - time()", "certificate"),
+                    ),
+                    unit="s",
+                    width=6,
+                ),
+                Panel(
+                    title="Pods without their sidecar",
+                    text="They asked for one and have none: the webhook was away, or refused.",
+                    kind="stat",
+                    queries=(Query("sum(specon_pods_not_injected)", "pods"),),
+                    width=6,
+                ),
+                Panel(
+                    title="Replicas without series",
+                    text="Beyond the bound on series for single jobs.",
+                    kind="stat",
+                    queries=(Query("sum(specon_job_series_missing)", "replicas"),),
+                    width=6,
+                ),
+                Panel(
+                    title="Time of a plan",
+                    text="Deadlines, policy and plan of one Tick.",
+                    queries=tuple(
+                        Query(
+                            f"histogram_quantile({share}, sum by (le) "
+                            "(rate(specon_plan_duration_seconds_bucket[$__rate_interval])))",
+                            legend,
+                        )
+                        for share, legend in (("0.5", "median"), ("0.99", "99th percentile"))
+                    ),
+                    unit="s",
+                ),
+                Panel(
+                    title="Replicas by phase",
+                    text="Where the life of each replica stands.",
+                    queries=(Query("sum by (phase) (specon_replica_phases)", "{{phase}}"),),
+                    stacked=True,
+                ),
+            ),
+        ),
+        Row(
+            "Sidecars",
+            (
+                Panel(
+                    title="Reports",
+                    text="Reports in a second: taken in, and those that said nothing new.",
+                    queries=(
+                        Query("sum(rate(specon_reports_total[$__rate_interval]))", "taken in"),
+                        Query("sum(rate(specon_reports_ignored_total[$__rate_interval]))", "ignored"),
+                    ),
+                    unit="reqps",
+                ),
+                Panel(
+                    title="Silent replicas",
+                    text="Running replicas whose sidecar was not heard of for five minutes.",
+                    queries=(Query("sum(specon_silent_replicas)", "silent"),),
+                ),
+                Panel(
+                    title="Oldest reports",
+                    text="The ten replicas that were not heard of for longest.",
+                    kind="bargauge",
+                    queries=(
+                        Query(
+                            "topk(10, max by (job_namespace, job_name, replica) "
+                            "(specon_job_report_age_seconds))",
+                            "{{job_namespace}}/{{job_name}} {{replica}}",
+                        ),
+                    ),
+                    unit="s",
+                ),
+                Panel(
+                    title="Lines of training logs",
+                    text="Read in a second; samples found in them; lines that could not be parsed.",
+                    queries=tuple(
+                        Query(f"sum(rate(specon_log_{what}_total[$__rate_interval]))", legend)
+                        for what, legend in (
+                            ("lines", "lines"),
+                            ("samples", "samples"),
+                            ("unparsed_lines", "not parsed"),
+                        )
+                    ),
+                    unit="cps",
+                ),
+                Panel(
+                    title="Crashes of replicas",
+                    text="In the last hour.",
+                    queries=(Query("sum(increase(specon_replica_crashes_total[1h]))", "crashes"),),
+                    width=24,
+                    height=6,
+                ),
+            ),
+        ),
+        Row(
+            "Kubernetes",
+            (
+                Panel(
+                    title="Requests to the API server",
+                    text="In a second, by verb and code; `unavailable` where no answer came.",
+                    queries=(
+                        Query(
+                            "sum by (verb, code) (rate(specon_api_requests_total[$__rate_interval]))",
+                            "{{verb}} {{code}}",
+                        ),
+                    ),
+                    unit="reqps",
+                ),
+                Panel(
+                    title="Share of requests that failed",
+                    text="Codes from 400 on, and no answer at all; conflicts are among them.",
+                    queries=(
+                        Query(
+                            "(sum(rate(specon_api_requests_total"
+                            '{code=~"[45]..|unavailable"}[$__rate_interval])) or vector(0))'
+                            " / sum(rate(specon_api_requests_total[$__rate_interval]))",
+                            "failed",
+                        ),
+                    ),
+                    unit="percentunit",
+                ),
+                Panel(
+                    title="Time of requests",
+                    text="95th percentile by verb; watches are not among them.",
+                    queries=(
+                        Query(
+                            "histogram_quantile(0.95, sum by (le, verb) "
+                            "(rate(specon_api_request_duration_seconds_bucket[$__rate_interval])))",
+                            "{{verb}}",
+                        ),
+                    ),
+                    unit="s",
+                ),
+                Panel(
+                    title="Answers of the webhook",
+                    text="In the last ten minutes, by entry and outcome.",
+                    queries=(
+                        Query(
+                            "sum by (entry, outcome) (increase(specon_admissions_total[10m]))",
+                            "{{entry}}: {{outcome}}",
+                        ),
+                    ),
+                ),
+                Panel(
+                    title="Events that were not written",
+                    text="Events on objects that were dropped in this term of leadership.",
+                    queries=(Query("sum(specon_events_dropped)", "events"),),
+                    width=24,
+                    height=6,
+                ),
+            ),
+        ),
+    ),
+)

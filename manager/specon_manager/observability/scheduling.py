@@ -1,0 +1,145 @@
+"""The dashboard of what is decided: moves, their price, refusals, the queue."""
+
+from typing import Final
+
+from specon_manager.observability.panels import Dashboard, Panel, Query, Row
+
+
+def _quantiles(metric: str) -> tuple[Query, ...]:
+    """Return the median and the 90th percentile of a histogram over the range that is shown."""
+    return tuple(
+        Query(f"histogram_quantile({share}, sum by (le) (rate({metric}_bucket[$__range])))", legend)
+        for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
+    )
+
+
+SCHEDULING: Final = Dashboard(
+    uid="specon-scheduling",
+    title="specon / Moves and scheduling",
+    text="Moves by state and outcome, what they cost and whom they helped, decisions, queue and scaling.",
+    rows=(
+        Row(
+            "Moves",
+            (
+                Panel(
+                    title="In flight",
+                    text="Moves by state.",
+                    queries=(Query("sum by (state) (specon_moves_in_flight)", "{{state}}"),),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Ended",
+                    text="Moves that ended in the last hour, by outcome and purpose.",
+                    queries=(
+                        Query(
+                            "sum by (purpose, outcome) (increase(specon_moves_total[1h]))",
+                            "{{outcome}} ({{purpose}})",
+                        ),
+                    ),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Oldest move in flight",
+                    text="Time since it was proposed.",
+                    queries=(Query("max(specon_oldest_move_age_seconds)", "oldest"),),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Downtime of moves",
+                    text="From the last step before to the first step after a move.",
+                    queries=_quantiles("specon_move_downtime_seconds"),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Steps trained again",
+                    text="Steps that were lost to moves, in the last hour.",
+                    queries=(Query("sum(increase(specon_move_lost_steps_total[1h]))", "steps"),),
+                    width=8,
+                ),
+                Panel(
+                    title="Replicas helped and hurt",
+                    text="Measured change of the steps per second of the replicas that moved, and of those "
+                    "on the source and target of a move, over the range that is shown.",
+                    kind="bargauge",
+                    queries=(
+                        Query(
+                            "sum by (part, effect) (increase(specon_move_effects_total[$__range]))",
+                            "{{part}}: {{effect}}",
+                        ),
+                    ),
+                    width=24,
+                ),
+            ),
+        ),
+        Row(
+            "Decisions",
+            (
+                Panel(
+                    title="Ordered",
+                    text="Accepted proposals in the last ten minutes, by policy and kind.",
+                    queries=(
+                        Query(
+                            "sum by (policy, proposal) "
+                            '(increase(specon_decisions_total{outcome="accepted"}[10m]))',
+                            "{{policy}}: {{proposal}}",
+                        ),
+                    ),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Refused",
+                    text="Proposals that were not ordered in the last ten minutes, by reason.",
+                    queries=(
+                        Query(
+                            "sum by (proposal, outcome) "
+                            '(increase(specon_decisions_total{outcome!="accepted"}[10m]))',
+                            "{{proposal}}: {{outcome}}",
+                        ),
+                    ),
+                    stacked=True,
+                ),
+            ),
+        ),
+        Row(
+            "Queue, preemption and scaling",
+            (
+                Panel(
+                    title="Waiting jobs",
+                    text="Jobs that wait to be admitted by this manager.",
+                    queries=(Query("sum(specon_queue_jobs)", "jobs"),),
+                    width=8,
+                ),
+                Panel(
+                    title="Longest wait now",
+                    text="How long the job that waits longest has waited.",
+                    queries=(Query("max(specon_queue_oldest_seconds)", "oldest"),),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Time to admission",
+                    text="From submission to first admission, of jobs admitted in the range that is shown.",
+                    queries=_quantiles("specon_queue_wait_seconds"),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Preemptions",
+                    text="In the last hour.",
+                    queries=(Query("sum(increase(specon_preemptions_total[1h]))", "preemptions"),),
+                ),
+                Panel(
+                    title="Scaled workers",
+                    text="Workers started (out) and ended (in) in the last hour because a job was scaled.",
+                    queries=(
+                        Query(
+                            "sum by (direction) (increase(specon_scaled_workers_total[1h]))", "{{direction}}"
+                        ),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,135 @@
+"""Metrics of single replicas, with their names as labels: bounded in number, and gone when they end."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.moves import Move
+from specon_sidecar.classify import Category
+
+MOST: Final = 1000
+"""How many replicas have series of their own, unless told otherwise."""
+LABELS: Final = ("job_namespace", "job_name", "replica")
+"""Not `namespace` and `job`, which Prometheus gives to every series itself: those of the manager."""
+CATEGORY_NUMBERS: Final = {category: number for number, category in enumerate(Category)}
+_WORDS: Final = ", ".join(f"{number} {category.value}" for category, number in CATEGORY_NUMBERS.items())
+_HELP: Final = {
+    "category": f"Category of a replica: {_WORDS}.",
+    "loss": "Last value of the metric that a replica is judged by: its loss, or what its log has instead.",
+    "gain_ratio": "Gain of the last interval of a replica, relative to its scale.",
+    "step": "Last step of a replica.",
+    "converged_timestamp_seconds": "Since when a replica has converged, Unix seconds; only while it has.",
+    "moves": "Moves of a replica that succeeded.",
+    "report_age_seconds": "Time since the last report of a replica.",
+    "checkpoint_age_seconds": "Time since the newest checkpoint of a replica was first reported to this "
+    "manager; where there is none, since this manager first heard of the replica. "
+    "Not of jobs that save at their end only, or never.",
+}
+
+
+class JobMetrics(Collector):
+    """Tells of the running replicas when it is scraped.
+
+    The first `most` that run keep their series until they end: a series that comes and goes with each report
+    would cost more than it tells. How many have none is told as well.
+    """
+
+    def __init__(self, registry: CollectorRegistry, most: int = MOST) -> None:
+        self._most = most
+        self._state = State()
+        self._now = 0.0
+        self._shown: dict[str, None] = {}
+        self._saved: dict[str, tuple[int | None, float]] = {}
+        """By replica: the step of its newest checkpoint, and when that was first heard of."""
+        self._missing = Gauge(
+            "specon_job_series_missing",
+            "Running replicas without series of their own, because too many have one already.",
+            registry=registry,
+        )
+        registry.register(self)
+
+    def forget(self) -> None:
+        """Tell of no replica: another manager does."""
+        self._state = State()
+        self._shown.clear()
+        self._saved.clear()
+        self._missing.set(0)
+
+    def observe(self, state: State, now: float) -> None:
+        """Take the state in."""
+        self._state, self._now = state, now
+
+    def report(self, name: str, state: State, now: float) -> None:
+        """Note when a checkpoint is heard of for the first time."""
+        checkpoint = state.replicas[name].progress.checkpoint
+        step = None if checkpoint is None else checkpoint.step
+        known = self._saved.get(name)
+        if known is None or known[0] != step:
+            self._saved[name] = (step, now)
+
+    def tick(self, state: State) -> None:
+        """Choose whose series are shown."""
+        replicas, moves = state.replicas, state.moves
+        shown = {name: None for name in self._shown if name in replicas and _is_there(replicas[name], moves)}
+        missing = 0
+        for name, replica in replicas.items():
+            if name in shown or not _is_there(replica, moves):
+                continue
+            if len(shown) < self._most:
+                shown[name] = None
+            else:
+                missing += 1
+        self._shown = shown
+        self._missing.set(missing)
+        if len(self._saved) > len(replicas):
+            self._saved = {name: saved for name, saved in self._saved.items() if name in replicas}
+
+    def describe(self) -> list[Metric]:
+        """Return the metrics without their samples."""
+        return list(_families().values())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics as of now."""
+        families, state = _families(), self._state
+        for name in self._shown:
+            replica = state.replicas.get(name)
+            if replica is None:
+                continue
+            namespace, _, job = replica.job.partition("/")
+            labels = [namespace, job, f"{replica.role}-{replica.index}"]
+            for metric, amount in self._values(replica, state.jobs.get(replica.job)):
+                families[metric].add_metric(labels, amount)
+        yield from families.values()
+
+    def _values(self, replica: Replica, job: Job | None) -> Iterator[tuple[str, float]]:
+        progress, now = replica.progress, self._now
+        yield "category", float(CATEGORY_NUMBERS[progress.category])
+        yield "moves", float(replica.moves)
+        if progress.value is not None:
+            yield "loss", progress.value
+        if progress.gain is not None:
+            yield "gain_ratio", progress.gain
+        if progress.step is not None:
+            yield "step", float(progress.step)
+        if progress.category is Category.CONVERGED:
+            yield "converged_timestamp_seconds", progress.category_since
+        if progress.reported_at is not None:
+            yield "report_age_seconds", max(0.0, now - progress.reported_at)
+        saved = self._saved.get(replica.name)
+        if saved is not None and job is not None and job.spec.checkpointing == "asked":
+            yield "checkpoint_age_seconds", max(0.0, now - saved[1])
+
+
+def _is_there(replica: Replica, moves: Mapping[str, Move]) -> bool:
+    return replica.phase is Phase.RUNNING or (replica.name in moves and not replica.ended)
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    return {
+        name: GaugeMetricFamily(f"specon_job_{name}", text, labels=LABELS) for name, text in _HELP.items()
+    }

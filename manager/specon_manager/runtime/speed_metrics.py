@@ -1,0 +1,152 @@
+"""How moves changed the speed of the replicas that they touch: measured, not predicted.
+
+Before a move is begun the steps per second of its replica, and of those on its source and target, are known
+from their reports; after it has succeeded they are measured again. Whatever else changed meanwhile is in the
+comparison too, and a replica that two moves touch at once is compared for neither.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+from prometheus_client import CollectorRegistry, Counter
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.moves import Move, MoveState
+
+TICKS: Final = 12
+"""A speed is measured over the time of so many Ticks, and no fewer than `STEPS` steps."""
+STEPS: Final = 5
+CHANGE: Final = 0.1
+"""A speed that differs by less, relative to the one before, is unchanged."""
+_PATIENCE: Final = 30  # times the length of a measurement: then it is given up
+Part = Literal["moved", "source", "target"]
+
+
+class _Pace(Struct):
+    """The measurement that goes on for a replica, and what the last one said."""
+
+    incarnation: str | None
+    began_at: float
+    began_step: int
+    speed: float | None = None
+    """Steps per second."""
+
+
+class _Expected(Struct, frozen=True):
+    """A comparison whose second half is still to come."""
+
+    part: Part
+    move: str
+    before: float
+    incarnation: str | None
+    since: float
+
+
+class SpeedMetrics:
+    """Counts helped and hurt replicas."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._effects = Counter(
+            "specon_move_effects_total",
+            "Replicas that a successful move touched: the one that moved, those on its source, those on its "
+            f"target; helped or hurt where their steps per second differ by {CHANGE:.0%} after it, "
+            "unknown where that could not be measured.",
+            ["part", "effect"],
+            registry=registry,
+        )
+        for part in ("moved", "source", "target"):
+            for effect in ("helped", "hurt", "unchanged", "unknown"):
+                self._effects.labels(part, effect)
+        self._paces: dict[str, _Pace] = {}
+        self._before: dict[str, dict[str, tuple[Part, float | None]]] = {}
+        """By move in flight: the parts and speeds of the replicas that it touches."""
+        self._expected: dict[str, _Expected] = {}
+
+    def forget(self) -> None:
+        """Drop what was measured: another manager goes on."""
+        self._paces.clear()
+        self._before.clear()
+        self._expected.clear()
+
+    def report(self, name: str, state: State) -> None:
+        """Take in the step that a replica reported."""
+        replica = state.replicas[name]
+        step, at = replica.progress.step, replica.progress.step_at
+        if step is None or at is None:
+            return
+        pace = self._paces.get(name)
+        if pace is None or pace.incarnation != replica.incarnation or step < pace.began_step:
+            self._paces[name] = _Pace(replica.incarnation, at, step)
+            return
+        seconds, steps = at - pace.began_at, step - pace.began_step
+        if seconds < _length(state) or steps < STEPS:
+            return
+        pace.speed = steps / seconds
+        pace.began_at, pace.began_step = at, step
+        self._compare(replica, pace.speed)
+
+    def moves(self, before: State, after: State) -> None:
+        """Take in moves that began or ended."""
+        if after.moves is not before.moves:
+            for name, move in after.moves.items():
+                if name not in before.moves:
+                    self._before[move.id] = self._touched(move, after)
+        if after.history is not before.history:
+            known = {move.id for move in before.history}
+            for move in after.history:
+                if move.id not in known:
+                    self._end(move, after)
+
+    def tick(self, state: State, now: float) -> None:
+        """Give up what can be measured no more, and forget replicas that are gone."""
+        for name, expected in list(self._expected.items()):
+            replica = state.replicas.get(name)
+            over = replica is None or replica.ended or replica.incarnation != expected.incarnation
+            if over or now - expected.since > _PATIENCE * _length(state):
+                self._give_up(name)
+        if len(self._paces) > len(state.replicas):
+            self._paces = {name: pace for name, pace in self._paces.items() if name in state.replicas}
+
+    def _touched(self, move: Move, state: State) -> dict[str, tuple[Part, float | None]]:
+        touched: dict[str, tuple[Part, float | None]] = {}
+        for replica in state.replicas.values():
+            if replica.phase is not Phase.RUNNING or replica.node not in {move.source, move.target}:
+                continue
+            part: Part = "source" if replica.node == move.source else "target"
+            pace = self._paces.get(replica.name)
+            known = pace is not None and pace.incarnation == replica.incarnation
+            speed = pace.speed if pace is not None and known else None
+            touched[replica.name] = ("moved" if replica.name == move.replica else part, speed)
+        return touched
+
+    def _end(self, move: Move, state: State) -> None:
+        touched = self._before.pop(move.id, {})
+        if move.state is not MoveState.SUCCEEDED or move.ended_at is None:
+            return
+        for name, (part, speed) in touched.items():
+            replica = state.replicas.get(name)
+            contested = name in self._expected
+            if contested:
+                self._give_up(name)
+            if contested or not speed or replica is None or replica.phase is not Phase.RUNNING:
+                self._effects.labels(part, "unknown").inc()
+                continue
+            self._paces.pop(name, None)  # measured from here on
+            self._expected[name] = _Expected(part, move.id, speed, replica.incarnation, move.ended_at)
+
+    def _compare(self, replica: Replica, speed: float) -> None:
+        expected = self._expected.pop(replica.name, None)
+        if expected is None:
+            return
+        change = speed / expected.before - 1
+        effect = "unchanged" if abs(change) < CHANGE else "helped" if change > 0 else "hurt"
+        self._effects.labels(expected.part, effect).inc()
+
+    def _give_up(self, name: str) -> None:
+        self._effects.labels(self._expected.pop(name).part, "unknown").inc()
+
+
+def _length(state: State) -> float:
+    """Return over how many seconds a speed is measured."""
+    return TICKS * state.settings.tick

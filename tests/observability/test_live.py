@@ -1,0 +1,81 @@
+"""Every query of every panel on a real Prometheus that has scraped real managers."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from specon_manager.model.moves import MoveState
+from specon_manager.observability.files import DASHBOARDS
+from specon_manager.runtime.speed_metrics import TICKS
+from specon_manager.runtime.state_directory import read_address
+from support.programs import program
+from support.prometheus import Prometheus
+from support.promql import filled_in
+from support.scraped_cluster import ScrapedCluster
+from support.stage import MOVER, Stage
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
+
+RULES = Path(__file__).parents[2] / "charts" / "specon" / "files" / "alerts.yaml"
+RANGES = {"__rate_interval": "10s", "__range": "2m"}
+TICK = 0.1
+
+
+@pytest.fixture
+def stage(tmp_path):
+    program("prometheus")  # before anything is started in vain
+    folder = tmp_path / "local"
+    folder.mkdir()
+    stage = Stage(folder)
+    yield stage
+    stage.close()
+
+
+async def until(holds, stage, seconds=40.0):
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline, stage.story()
+        await asyncio.sleep(0.1)
+    return found
+
+
+async def test_every_panel_shows_something(stage, tmp_path):
+    """Local jobs converge and move; on a cluster in memory a manager leads, injects and hears of pods.
+
+    A panel without a number is one whose query is wrong. Rules are evaluated, and no label is renamed.
+    """
+    pinned = stage.job("pinned", migrate=False)
+    stage.write_jobs(stage.job(MOVER), {"name": "filler", "command": "true"}, pinned)
+    manager = stage.manager(hurry=False)
+    local = await until(lambda: read_address(stage.state), stage)
+    async with ScrapedCluster(tmp_path) as cluster:
+        targets = {"local": local.port, "cluster": cluster.metrics_port}
+        async with Prometheus(tmp_path, targets=targets, rules=RULES) as prometheus:
+            await cluster.train("a")
+            await cluster.train("b")
+            # What follows happens between two scrapes, so that it is an increase.
+            await asyncio.to_thread(stage.submit_neighbour)
+            await until(lambda: manager.told_of(state=MoveState.SUCCEEDED), stage)
+            await asyncio.sleep(3 * TICKS * TICK)  # the speeds after the move
+            await prometheus.until_scraped()
+            await asyncio.sleep(1)
+            found = {name: await prometheus.points(filled_in(expr, **RANGES)) for name, expr in queries()}
+            lines = [f"{name}: {series} series, {points} points" for name, (series, points) in found.items()]
+            (tmp_path / "panels.txt").write_text("\n".join(lines) + "\n")
+            assert not [name for name, (_, points) in found.items() if not points]
+            groups = (await prometheus.ask("rules"))["groups"]
+            assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
+            labels = await prometheus.ask("labels")
+            assert "job_name" in labels
+            assert not [label for label in labels if label.startswith("exported_")]
+
+
+def queries():
+    for dashboard in DASHBOARDS:
+        for panel in dashboard.panels:
+            for number, query in enumerate(panel.queries):
+                yield f"{dashboard.uid} / {panel.title} [{number}]", query.expr
+        for mark in dashboard.annotations:
+            yield f"{dashboard.uid} / {mark.name} (annotation)", mark.expr
