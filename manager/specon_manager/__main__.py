@@ -73,8 +73,8 @@ _COMMANDS: Final = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(prog="specon", description=__doc__)
     parser.add_argument("--version", action="version", version=f"specon {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -82,7 +82,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subparser = commands.add_parser(command.name, help=command.help, description=command.help)
         command.add_arguments(subparser)
         subparser.set_defaults(main=command.main)
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted."""
+    given = make_parser().parse_args(arguments)
     try:
         code: int = given.main(given)
     except (UsageError, DirectoryBusyError, JournalError) as error:

@@ -1,9 +1,11 @@
 """Which checkpoints of the trainer are complete: looks at a directory of them, or at the one file.
 
 A checkpoint counts as complete when its declared marker is there, or when a rename made it visible, or when
-nothing of it changed for the settle time. Nothing here writes or deletes.
+nothing of it changed for the settle time. Nothing here writes or deletes, and no link is followed out of the
+folder that was named, which may be a link itself.
 """
 
+import logging
 import os
 import re
 import stat
@@ -14,6 +16,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_sidecar.regular_file import leads_out, open_regular
+
+_LOG: Final = logging.getLogger(__name__)
 MAX_ENTRIES: Final = 10_000
 """Files and directories looked at in one scan, and in one checkpoint."""
 _QUIET_SCAN_SECONDS: Final = 0.05  # between the two scans that see a renamed checkpoint unchanged
@@ -43,6 +48,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 class TooManyEntriesError(OSError):
     """A checkpoint path with more entries than are looked at."""
+
+
+class LeadsOutError(OSError):
+    """A checkpoint with a link to somewhere else."""
 
 
 class _Entry(Struct):
@@ -77,6 +86,7 @@ class CheckpointWatch:
         self._ignore = ignore
         self._entries: dict[Path, _Entry] = {}
         self._first_scan = True
+        self._told_of_links = False
 
     def scan(self, now: float, step: int | None = None) -> list[Candidate]:
         """Look once and return the complete checkpoints, oldest first.
@@ -92,6 +102,9 @@ class CheckpointWatch:
                 fingerprint, renamed = _fingerprint(path, status)
             except FileNotFoundError:
                 continue  # removed between the listing and the look
+            except LeadsOutError as error:
+                self._tell_of_link(str(error))
+                continue
             entry = self._entries.get(path)
             if entry is None or entry.fingerprint != fingerprint:
                 entry = _Entry(fingerprint, now, self._first_scan, step)
@@ -127,7 +140,10 @@ class CheckpointWatch:
         except FileNotFoundError:
             return
         if not stat.S_ISDIR(mode):
-            yield self._path
+            if leads_out(self._path, self._path.parent):
+                self._tell_of_link(f"{self._path} is a link to somewhere else")
+            else:
+                yield self._path
             return
         with os.scandir(self._path) as items:
             for count, item in enumerate(items):
@@ -149,10 +165,20 @@ class CheckpointWatch:
         return name.endswith(".json") and path.with_suffix("").exists()
 
     def _is_second_name(self, item: os.DirEntry[str]) -> bool:
-        """Return whether this is a link such as `latest` to a neighbour, or neither file nor directory."""
-        if item.is_symlink() and Path(item.path).resolve().parent == self._path.resolve():
-            return True
+        """Return whether this is a link to a neighbour (`latest`) or out of here, or no file or directory."""
+        if item.is_symlink():
+            path = Path(item.path)
+            if leads_out(path, self._path):
+                self._tell_of_link(f"{path} is a link to somewhere else")
+                return True
+            if Path(os.path.realpath(path)).parent == Path(os.path.realpath(self._path)):
+                return True
         return not (item.is_file() or item.is_dir())
+
+    def _tell_of_link(self, what: str) -> None:
+        if not self._told_of_links:
+            self._told_of_links = True
+            _LOG.warning("no checkpoint: %s", what)
 
     def _marker_of(self, path: Path) -> Path | None:
         """Return where the marker of a checkpoint is: beside it with its name, in it, or one for all."""
@@ -208,7 +234,9 @@ def step_in_name(name: str) -> int | None:
 def _declared_step(file: Path) -> int | None:
     """Return the step in a JSON object with `step`, or in a text that is a number; None without one."""
     try:
-        with file.open("rb") as opened:
+        if leads_out(file, file.parent):
+            return None
+        with open_regular(file) as opened:
             content = opened.read(_MAX_DECLARATION_BYTES)
         declared = msgspec.json.decode(content)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -223,7 +251,10 @@ def fingerprint(path: Path) -> Fingerprint:
 
 
 def files_of(directory: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield the regular files in a directory; raises OSError, TooManyEntriesError beyond the bounds."""
+    """Yield the regular files in a directory.
+
+    Raises OSError, TooManyEntriesError beyond the bounds, LeadsOutError for a link out of what it lies in.
+    """
     waiting = [(directory, 0)]
     count = 0
     while waiting:
@@ -236,6 +267,9 @@ def files_of(directory: Path) -> Iterator[os.DirEntry[str]]:
                 if item.is_dir(follow_symlinks=False):
                     waiting.append((Path(item.path), depth + 1))
                 elif item.is_file():
+                    # Those of a checkpoint often are links to a store beside it.
+                    if item.is_symlink() and leads_out(Path(item.path), directory.parent):
+                        raise LeadsOutError(f"{item.path} is a link to somewhere else")
                     yield item
 
 

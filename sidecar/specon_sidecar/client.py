@@ -4,6 +4,8 @@ A manager that is away, slow or wrong never raises here: each call returns what 
 """
 
 import logging
+import math
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +30,8 @@ _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 10.0  # beyond the wait that a long poll asks for
+_BUSY: Final = frozenset({429, 503})
+_LONGEST_PAUSE: Final = 60.0  # that a manager may ask for
 _TRANSIENT: Final = frozenset({401, 403, 408, 425, 429})  # tokens rotate, managers get busy
 
 
@@ -50,6 +54,7 @@ class Client:
         self._authorities = None if ca_file is None else AuthoritiesFile(Path(ca_file))
         self._session: aiohttp.ClientSession | None = None
         self._complaints: set[str] = set()
+        self._not_before = -math.inf
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -100,6 +105,8 @@ class Client:
     ) -> tuple[Outcome, bytes]:
         if self._session is None:
             raise RuntimeError("the client is used outside its context")
+        if time.monotonic() < self._not_before:
+            return Outcome.LOST, b""
         headers = {"Content-Type": "application/json"} if message is not None else {}
         if self._token is not None and (token := self._token.read()) is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -121,10 +128,17 @@ class Client:
                 timeout=aiohttp.ClientTimeout(total=seconds, connect=_CONNECT_SECONDS),
             ) as response:
                 outcome = self._outcome(path, response.status)
+                self._obey(response)
                 return outcome, await _bounded_body(response) if outcome is Outcome.DELIVERED else b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self._complain(path, f"{type(error).__name__}: {error}")
             return Outcome.LOST, b""
+
+    def _obey(self, response: aiohttp.ClientResponse) -> None:
+        """Keep silent for as long as the manager asks for: it is busy, or another is about to lead."""
+        asked = response.headers.get("Retry-After", "")
+        if response.status in _BUSY and asked.isascii() and asked.isdecimal():
+            self._not_before = time.monotonic() + min(float(asked[:9]), _LONGEST_PAUSE)
 
     def _outcome(self, path: str, status: int) -> Outcome:
         if 200 <= status < 300:  # noqa: PLR2004 - the success class of HTTP

@@ -1,6 +1,7 @@
 """Is a checkpoint whole? Its SHA-256 digest, and whether its container formats can be read."""
 
 import hashlib
+import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.checkpoint import Candidate, files_of, fingerprint
+from specon_sidecar.regular_file import open_regular
 
 _CHUNK: Final = 1 << 20
 _MAX_HEADER: Final = 100 << 20  # the format's own limit
@@ -70,7 +72,7 @@ def _digest(file: Path, cancelled: Event) -> str:
 
 
 def _chunks(file: Path, cancelled: Event) -> Iterator[bytes]:
-    with file.open("rb", buffering=0) as opened:
+    with open_regular(file) as opened:
         while chunk := opened.read(_CHUNK):
             if cancelled.is_set():
                 raise CancelledError
@@ -79,7 +81,7 @@ def _chunks(file: Path, cancelled: Event) -> Iterator[bytes]:
 
 def _check_structure(file: Path, cancelled: Event) -> None:
     """Check what needs no framework to be checked; raises UnreadableError and OSError."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         start = opened.read(len(_ZIP))
     suffix = file.suffix.lower()
     if not start:
@@ -98,7 +100,7 @@ def _check_zip(file: Path, cancelled: Event) -> None:
     import zlib  # noqa: PLC0415 - see above
 
     try:
-        with zipfile.ZipFile(file) as archive:
+        with open_regular(file) as raw, zipfile.ZipFile(io.BufferedReader(raw)) as archive:
             for member in archive.infolist():
                 # Reading to the end compares the CRC.
                 with archive.open(member) as opened:
@@ -112,7 +114,7 @@ def _check_zip(file: Path, cancelled: Event) -> None:
 def _check_safetensors(file: Path) -> None:
     """Check that the size is that of the header and of all tensors it names."""
     size = file.stat().st_size
-    with file.open("rb") as opened:
+    with io.BufferedReader(open_regular(file)) as opened:
         prefix = opened.read(8)
         length = int.from_bytes(prefix, "little")
         if len(prefix) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):  # noqa: PLR2004 - of the format

@@ -15,6 +15,8 @@ from specon_manager.backends.kube.authentication import KubeIdentities
 from specon_manager.backends.kube.certificate_store import CertificateStore, StoreSettings
 from specon_manager.backends.kube.lease import Elector
 from specon_manager.backends.kube.migrations import MigrationWatch
+from specon_manager.backends.kube.pause import LEASE_LABELS, pause_reason
+from specon_manager.backends.kube.resources import Object
 from specon_manager.backends.kube.served_certificate import (
     ServedCertificate,
     follow_directory,
@@ -27,53 +29,78 @@ from specon_manager.cli.leader_label import drop_label, keep_label
 from specon_manager.cli.serve_settings import ServeSettings
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
+from specon_manager.model.events import Paused
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.metrics import Metrics
+from specon_manager.runtime.page.listener import PageListener
+from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.server import Server
+from specon_manager.runtime.tls_buffers import use_small_tls_buffers
 
 _log = logging.getLogger(__name__)
 
 
 class ClusterManager:
-    """Serves webhook, health and metrics from its start on; leads when the Lease is its own."""
+    """Serves webhook, health, metrics and page from its start on; leads when the Lease is its own."""
 
     def __init__(self, settings: ServeSettings, api: Api, registry: CollectorRegistry) -> None:
         self._settings, self._api = settings, api
         self._metrics, self._cluster_metrics = Metrics(registry), ClusterMetrics(registry)
         self._certificate = ServedCertificate()
+        self._pause: str | None = None
         self._elector = Elector(
-            api, namespace=settings.namespace, name=settings.lease_name, identity=settings.identity
+            api,
+            namespace=settings.namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            labels=LEASE_LABELS,
+            noticed=self._obey_pause,
         )
         self._cluster_metrics.follow_manager(
             leads=self._elector.holds, certificate_expiry=lambda: self._certificate.expires_at or 0.0
         )
-        self._migrations = MigrationWatch(api, identity=settings.identity, holds=self._elector.holds)
+        self._migrations = MigrationWatch(
+            api,
+            identity=settings.identity,
+            namespaces=settings.watch_namespaces,
+            holds=self._elector.holds,
+        )
+        identities = KubeIdentities(api, unavailable=IdentityUnavailableError)
+        self._page = Page(identities.is_owner, manager=settings.identity.rpartition("_")[0])
+        self._page_listener = PageListener(self._page)
         self._server = Server(
             None,
-            KubeIdentities(api, unavailable=IdentityUnavailableError),
+            identities,
             registry,
             _no_jobs,
             routes=webhook_routes(
                 self._injection, lambda: self._migrations.pins, self._cluster_metrics.admitted
             ),
             readiness=self._is_ready,
+            takes_orders=False,
         )
         self._own_pod = os.environ.get("POD_NAME", "")
 
     async def run(self) -> None:
         """Serve and, when it is our turn, lead; until cancelled. Raises OSError where a port is taken."""
+        use_small_tls_buffers()
         listen, probes = self._settings.listen, self._settings.metrics_listen
         try:
             await self._server.start_probes(probes.host, probes.port)
             await self._server.start(listen.host, listen.port, tls=self._certificate.context)
+            if self._settings.page_listen is not None:
+                await self._page_listener.start(
+                    self._settings.page_listen.host, self._settings.page_listen.port
+                )
             _log.info("%s serves at %s:%d", self._settings.identity, listen.host, listen.port)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._migrations.run())
                 group.create_task(self._follow_certificate())
                 group.create_task(self._candidate())
         finally:
+            await self._page_listener.stop()
             await self._server.stop()
 
     async def _candidate(self) -> None:
@@ -97,6 +124,7 @@ class ClusterManager:
             holds=self._elector.holds,
             trusted=lambda: self._certificate.trusted,
             metrics=self._metrics,
+            paused=lambda: self._pause,
             beside=tuple(beside),
         )
         self._cluster_metrics.follow_term(
@@ -108,8 +136,19 @@ class ClusterManager:
             if self._own_pod:
                 await drop_label(self._api, self._settings.namespace, self._own_pod)
 
+    def _obey_pause(self, lease: Object) -> None:
+        """Have the loop that runs here, if one does, obey what the Lease says; the next one asks."""
+        reason = pause_reason(lease)
+        if reason == self._pause:
+            return
+        self._pause = reason
+        _log.info("%s", "the pause is over" if reason is None else f"paused: {reason or 'nobody says why'}")
+        if (controller := self._server.controller) is not None:
+            controller.post(Paused(reason=reason))
+
     def _serve(self, controller: Controller | None) -> None:
         self._server.controller = controller
+        self._page.controller = controller
 
     def _keep_label(self) -> Coroutine[Any, Any, None]:
         return keep_label(self._api, self._settings.namespace, self._own_pod)

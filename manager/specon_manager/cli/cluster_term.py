@@ -19,6 +19,8 @@ from specon_manager.backends.kube.resources import PODS
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.signal_follower import SignalFollower
 from specon_manager.cli.serve_settings import ServeSettings
+from specon_manager.core.pause import paused
+from specon_manager.model.events import Paused
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller, Stepped
 from specon_manager.runtime.metrics import Metrics
@@ -41,18 +43,24 @@ class Term:
         holds: Callable[[], bool],
         trusted: Callable[[], str],
         metrics: Metrics,
+        paused: Callable[[], str | None] = lambda: None,
         beside: tuple[Work, ...] = (),
     ) -> None:
-        """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long."""
+        """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long.
+
+        `paused` is why nothing new is to be ordered, None where it may be: asked when this takes over.
+        """
         self._settings, self._api, self._metrics = settings, api, metrics
         self._migrations = migrations
         self._beside = beside
+        self._paused = paused
         self.recorder = Recorder(api, instance=settings.identity)
         self._memory = ClusterMemory(
             api,
             identity=settings.identity,
             holds=holds,
             pod_of=self._pod_of,
+            namespaces=settings.watch_namespaces,
             progress_seconds=settings.progress_seconds,
         )
         self.backend = KubeBackend(
@@ -67,7 +75,7 @@ class Term:
             holds=holds,
             remark=self._remark,
         )
-        self._authorities = PodAuthorities(api, trusted, fence=holds)
+        self._authorities = PodAuthorities(api, trusted, namespaces=settings.watch_namespaces, fence=holds)
         self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
 
     async def run(self, serve: Callable[[Controller | None], None]) -> None:
@@ -77,6 +85,7 @@ class Term:
         """
         state = await self._memory.load(self._settings.decisions)
         clock = Clock(self._memory.last_at)
+        state, _ = paused(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
         controller.observers += [self._metrics.observe, self._tell]
         _log.info("took over %d replicas and %d moves in flight", len(state.replicas), len(state.moves))
@@ -92,19 +101,27 @@ class Term:
             self._metrics.forget()
 
     def _parts(self, controller: Controller) -> list[Coroutine[Any, Any, None]]:
-        def is_known(move: str) -> bool:
-            state = controller.state
-            return any(each.id == move for each in (*state.moves.values(), *state.history))
-
         return [
             controller.run(self._settings.identity, self._settings.decisions),
             self._memory.run(),
             self.recorder.run(),
             self._signals.run(),
             self._authorities.run(),
-            self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known),
+            self._answer_requests(controller),
             *(work() for work in self._beside),
         ]
+
+    async def _answer_requests(self, controller: Controller) -> None:
+        """Take requests for moves once the pods are known: before, no request would name one of them."""
+        begun = asyncio.Event()
+        controller.observers.append(lambda _: begun.set())  # the first step comes after the backend's begin
+        await begun.wait()
+
+        def is_known(move: str) -> bool:
+            state = controller.state
+            return any(each.id == move for each in (*state.moves.values(), *state.history))
+
+        await self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known)
 
     def _pod_of(self, replica: str) -> str | None:
         return self.backend.pod_of(replica)

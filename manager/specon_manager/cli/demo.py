@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw completion times and placements")
     parser.add_argument("--plain", action="store_true", help="plain lines also on a terminal")
+    parser.add_argument("--web", action="store_true", help="print a link to the status page, live")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep logs, checkpoints and journal there")
     parser.add_argument("--verbose", action="store_true", help="also print refused moves with their reasons")
 
@@ -80,6 +81,7 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
             title=f"specon demo, policy {file.settings.policy}",
             session=options,
             plain=arguments.plain,
+            web=arguments.web,
             verbose=arguments.verbose,
         )
     )

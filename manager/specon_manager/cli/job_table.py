@@ -1,6 +1,5 @@
 """The table of jobs of the live view: one line each, fitted to the width and to the lines that there are."""
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli import job_label, printable
+from specon_manager.cli.amounts import gain_text, steps_text, value_text
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import MoveState
 from specon_sidecar.classify import Category
 
@@ -41,7 +41,6 @@ _NARROWEST_BAR, _WIDEST_BAR = 6, 24
 _GIVE: Final = ((2, 11), (6, 20), (0, 8), (1, 4), (4, 4), (6, 8), (2, 4), (3, 4), (6, 4))
 """Where there is no room: which column gives way first, and down to how many characters."""
 _LONGEST_STATE: Final = max(len(state) for state in MoveState if state not in STYLES)
-_MANY: Final = 100_000  # steps from which on they are counted in thousands
 
 
 class _Row(Struct, frozen=True):
@@ -126,15 +125,15 @@ def _row(state: State, job: Job) -> _Row:
     replicas = [state.replicas[name] for name in job.spec.replicas if name in state.replicas]
     nodes = dict.fromkeys(replica.node for replica in replicas if replica.active and replica.node)
     word = word_for(lead)
-    step, done = _steps(lead.progress)
+    step, done = steps_text(lead.progress)
     return _Row(
         cells=(
             Text(job_label(job.name), style="bold"),
             Text(printable(",".join(nodes)) or "-"),
             Text(str(word).lower(), style=STYLES[word]),
-            Text(_value(lead.progress.value)),
+            Text(value_text(lead.progress.value)),
             Text(step),
-            Text(_gain(lead.progress.gain)),
+            Text(gain_text(lead.progress.gain)),
             _moves(state, job, replicas),
         ),
         done=done,
@@ -144,36 +143,6 @@ def _row(state: State, job: Job) -> _Row:
 def word_for(replica: Replica) -> Category | Phase:
     """Return the word that says most about the replica: its category while it runs, else its phase."""
     return replica.progress.category if replica.phase is Phase.RUNNING else replica.phase
-
-
-def _value(value: float | None) -> str:
-    if value is None:
-        return ""
-    if not math.isfinite(value):
-        return str(value)
-    size = abs(value)
-    if size and not 1e-3 <= size < 1e5:  # noqa: PLR2004 - what four decimals and seven digits can show
-        return f"{value:.1e}"
-    return f"{value:.4f}" if size < 10 else f"{value:.2f}"  # noqa: PLR2004 - one digit before the point
-
-
-def _gain(gain: float | None) -> str:
-    if gain is None:
-        return ""
-    return f"{100 * gain:.2f}" if abs(gain) < 10 else f"{100 * gain:.0e}"  # noqa: PLR2004 - 1000 %
-
-
-def _steps(progress: Progress) -> tuple[str, float | None]:
-    if progress.step is None:
-        return "", None
-    if not progress.total_steps:
-        return _count(progress.step), None
-    done = min(1.0, max(0.0, progress.step / progress.total_steps))
-    return f"{_count(progress.step)}/{_count(progress.total_steps)}", done
-
-
-def _count(steps: int) -> str:
-    return str(steps) if steps < _MANY else f"{steps / 1000:.0f}k"
 
 
 def _moves(state: State, job: Job, replicas: list[Replica]) -> Text:

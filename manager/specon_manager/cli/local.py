@@ -36,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw completion times and placements")
     parser.add_argument("--plain", action="store_true", help="plain lines also on a terminal")
+    parser.add_argument("--web", action="store_true", help="print a link to the status page, live")
     parser.add_argument("--verbose", action="store_true", help="also print refused moves with their reasons")
 
 
@@ -56,7 +57,11 @@ def main(arguments: argparse.Namespace) -> int:
         port=arguments.port,
     )
     title = f"{arguments.jobs}, policy {file.settings.policy}"
-    result = run(RunOptions(title=title, session=session, plain=arguments.plain, verbose=arguments.verbose))
+    result = run(
+        RunOptions(
+            title=title, session=session, plain=arguments.plain, web=arguments.web, verbose=arguments.verbose
+        )
+    )
     console = console_for_results()
     print_result(result, console)
     if arguments.json is not None:

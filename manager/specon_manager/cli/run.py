@@ -39,6 +39,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     session: SessionOptions
     plain: bool = False
     """Plain lines also on a terminal."""
+    web: bool = False
+    """Plain lines, and before them a link to the status page: it shows what the live view would."""
     verbose: bool = False
 
 
@@ -124,7 +126,9 @@ async def _run(options: RunOptions) -> RunResult:
 @contextlib.contextmanager
 def _shown(options: RunOptions, session: Session) -> Iterator[None]:
     """Show the run: live on a terminal, else a line for each change."""
-    if options.plain or not Console().is_terminal or Console().is_dumb_terminal:
+    if options.web:
+        print(f"status page: {session.page}", flush=True)
+    if options.plain or options.web or not Console().is_terminal or Console().is_dumb_terminal:
         session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
         yield
         return

@@ -80,6 +80,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     certificate_directory: Path
     placeholder_priority_class: str | None
     identity: str
+    page_listen: Address | None = None
+    """Where the status page is served, without TLS; None: nowhere."""
 
 
 _FILE_KEYS: Final[Mapping[str, Any]] = {
@@ -112,6 +114,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="0.0.0.0:8080",
         metavar="HOST:PORT",
         help="HTTP: /metrics /healthz /readyz",
+    )
+    add(
+        "--page-listen",
+        default="127.0.0.1:8081",
+        metavar="HOST:PORT",
+        help="HTTP: the status page, for kubectl port-forward; empty for none",
     )
     add(
         "--webhook-service",
@@ -172,6 +180,9 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
             mistakes.append(f"{flag}: {url!r} does not begin with https://")
     listen = _tried("--listen", _address, arguments.listen, mistakes)
     metrics_listen = _tried("--metrics-listen", _address, arguments.metrics_listen, mistakes)
+    page = (
+        _tried("--page-listen", _address, arguments.page_listen, mistakes) if arguments.page_listen else None
+    )
     if mistakes or listen is None or metrics_listen is None:
         raise UsageError("\n".join(mistakes))
     return ServeSettings(
@@ -198,6 +209,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         placeholder_priority_class=arguments.placeholder_priority_class or None,
         # Two processes of one name would take each other's Lease for their own.
         identity=f"{arguments.identity or os.environ.get('POD_NAME') or socket.gethostname()}_{token_hex(4)}",
+        page_listen=page,
     )
 
 

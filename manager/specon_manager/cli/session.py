@@ -24,6 +24,7 @@ from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal, recover
 from specon_manager.runtime.memory import JournalMemory
 from specon_manager.runtime.metrics import Metrics
+from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.state_directory import Address, StateDirectory
 from specon_manager.runtime.tokens import Tokens
@@ -54,11 +55,14 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
 class Session:
     """A running local manager."""
 
-    def __init__(self, controller: Controller, began_at: float, address: Address) -> None:
+    def __init__(self, controller: Controller, began_at: float, address: Address, viewer: str = "") -> None:
         self.controller = controller
         self.began_at = began_at
         """Begin of the run, on the controller's clock; it lies before this process after a restart."""
         self.address = address
+        # Behind `#` it is sent to no server and stands in no log; the page takes it out of the address bar.
+        self.page = f"{address.url}/page/#token={viewer}"
+        """Link to the status page, which lets see and do nothing."""
         self._changed = asyncio.Event()
         self._all_submitted = False
         controller.observers.append(lambda _: self._changed.set())
@@ -141,11 +145,13 @@ async def _serving(
     )
     controller = Controller(state=state, memory=JournalMemory(journal), backend=backend, clock=clock)
     controller.observers.append(Metrics(registry).observe)
-    server = Server(controller, tokens, registry, _reader_of_jobs)
+    page = Page(tokens.may_view, manager=f"this machine ({os.uname().nodename})")
+    page.controller = controller
+    server = Server(controller, tokens, registry, _reader_of_jobs, routes=page.routes)
     port = await server.start(_HOST, options.port or directory.former_port())
     address = directory.publish(_HOST, port)
     url = address.url
-    session = Session(controller, began_at, address)
+    session = Session(controller, began_at, address, tokens.viewer)
     try:
         async with asyncio.TaskGroup() as group:
             running = group.create_task(
@@ -158,6 +164,7 @@ async def _serving(
                 submitting.cancel()
                 running.cancel()
     finally:
+        page.close()
         await server.stop()
         if not options.leave_running:
             await backend.evict_all(_SHUTDOWN_GRACE)

@@ -14,6 +14,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica, index_of, role_of
 from specon_manager.model.moves import MoveOutcome, MoveState
+from specon_manager.model.overlay import lacking
 
 Step = tuple[State, list[Action]]
 
@@ -46,8 +47,8 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     state = without(state, names)
     return msgspec.structs.replace(
         state,
-        jobs={name: other for name, other in state.jobs.items() if name != job.name},
-        verdicts={name: verdict for name, verdict in state.verdicts.items() if name != job.name},
+        jobs=lacking(state.jobs, [job.name]),
+        verdicts=lacking(state.verdicts, [job.name]),
     ), actions
 
 

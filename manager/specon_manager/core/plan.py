@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import gate, scaling
+from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
 from specon_manager.model.actions import (
     Admit,
@@ -56,6 +57,8 @@ def plan(
     `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
     """
     snapshot = state.snapshot(now) if snapshot is None else snapshot
+    if (pause := objection_while_paused(state)) is not None:
+        return tuple(Verdict(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
     verdicts = []
     for proposal in sorted(proposals, key=_rank):
         objection = _objection(proposal, snapshot, state)
@@ -116,8 +119,9 @@ def objection_to_request(
     What it would gain or cost does not count: neither the gate nor the cooldown and budget of the replica.
     """
     budgets = state.settings.budgets
-    if (forbidden := _forbidden(replica, snapshot)) is not None:
-        return forbidden
+    objection = objection_while_paused(state) or _forbidden(replica, snapshot)
+    if objection is not None:
+        return objection
     if len(snapshot.moves) >= budgets.moves_at_once:
         return _over_cluster_budget(len(snapshot.moves))
     if target is None:

@@ -29,26 +29,35 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         return state, []
     if len(event.id) > _LONGEST_ID:
         return _refused(state, event, f"its name is longer than {_LONGEST_ID} characters", now), []
-    replica = state.replicas.get(event.replica)
-    if replica is None:
-        return _refused(state, event, f"there is no replica {event.replica}", now), []
-    snapshot = state.snapshot(now)
-    target = event.target
+    target, why = answer_to(state, event.replica, event.target, now)
     if target is None:
-        objection = objection_to_request(replica, None, snapshot, state)
-        if objection is not None:
-            return _refused(state, event, objection.text, now), []
-        target, why = _most_open(replica, snapshot)
-        if target is None:
-            return _refused(state, event, why, now), []
-    objection = objection_to_request(replica, target, snapshot, state)
-    if objection is not None:
-        return _refused(state, event, objection.text, now), []
+        return _refused(state, event, why, now), []
+    replica = state.replicas[event.replica]
     reason = event.reason or "it was asked for"
     proposal = Migrate(replica=replica.name, target=target, purpose=PURPOSE, reason=reason)
     hold = state.settings.deadlines.hold
     move = begun(proposal, replica, policy=POLICY, name=event.id, now=now, hold=hold)
     return state.with_move(move), orders(move, replica, state.jobs[replica.job])
+
+
+def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[str | None, str]:
+    """Return where a replica would be moved if somebody asked for it now, else None and what is against it.
+
+    With `target` None the node with the most open room is chosen. Nothing changes by the question.
+    """
+    replica = state.replicas.get(name)
+    if replica is None:
+        return None, f"there is no replica {name}"
+    snapshot = state.snapshot(now)
+    if target is None:
+        objection = objection_to_request(replica, None, snapshot, state)
+        if objection is not None:
+            return None, objection.text
+        target, why = _most_open(replica, snapshot)
+        if target is None:
+            return None, why
+    objection = objection_to_request(replica, target, snapshot, state)
+    return (target, "") if objection is None else (None, objection.text)
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:

@@ -9,6 +9,7 @@ from specon_manager.core.gang import regrouped
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action, EvictReplica, StartReplica
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.overlay import lacking
 
 _DOUBLINGS: Final = 4  # of the wait for a start wherever there is room
 
@@ -76,11 +77,10 @@ def awaited(state: State, replica: Replica, note: str, now: float) -> State:
 
 def without(state: State, names: Collection[str]) -> State:
     """Return the state that has forgotten these replicas."""
-    gone = set(names)
+    if not names:
+        return state
     return msgspec.structs.replace(
-        state,
-        replicas={name: replica for name, replica in state.replicas.items() if name not in gone},
-        verdicts={name: verdict for name, verdict in state.verdicts.items() if name not in gone},
+        state, replicas=lacking(state.replicas, names), verdicts=lacking(state.verdicts, names)
     )
 
 

@@ -25,6 +25,13 @@ class Measured(Struct, frozen=True, kw_only=True):
     steps_lost: float = 0.0
 
 
+class Pause(Struct, frozen=True, kw_only=True):
+    """Since when nothing new is ordered, and why, as the person who paused the manager says."""
+
+    since: float
+    reason: str = ""
+
+
 class State(Struct, frozen=True, kw_only=True):
     """Everything known. `step` makes a new one; nothing in it is ever changed in place."""
 
@@ -52,6 +59,8 @@ class State(Struct, frozen=True, kw_only=True):
     """How long completed jobs trained, by kind."""
     changed_at: float = 0.0
     """When a job was last admitted, scaled or preempted."""
+    pause: Pause | None = None
+    """Set while nothing new is to be ordered."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what policies may look at."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from specon_manager.core import lifecycle, node_events, owned_jobs, requested_moves, transaction
+from specon_manager.core import lifecycle, node_events, owned_jobs, pause, requested_moves, transaction
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
 from specon_manager.core.gang import pruned
 from specon_manager.core.orders import order, told_again, weighed
@@ -43,7 +43,12 @@ def calls_for_tick(event: ev.Event) -> bool:
     """
     return isinstance(
         event,
-        ev.ManagerStarted | ev.JobSubmitted | ev.ReplicaStarted | ev.ReplicaGone | ev.StartRefused,
+        ev.ManagerStarted
+        | ev.JobSubmitted
+        | ev.ReplicaStarted
+        | ev.ReplicaGone
+        | ev.StartRefused
+        | ev.Paused,
     )
 
 
@@ -207,6 +212,7 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.InstructionAcknowledged: _acknowledged,
     ev.EvictionRefused: _eviction_refused,
     ev.MoveRequested: requested_moves.move_requested,
+    ev.Paused: pause.paused,
     ev.RoomHeld: _room_held,
     ev.RoomRefused: _room_refused,
 }

@@ -209,6 +209,7 @@ class Refusal(StrEnum):
     PREEMPTION_BUDGET = "preemption-budget"
     NOT_REWEIGHTABLE = "not-reweightable"
     PLACED_BY_OWNER = "placed-by-owner"
+    PAUSED = "paused"
 
 
 class Objection(Struct, frozen=True, gc=False):

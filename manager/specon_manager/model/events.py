@@ -126,6 +126,13 @@ class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
     reason: str = ""
 
 
+class Paused(Struct, frozen=True, tag=True, kw_only=True):
+    """Somebody wants nothing new to be ordered; what is in flight goes on to its end."""
+
+    reason: str | None
+    """In words, perhaps none at all; None ends the pause."""
+
+
 class RoomHeld(Struct, frozen=True, tag=True, kw_only=True):
     """Room for a move is held on its target."""
 
@@ -155,6 +162,7 @@ Event = (
     | InstructionAcknowledged
     | EvictionRefused
     | MoveRequested
+    | Paused
     | RoomHeld
     | RoomRefused
 )

@@ -1,6 +1,6 @@
 """A mapping with a few values changed, made without a copy of the whole."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 V = TypeVar("V")
@@ -42,6 +42,16 @@ class Overlay(Mapping[str, V]):
         return {**self._base, **self._changes}
 
     @property
+    def base(self) -> Mapping[str, V]:
+        """What the changes are laid over."""
+        return self._base
+
+    @property
+    def laid(self) -> Mapping[str, V]:
+        """The changes."""
+        return self._changes
+
+    @property
     def changes(self) -> int:
         """How many values are laid over the base."""
         return len(self._changes)
@@ -57,6 +67,26 @@ def changed(base: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
     if len(base) <= _FEW:
         return {**base, key: value}
     return Overlay(base, {key: value})
+
+
+def lacking(mapping: Mapping[str, V], keys: Iterable[str]) -> Mapping[str, V]:
+    """Return the same mapping without these keys; nothing where they are not in it."""
+    left = dict(flat(mapping))
+    for key in keys:
+        left.pop(key, None)
+    return left
+
+
+def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
+    """Return the keys of `after` whose values may be others than in `before`.
+
+    Those are few where one was made of the other by `changed`; else all are.
+    """
+    base = before.base if isinstance(before, Overlay) else before
+    if not isinstance(after, Overlay) or after.base is not base:
+        return after
+    former = before.laid if isinstance(before, Overlay) else {}
+    return [key for key, value in after.laid.items() if former.get(key) is not value]
 
 
 def flat(mapping: Mapping[str, V]) -> Mapping[str, V]:

@@ -29,6 +29,7 @@ from specon_manager.runtime.memory import Memory
 
 _log = logging.getLogger(__name__)
 _BATCH: Final = 500  # events between two commits: the loop serves HTTP in between
+_TURN_SECONDS: Final = 0.05  # after which there is a commit with fewer; of thousands some are slow
 
 
 class Stepped(Struct, frozen=True, kw_only=True):
@@ -102,7 +103,10 @@ class Controller:
             raise self._deposed
         actions: list[Action] = []
         tick_due = not self._events
+        ends = time.perf_counter() + _TURN_SECONDS
         for _ in range(min(len(self._events), _BATCH)):
+            if time.perf_counter() > ends:
+                break
             event = self._events.popleft()
             tick_due = tick_due or calls_for_tick(event)
             actions += self._step(event)
@@ -111,6 +115,8 @@ class Controller:
             actions += self._step(Tick())
         if self._events:
             self._woken.set()
+            # A commit that has nothing to wait for lets nobody else have a turn.
+            await asyncio.sleep(0)
         refused = await self._memory.commit(self.state, acting=bool(actions))
         for action in actions:
             if isinstance(action, HoldRoom) and action.move in refused:

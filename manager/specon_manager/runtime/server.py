@@ -6,7 +6,9 @@ come again, by which time another manager may have taken over.
 
 import asyncio
 import logging
+import math
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -23,8 +25,11 @@ from specon_manager.model.events import (
     JobSubmitted,
     ReportReceived,
 )
+from specon_manager.runtime import orders
+from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
+from specon_manager.runtime.message_rate import MessageRates, RateLimits
 from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     SCHEMA,
@@ -39,6 +44,7 @@ _log = logging.getLogger(__name__)
 _LONGEST_POLL: Final = 60.0
 _MOST_JOB_BYTES: Final = 1024 * 1024
 _BODY_SECONDS: Final = 10.0
+_LINGERING_SECONDS: Final = 2.0  # that the rest of a body is read and dropped after the answer
 _STANDBY_SECONDS: Final = 2
 
 ReadJob = Callable[[bytes, State], JobSpec]
@@ -58,11 +64,15 @@ class Server:
         routes: Sequence[web.RouteDef] = (),
         readiness: Callable[[], bool] | None = None,
         body_seconds: float = _BODY_SECONDS,
+        takes_orders: bool = True,
+        connection_limits: ConnectionLimits | None = None,
+        rate_limits: RateLimits | None = None,
     ) -> None:
         """Serve `controller`, and `routes` besides.
 
         `readiness` replaces what /readyz goes by: that the controller has taken over, or that this is a
-        standby. A body has to be there within `body_seconds`.
+        standby. A body has to be there within `body_seconds`. `takes_orders` tells whether the owner may ask
+        here for moves and pauses.
         """
         self._controller = controller
         self._identities = identities
@@ -71,6 +81,9 @@ class Server:
         self._routes = routes
         self._readiness = readiness
         self._body_seconds = body_seconds
+        self._takes_orders = takes_orders
+        self._connection_limits = connection_limits or ConnectionLimits()
+        self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
         self._ended = asyncio.Event()
         """Set when what is served until then is served no more."""
@@ -118,6 +131,9 @@ class Server:
                 web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
                 web.get("/v1/state", self._unhurried(self._owner(self._state))),
                 web.post("/v1/jobs", self._unhurried(self._owner(self._submit))),
+                web.post("/v1/moves", self._unhurried(self._owner(self._order))),
+                web.post("/v1/pause", self._unhurried(self._owner(self._order))),
+                web.delete("/v1/pause", self._unhurried(self._owner(self._order))),
                 *self._routes,
             ]
         )
@@ -133,12 +149,19 @@ class Server:
     async def _listen(
         self, application: web.Application, host: str, port: int, tls: ssl.SSLContext | None
     ) -> int:
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=2.0)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            shutdown_timeout=2.0,
+            keepalive_timeout=KEPT_SECONDS,
+            lingering_time=_LINGERING_SECONDS,
+        )
         self._runners.append(runner)
         await runner.setup()
-        await web.TCPSite(runner, host, port, reuse_address=True, ssl_context=tls).start()
-        bound: int = runner.addresses[0][1]
-        return bound
+        # Each listener counts for itself: whoever floods the metrics keeps no report away.
+        site = LimitedSite(runner, Connections(self._connection_limits), host, port, tls=tls)
+        await site.start()
+        return site.port
 
     async def _healthz(self, request: web.Request) -> web.Response:
         del request
@@ -225,6 +248,22 @@ class Server:
         controller.post(JobSubmitted(spec))
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 
+    async def _order(self, request: web.Request, controller: Controller) -> web.Response:
+        """Let the owner ask for a move, a pause or its end."""
+        if not self._takes_orders:
+            return _problem(403, orders.ELSEWHERE)
+        body = await self._read(request)
+        if request.path == "/v1/moves":
+            answer = await orders.ask_for_move(body, controller)
+        elif request.method == "POST":
+            answer = await orders.pause(body, controller)
+        else:
+            answer = await orders.resume(controller)
+        response = _json(msgspec.json.encode(answer.body), status=answer.status)
+        if answer.status == 503:  # noqa: PLR2004  (Service Unavailable)
+            response.headers["Retry-After"] = str(_STANDBY_SECONDS)
+        return response
+
     async def _check(
         self, request: web.Request, controller: Controller, replica: str, incarnation: str
     ) -> web.Response | None:
@@ -234,13 +273,16 @@ class Server:
             return _problem(401, "no bearer token")
         if not await self._identities.may_report(shown, replica, incarnation):
             return _problem(403, f"the token is not that of incarnation {incarnation!r} of {replica!r}")
+        if (seconds := self._rates.wait(replica, incarnation, time.monotonic())) > 0:
+            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if controller is not self._controller:
             return _standby()  # it lost its place while the token was looked at
         known = controller.state.replicas.get(replica)
-        if known is None or known.former == incarnation or known.ended:
+        if known is not None and (known.former == incarnation or known.ended):
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
-        if known.incarnation != incarnation:
-            # Started a moment ago, and the word of it has not come through the loop yet.
+        if known is None or known.incarnation != incarnation:
+            # Its token is good, so it lives: the word of its start has not come through the loop yet, or the
+            # manager has just taken over. A 410 would silence its sidecar for good.
             return _later(1, f"incarnation {incarnation!r} of {replica!r} is not known yet")
         return None
 
@@ -298,8 +340,8 @@ def _problem(status: int, message: str) -> web.Response:
     return web.json_response({"error": message}, status=status)
 
 
-def _later(seconds: int, message: str) -> web.Response:
-    response = _problem(503, message)
+def _later(seconds: int, message: str, status: int = 503) -> web.Response:
+    response = _problem(status, message)
     response.headers["Retry-After"] = str(seconds)
     return response
 

@@ -1,4 +1,4 @@
-"""Bearer tokens: one for the owner of the manager, one for each incarnation of a replica.
+"""Bearer tokens: one for the owner of the manager, one for its status page, one for each incarnation.
 
 A sidecar's token is derived from the manager's secret and from what it may speak for, so nothing needs to
 be remembered, and a report for another replica than the token's is refused.
@@ -35,6 +35,11 @@ class Tokens:
         """What the command line shows: may read everything and submit jobs."""
         return self._derive("owner")
 
+    @property
+    def viewer(self) -> str:
+        """What a link to the status page carries: may see the page, nothing else."""
+        return self._derive("viewer")
+
     def sidecar(self, replica: str, incarnation: str) -> str:
         """Return the token of one incarnation: may report for it, nothing else."""
         return self._derive(f"sidecar {replica} {incarnation}")
@@ -42,6 +47,10 @@ class Tokens:
     async def is_owner(self, token: str) -> bool:
         """Whether `token` is the owner's."""
         return _equal(token, self.owner)
+
+    async def may_view(self, token: str) -> bool:
+        """Whether `token` may see the status page."""
+        return _equal(token, self.viewer) or _equal(token, self.owner)
 
     async def may_report(self, token: str, replica: str, incarnation: str) -> bool:
         """Whether `token` may speak for this incarnation."""

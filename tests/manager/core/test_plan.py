@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.core.plan import plan
+from specon_manager.core.state import Pause
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -46,6 +47,10 @@ def with_spec(state, name="c1", **changes):
     return msgspec.structs.replace(
         state, jobs={**state.jobs, job.name: msgspec.structs.replace(job, spec=spec)}
     )
+
+
+def while_paused(state):
+    return msgspec.structs.replace(state, pause=Pause(since=NOW, reason="the storage is serviced"))
 
 
 def with_labels(state, node, **labels):
@@ -338,6 +343,8 @@ GANGS = {
 """Proposals about whole jobs; in `CASES` those about single replicas."""
 
 CASES = {
+    "a move during a pause": (while_paused(state_of()), migrate(), Refusal.PAUSED),
+    "a start during a pause": (while_paused(changed(state_of(), **WAITING)), admit(), Refusal.PAUSED),
     "accepted": (state_of(), migrate(), None),
     "an unknown replica": (state_of(), migrate("c9"), Refusal.UNKNOWN_REPLICA),
     "an unknown replica to admit": (state_of(), admit("c9"), Refusal.UNKNOWN_REPLICA),

@@ -47,6 +47,8 @@ EVENTS = (
     ev.EvictionRefused(replica=A, incarnation="0001", reason="budget"),
     ev.MoveRequested(id="default/by-hand", replica=A, reason="because"),
     ev.MoveRequested(id="default/by-hand", replica=A, target="node-0"),
+    ev.Paused(reason="the storage is serviced"),
+    ev.Paused(reason=None),
     ev.ReplicaStarted(replica=A, incarnation="0001", node="node-0"),
     ev.StartRefused(replica=A, start=1, reason="no"),
     ev.ReplicaGone(replica=A, incarnation=None),

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.model.overlay import Overlay, changed, flat
+from specon_manager.model.overlay import Overlay, changed, differing, flat, lacking
 
 KEYS = st.text("abcdef", min_size=1, max_size=3)
 
@@ -38,3 +38,36 @@ def test_a_large_mapping_is_not_copied_for_each_change():
 def test_a_small_mapping_stays_a_dictionary():
     """What is small is copied, so that it can be written as JSON as it is."""
     assert msgspec.json.encode(changed({"a": 1}, "a", 2)) == b'{"a":2}'
+
+
+@given(st.dictionaries(KEYS, st.integers()), st.lists(st.tuples(KEYS, st.integers())), st.lists(KEYS))
+def test_what_is_taken_out_is_missing_and_nothing_else(base, changes, keys):
+    """A mapping lacks the keys that it is to lack, in the order of the others, and is itself unchanged."""
+    laid: Overlay[int] = Overlay(base, dict(changes))
+    before = dict(laid)
+    assert list(lacking(laid, keys).items()) == [item for item in before.items() if item[0] not in keys]
+    assert dict(laid) == before
+
+
+@given(
+    st.dictionaries(KEYS, st.builds(object), min_size=1),
+    st.lists(st.tuples(KEYS, st.builds(object)), max_size=5),
+    st.lists(st.tuples(KEYS, st.builds(object)), max_size=5),
+    st.booleans(),
+)
+def test_every_value_that_differs_is_named(base, first, second, plain):
+    """Whatever two mappings are made of, a key whose value is another one is among those that differ."""
+    before = {**base, **dict(first)} if plain else Overlay(base, dict(first))
+    after = Overlay(before, dict(second)) if plain else Overlay(base, {**dict(first), **dict(second)})
+    named = set(differing(before, after))
+    assert named >= {key for key in after if after[key] is not before.get(key)}
+    assert named <= set(after)
+
+
+def test_of_a_large_mapping_with_one_change_one_key_differs():
+    """What was changed is found without a look at everything else."""
+    base = {f"key-{number}": object() for number in range(1000)}
+    once = changed(base, "key-7", object())
+    twice = changed(once, "key-8", object())
+    assert list(differing(base, once)) == ["key-7"]
+    assert list(differing(once, twice)) == ["key-8"]

@@ -345,3 +345,25 @@ def report_of(replica, *, step):
         first=last,
         last=last,
     )
+
+
+async def test_thousands_of_events_leave_others_their_turns(manager):
+    """While a memory with nothing to wait for commits batch after batch, others get their turn."""
+
+    class Instant:
+        def note(self, now, event, actions):
+            pass
+
+        async def commit(self, state, *, acting):
+            return {}
+
+    manager.controller._memory = Instant()
+    turns, last = 0, "node-2999"
+    for number in range(3000):
+        capacity = Resources(cpu=1, memory=8e9)
+        manager.controller.post(ev.NodeObserved(node=f"node-{number}", capacity=capacity, usage=Resources()))
+    async with asyncio.timeout(10):
+        while last not in manager.controller.state.nodes:
+            turns += 1
+            await asyncio.sleep(0)
+    assert turns >= 3000 // 500

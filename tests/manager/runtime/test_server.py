@@ -133,12 +133,11 @@ async def test_who_shows_another_token_is_refused(web, whose):
 
 
 async def test_an_incarnation_that_is_over_is_told_so(web):
-    """410 for one that is gone, for a replica that has ended, and for one nobody knows: send no more."""
+    """410 for one that is gone and for a replica that has ended: send no more."""
     web.manager.backend.emit(ev.ReplicaGone(replica=A, incarnation=FIRST, exit_code=1))
     await web.manager.until(lambda state: state.replicas[A].incarnation is None)
     status, error = await web.tell("/v1/reports", report())
     assert (status, error) == (410, f"incarnation '{FIRST}' of '{A}' is over")
-    assert (await web.tell("/v1/reports", report(B), web.bearer(B)))[0] == 410
     assert (await web.poll())[0] == 410
 
 
@@ -147,6 +146,11 @@ async def test_a_report_after_the_end_of_the_training_is_over_too(web):
     web.manager.backend.emit(ev.ReplicaGone(replica=A, incarnation=FIRST, exit_code=0))
     await web.manager.until(lambda state: state.replicas[A].phase is Phase.SUCCEEDED)
     assert (await web.tell("/v1/reports", report()))[0] == 410
+
+
+async def test_a_replica_that_is_not_known_yet_is_asked_to_come_again(web):
+    """503 for one that nobody has told the manager of so far: 410 would silence its sidecar for good."""
+    assert (await web.tell("/v1/reports", report(B), web.bearer(B)))[0] == 503
 
 
 async def test_an_incarnation_that_is_not_known_yet_is_asked_to_come_again(web):

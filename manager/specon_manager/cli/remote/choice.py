@@ -1,0 +1,137 @@
+"""Which manager a command talks to: by its flags, else the one here, else that of the current cluster."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from specon_manager.cli.remote.local import LocalRemote
+from specon_manager.cli.remote.remote import RefusedError, Remote
+from specon_manager.cli.run import UsageError
+
+_FAILED: Final = 1
+_CLUSTER_FLAGS: Final = ("kubeconfig", "context", "manager_namespace", "lease")
+
+Work = Callable[[Remote], Awaitable[int]]
+
+
+def add_remote_arguments(
+    parser: argparse.ArgumentParser, *, outputs: tuple[str, ...] = ("text", "json")
+) -> None:
+    """Declare the flags that name a manager, and `--output`."""
+    group = parser.add_argument_group(
+        "which manager", "default: the one whose *.specon directory is here, else that of the current cluster"
+    )
+    group.add_argument(
+        "--state", type=Path, metavar="DIR", help="state directory of a manager of this machine"
+    )
+    group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the cluster that this file names")
+    group.add_argument("--context", metavar="NAME", help="context of the kubeconfig (its current one)")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the replicas (all)")
+    group.add_argument(
+        "--manager-namespace", metavar="NAME", help="namespace of the manager (found by its Lease)"
+    )
+    group.add_argument("--lease", metavar="NAME", help="Lease of the manager, where there are several")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=outputs,
+        default=outputs[0],
+        help=f"{outputs[0]}, or json for other programs",
+    )
+
+
+def run_remote(arguments: argparse.Namespace, work: Work) -> int:
+    """Do the work with the manager that the flags name; return its exit code, 1 where it was refused."""
+
+    async def main() -> int:
+        async with _opened(arguments) as remote:
+            return await work(remote)
+
+    try:
+        return asyncio.run(main())
+    except RefusedError as error:
+        print(f"specon: {error}", file=sys.stderr)
+        return _FAILED
+
+
+@contextlib.asynccontextmanager
+async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Remote]:
+    remote = await _chosen(arguments)
+    try:
+        yield remote
+    finally:
+        await remote.close()
+
+
+async def _chosen(arguments: argparse.Namespace) -> Remote:
+    given = [f"--{name.replace('_', '-')}" for name in _CLUSTER_FLAGS if getattr(arguments, name) is not None]
+    if arguments.state is not None:
+        if given:
+            raise UsageError(
+                f"--state names a manager of this machine, {given[0]} one of a cluster: give one"
+            )
+        return LocalRemote(arguments.state)
+    plugin = getattr(arguments, "plugin", False)
+    here = [] if given or plugin else _here()
+    if len(here) > 1:
+        raise UsageError(f"--state: name the manager's directory; found here: {', '.join(map(str, here))}")
+    return LocalRemote(here[0]) if here else await _cluster(arguments, sure=bool(given) or plugin)
+
+
+def _here() -> list[Path]:
+    """Return the state directories below the working directory."""
+    return sorted(path.parent for path in Path().glob("*.specon/manager.json"))
+
+
+async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
+    # Imported here: the packages for Kubernetes take long to load, and a manager of this machine needs none.
+    from specon_manager.backends.kube.api import Api  # noqa: PLC0415
+    from specon_manager.backends.kube.errors import ApiUnavailableError  # noqa: PLC0415
+    from specon_manager.backends.kube.resources import TRAINING_PROGRESSES  # noqa: PLC0415
+    from specon_manager.cli.remote.cluster import ClusterRemote  # noqa: PLC0415
+    from specon_manager.cli.remote.problems import NOT_INSTALLED, in_words  # noqa: PLC0415
+
+    where = _where(arguments)
+    try:
+        api = await Api.connect(kubeconfig=arguments.kubeconfig, context=arguments.context)
+    except ApiUnavailableError as error:
+        nothing = (
+            "" if sure else "no manager is named (--state DIR of this machine, --context of a cluster), and "
+        )
+        raise UsageError(f"{nothing}{error}") from error
+    remote = ClusterRemote(
+        api,
+        where=where,
+        namespace=arguments.namespace,
+        manager_namespace=arguments.manager_namespace,
+        lease=arguments.lease,
+    )
+    try:
+        with in_words(where):
+            installed = await api.serves(TRAINING_PROGRESSES)
+    except BaseException:
+        await remote.close()
+        raise
+    if not installed:
+        await remote.close()
+        raise UsageError(f"{where}: {NOT_INSTALLED}")
+    return remote
+
+
+def _where(arguments: argparse.Namespace) -> str:
+    """Return what the cluster is called by the person who chose it."""
+    if arguments.context is not None:
+        return f"cluster {arguments.context}"
+    chosen = arguments.kubeconfig or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or "~/.kube/config"
+    try:
+        content = yaml.safe_load(Path(chosen).expanduser().read_text("utf-8"))
+        return f"cluster {content['current-context']}"
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        return "the cluster"

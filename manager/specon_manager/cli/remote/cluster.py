@@ -1,0 +1,245 @@
+"""A manager of a cluster: TrainingProgress and Migration objects, its Lease, events; never its own port."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from specon_manager.backends.kube.api import Api, ApiError
+from specon_manager.backends.kube.fields import mapping
+from specon_manager.backends.kube.lenient import bounded
+from specon_manager.backends.kube.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.names import Name, namespace_of, slug
+from specon_manager.backends.kube.pause import LEASE_LABELS, pause_patch, pause_reason
+from specon_manager.backends.kube.progress_record import Progressed, read_progress
+from specon_manager.backends.kube.recorder import CONTROLLER
+from specon_manager.backends.kube.resources import (
+    EVENTS,
+    LEASES,
+    MIGRATIONS,
+    NODES,
+    TRAINING_PROGRESSES,
+    Object,
+)
+from specon_manager.backends.kube.restore import restore
+from specon_manager.cli.remote.cluster_evidence import collected
+from specon_manager.cli.remote.problems import in_words
+from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
+from specon_manager.cli.remote.remote import ASKED, MoveRow, RefusedError, Remark, View, iso, row_of
+from specon_manager.cli.run import UsageError
+from specon_manager.cli.serve_settings import CLUSTER_DEFAULTS
+from specon_manager.core.state import Pause, State
+from specon_manager.model.moves import MoveState
+
+_LOOK_SECONDS: Final = 0.3
+_ANSWER_SECONDS: Final = 10.0
+_NAME: Final = 50  # characters of a Migration's name that tell whose it is
+_FORBIDDEN: Final = 403
+_BUDGETS: Final = "the manager's own budgets are not read here: the defaults are taken for them"
+
+
+class ClusterRemote:
+    """Speaks as the person at the terminal, whose permissions decide."""
+
+    pause_words = "the manager that leads obeys within seconds, and so does whoever leads after it"
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        where: str,
+        namespace: str | None = None,
+        manager_namespace: str | None = None,
+        lease: str | None = None,
+        answer_seconds: float = _ANSWER_SECONDS,
+    ) -> None:
+        """Look at the replicas of one namespace or (None) of all; wait so long for what a manager says."""
+        self._api, self.where, self._namespace = api, where, namespace
+        self._manager_namespace, self._lease = manager_namespace, lease
+        self._answer_seconds = answer_seconds
+        self._rebuilt: Rebuilt | None = None
+
+    async def view(self) -> View:
+        """Return what the custom resources and the Lease say."""
+        with in_words(self.where):
+            progresses, migrations = await self._records(self._namespace)
+        state, caveats = await self._with_pause(_state(progresses, [each for each, _ in migrations]))
+        rows = sorted((_row(*each) for each in migrations), key=lambda row: (row.proposed_at or "~", row.id))
+        return View(state=state, now=time.time(), moves=tuple(rows), caveats=caveats)
+
+    async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
+        """Build the state again from everything that a new leader would read."""
+        with in_words(self.where):
+            progresses, migrations = await self._records(None)
+            state = _state(progresses, [each for each, _ in migrations])
+            self._rebuilt = await rebuilt(self._api, state, concerned)
+        state, caveats = await self._with_pause(self._rebuilt.state)
+        rows = tuple(_row(*each) for each in migrations)
+        return View(state=state, now=time.time(), moves=rows, caveats=(*caveats, _BUDGETS))
+
+    async def remarks(self, job: str) -> Sequence[Remark]:
+        """Return the manager's events on the job's owner and pods; the server forgets them after an hour."""
+        namespace, _, name = job.partition("/")
+        with in_words(self.where):
+            events, _ = await self._api.list(EVENTS, namespace)
+        found = [
+            Remark(
+                at=str(event.get("eventTime") or ""),
+                about=f"{mapping(event.get('regarding')).get('kind')} {_about(event)}",
+                reason=str(event.get("reason") or ""),
+                text=str(event.get("note") or ""),
+                warning=event.get("type") == "Warning",
+            )
+            for event in events
+            if event.get("reportingController") == CONTROLLER
+            and (_about(event) == name or _about(event).startswith(f"{name}-"))
+        ]
+        return sorted(found, key=lambda remark: (remark.at, remark.about))
+
+    async def objection(self, replica: str) -> tuple[str | None, str | None]:
+        """Have the eviction of the replica's pod tried, without its being done."""
+        pod = None if self._rebuilt is None else self._rebuilt.pods.get(replica)
+        if pod is None:
+            return None, None
+        try:
+            with in_words(self.where):
+                await self._api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
+        except UsageError as error:
+            cause = error.__cause__
+            if isinstance(cause, ApiError) and cause.status == _FORBIDDEN:
+                return None, "disruption budgets are not checked: you may not create pods/eviction"
+            if isinstance(cause, ApiError):
+                return f"its pod cannot be evicted now: {cause.message}", None
+            raise
+        return None, None
+
+    async def ask(self, replica: str, target: str | None, reason: str) -> MoveRow:
+        """Create a Migration, and wait a moment for what the manager says to it."""
+        name = Name(namespace_of(replica), f"{slug(replica, _NAME)}-{secrets.token_hex(3)}")
+        spec = {"replica": replica, "target": target, "reason": bounded(reason)}
+        body: Object = {
+            "apiVersion": MIGRATIONS.api_version,
+            "kind": MIGRATIONS.kind,
+            "metadata": {"name": name.name, "namespace": name.namespace},
+            "spec": {key: value for key, value in spec.items() if value is not None},
+        }
+        with in_words(self.where):
+            await self._api.create(MIGRATIONS, body, name.namespace)
+        deadline = time.monotonic() + self._answer_seconds
+        while True:
+            found = await self._found(name)
+            row = None if found is None else _row(*found)
+            if row is None:
+                raise RefusedError(f"{name} is gone: somebody deleted it")
+            if row.state != ASKED or time.monotonic() >= deadline:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        if row.state == str(MoveState.ROLLED_BACK) and row.ended_at == row.proposed_at:
+            raise RefusedError(row.note or "refused")
+        return row
+
+    async def move(self, name: str) -> MoveRow | None:
+        """Read the Migration `namespace/name`."""
+        namespace, _, short = name.partition("/")
+        found = await self._found(Name(namespace, short))
+        return None if found is None else _row(*found)
+
+    async def set_pause(self, reason: str | None) -> None:
+        """Annotate the Lease."""
+        with in_words(self.where):
+            found = await self._leases()
+            if len(found) != 1:
+                raise UsageError(_which(found))
+            metadata = found[0]["metadata"]
+            await self._api.patch(
+                LEASES, metadata["name"], metadata["namespace"], pause_patch(reason), form="merge"
+            )
+
+    async def cordoned(self, node: str) -> bool | None:
+        """Whether the node is marked unschedulable."""
+        with in_words(self.where):
+            found = await self._api.get(NODES, node)
+        return bool(mapping(found.get("spec")).get("unschedulable"))
+
+    async def evidence(self) -> Mapping[str, bytes]:
+        """Return the objects that are the manager's state, and what is known of its pods."""
+        with in_words(self.where):
+            leases = await self._leases()
+            return await collected(self._api, leases, self._namespace)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()
+
+    async def _records(self, namespace: str | None) -> tuple[list[Progressed], list[tuple[Migrated, Object]]]:
+        listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
+        progresses = [read for item in listed if (read := read_progress(item)[0]) is not None]
+        listed, _ = await self._api.list(MIGRATIONS, namespace)
+        return progresses, [(read_migration(item)[0], item) for item in listed]
+
+    async def _found(self, name: Name) -> tuple[Migrated, Object] | None:
+        try:
+            with in_words(self.where):
+                item = await self._api.get(MIGRATIONS, name.name, name.namespace)
+        except UsageError as error:
+            if isinstance(error.__cause__, ApiError) and error.__cause__.not_found:
+                return None
+            raise
+        return read_migration(item)[0], item
+
+    async def _leases(self) -> list[Object]:
+        """Return the Leases of managers: the one that is named, else all that can be found."""
+        if self._lease is not None and self._manager_namespace is not None:
+            return [await self._api.get(LEASES, self._lease, self._manager_namespace)]
+        selector = ",".join(f"{key}={value}" for key, value in LEASE_LABELS.items())
+        found, _ = await self._api.list(LEASES, self._manager_namespace, label_selector=selector)
+        return [each for each in found if self._lease in {None, each["metadata"]["name"]}]
+
+    async def _with_pause(self, state: State) -> tuple[State, tuple[str, ...]]:
+        """Return the state with the pause that the Lease tells of, and what cannot be known of that."""
+        try:
+            with in_words(self.where):
+                found = await self._leases()
+        except UsageError as error:
+            return state, (f"whether the manager is paused is not known: {error}",)
+        held = [each for each in found if mapping(each.get("spec")).get("holderIdentity")]
+        caveats = () if held else ("no manager leads at present: nothing is decided",)
+        reasons = [reason for each in found if (reason := pause_reason(each)) is not None]
+        if not reasons:
+            return state, caveats
+        return msgspec.structs.replace(state, pause=Pause(since=0.0, reason="; ".join(reasons))), caveats
+
+
+def _state(progresses: Sequence[Progressed], migrations: Sequence[Migrated]) -> State:
+    return restore(progresses, migrations, CLUSTER_DEFAULTS, time.time()).state
+
+
+def _row(migration: Migrated, item: Object) -> MoveRow:
+    name, status, spec = str(migration.name), migration.status, mapping(item.get("spec"))
+    if migration.move is not None:
+        return row_of(migration.move, name)
+    at = None if status.proposed_at is None else status.proposed_at.timestamp()
+    return MoveRow(
+        id=name,
+        replica=migration.replica or str(spec.get("pod") or spec.get("replica") or ""),
+        state=ASKED if status.state is None else str(status.state),
+        target=spec.get("target"),
+        reason=str(spec.get("reason") or ""),
+        note=status.message or "",
+        proposed_at=iso(at or migration.created_at),
+        ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
+    )
+
+
+def _about(event: Object) -> str:
+    return str(mapping(event.get("regarding")).get("name") or "")
+
+
+def _which(leases: Sequence[Object]) -> str:
+    if not leases:
+        return "no Lease of a manager is found: is one running? --manager-namespace and --lease name it"
+    names = ", ".join(f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in leases)
+    return f"there are several managers ({names}): --manager-namespace and --lease name one"

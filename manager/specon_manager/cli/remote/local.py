@@ -1,0 +1,153 @@
+"""A manager of this machine: its state directory, and the server that it runs on loopback."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+
+from specon_manager.cli.remote.local_evidence import collected
+from specon_manager.cli.remote.remote import MoveRow, RefusedError, Remark, View, rows_of
+from specon_manager.cli.run import UsageError
+from specon_manager.core.state import State
+from specon_manager.runtime.clock import Clock
+from specon_manager.runtime.state_directory import Address, read_address
+from specon_manager.sim.state_check import latest
+
+_SECONDS: Final = 10.0
+_CONFLICT: Final = 409
+_OK: Final = 300
+
+
+class LocalRemote:
+    """Speaks with the owner's token, which is in the manager's directory."""
+
+    pause_words = "nothing new is started or moved; moves in flight finish"
+
+    def __init__(self, directory: Path) -> None:
+        """Take the directory; raises UsageError where no manager was ever started in it."""
+        address = read_address(directory)
+        if address is None:
+            raise UsageError(f"--state: no manager was ever started in {directory}")
+        self._directory, self._address = directory, address
+        self._token = _token(directory)
+        self._http: aiohttp.ClientSession | None = None
+
+    @property
+    def where(self) -> str:
+        """The directory and the address."""
+        return f"manager in {self._directory} at {self._address.url}"
+
+    async def view(self) -> View:
+        """Ask for the whole state: there is but one."""
+        content = await self._ask("GET", "/v1/state")
+        try:
+            state = msgspec.convert(content, State)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the manager is of another version: {error}; use its own specon") from error
+        return View(state=state, now=Clock(latest(state)).now(), moves=rows_of(state))
+
+    async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
+        """As `view`: the manager's state is all that there is."""
+        del concerned
+        return await self.view()
+
+    async def remarks(self, job: str) -> Sequence[Remark]:
+        """Nobody but the manager says anything here."""
+        del job
+        return ()
+
+    async def objection(self, replica: str) -> tuple[str | None, str | None]:
+        """Nothing but the plan is asked here."""
+        del replica
+        return None, None
+
+    async def ask(self, replica: str, target: str | None, reason: str) -> MoveRow:
+        """Ask the manager, which answers once it has begun or refused."""
+        wanted = {"replica": replica, "target": target, "reason": reason}
+        begun = await self._ask("POST", "/v1/moves", wanted)
+        return MoveRow(
+            id=begun["move"],
+            replica=begun["replica"],
+            state=begun["state"],
+            source=begun["source"],
+            target=begun["target"],
+            reason=reason,
+        )
+
+    async def move(self, name: str) -> MoveRow | None:
+        """Look for it in the state."""
+        return next((row for row in (await self.view()).moves if row.id == name), None)
+
+    async def set_pause(self, reason: str | None) -> None:
+        """Tell the manager, which answers once it holds."""
+        if reason is None:
+            await self._ask("DELETE", "/v1/pause")
+        else:
+            await self._ask("POST", "/v1/pause", {"reason": reason})
+
+    async def cordoned(self, node: str) -> bool | None:
+        """Virtual nodes cannot be cordoned."""
+        del node
+        return None
+
+    async def evidence(self) -> Mapping[str, bytes]:
+        """Return what is in the directory; a manager that does not answer is said so."""
+        files: dict[str, bytes] = {}
+        for name, path in (("state.json", "/v1/state"), ("metrics.txt", "/metrics")):
+            try:
+                files[name] = await self._fetch("GET", path)
+            except (UsageError, RefusedError) as error:
+                files[f"{name}.missing"] = f"{error}\n".encode()
+        return await asyncio.to_thread(collected, self._directory, files, self._token)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._http is not None:
+            await self._http.close()
+
+    async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        content = await self._fetch(method, path, body)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise UsageError(f"what answers at {self._address.url} is no manager: {error}") from error
+
+    async def _fetch(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Return an answer; raises RefusedError for 409, and UsageError for everything else that is none."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS))
+        headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            async with self._http.request(
+                method, self._address.url + path, json=body, headers=headers, allow_redirects=False
+            ) as answer:
+                content = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UsageError(_silent(self._address, error)) from error
+        if answer.status < _OK:
+            return content
+        problem = _problem(content, answer)
+        raise RefusedError(problem) if answer.status == _CONFLICT else UsageError(problem)
+
+
+def _token(directory: Path) -> str:
+    try:
+        return (directory / "token").read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--state: the owner's token cannot be read: {error}") from error
+
+
+def _silent(address: Address, error: Exception) -> str:
+    words = str(error) or type(error).__name__
+    return f"no manager answers at {address.url}: {words}; is it still running?"
+
+
+def _problem(content: bytes, answer: aiohttp.ClientResponse) -> str:
+    try:
+        return str(json.loads(content)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"the manager answered {answer.status} {answer.reason}"

@@ -1,0 +1,44 @@
+"""What the code writes into docs/ is there, as the code writes it."""
+
+import json
+
+import pytest
+import yaml
+
+from specon_manager.documentation.__main__ import pages
+from specon_manager.documentation.helm_values import page
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["openapi.yaml", "reference/annotations.md", "reference/command-line.md", "reference/values.md"],
+)
+def test_a_generated_page_is_up_to_date(root, name):
+    """`python -m specon_manager.documentation` would change nothing."""
+    generated = pages(root)
+    assert set(generated) >= {name}
+    assert (root / "docs" / name).read_text() == generated[name], "run python -m specon_manager.documentation"
+
+
+def test_each_value_of_the_chart_is_in_the_table(root):
+    """Defaults, comments and what the schema allows are all there."""
+    values = "# Colour of it.\npaint:\n  # Which one.\n  colour: red\n  tins: 2\nextra: {a: 1}\n"
+    schema = {
+        "definitions": {"tins": {"type": "integer", "minimum": 1}},
+        "properties": {
+            "paint": {
+                "properties": {"colour": {"enum": ["red", "blue"]}, "tins": {"$ref": "#/definitions/tins"}}
+            },
+            "extra": {"type": "object"},
+        },
+    }
+    rows = [line for line in page(values, schema).splitlines() if line.startswith("| `")]
+    assert rows == [
+        '| `paint.colour` | `"red"` | Which one. | `red`, `blue` |',
+        "| `paint.tins` | `2` |  | integer from 1 |",
+        '| `extra` | `{"a": 1}` |  | object |',
+    ]
+    text = (root / "docs/reference/values.md").read_text()
+    chart = yaml.safe_load((root / "charts/specon/values.yaml").read_text())
+    for name, value in chart["settings"]["budgets"].items():
+        assert f"| `settings.budgets.{name}` | `{json.dumps(value)}` |" in text

@@ -1,0 +1,205 @@
+"""The picture of the status page: what it says, and that it is bounded and without secrets."""
+
+import json
+import math
+
+import msgspec
+import pytest
+
+from specon_manager.core.state import State
+from specon_manager.model import events as ev
+from specon_manager.model.actions import Decision, Refusal
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.resources import Resources
+from specon_manager.runtime.page import activity
+from specon_manager.runtime.page import view as page_view
+from specon_manager.runtime.page.curves import Curves
+from specon_manager.runtime.page.view import view
+from specon_sidecar.classify import Category
+from support.watched import WatchedCluster
+
+
+def picture(cluster, curves=None):
+    return view(cluster.state.flattened(), cluster.now, curves or Curves())
+
+
+def crowd(replicas, nodes=400, **changes):
+    """Return a state with so many running replicas, spread over the nodes."""
+    words = [Category.PROGRESSING] * 50 + [Category.CONVERGED]
+    made = {}
+    for number in range(replicas):
+        name = f"default/job-{number:05d}/worker/0"
+        progress = Progress(category=words[number % len(words)], metric="loss", value=0.5, step=number)
+        made[name] = Replica(
+            name=name,
+            job=f"default/job-{number:05d}",
+            phase=Phase.RUNNING,
+            node=f"node-{number % nodes:03d}",
+            incarnation=str(number),
+            progress=progress,
+        )
+    jobs = {
+        replica.job: Job(
+            spec=JobSpec(name=replica.job, replicas=(replica.name,)), order=order, submitted_at=0.0
+        )
+        for order, replica in enumerate(made.values())
+    }
+    capacity = Resources(cpu=8)
+    names = [f"node-{number:03d}" for number in range(nodes)]
+    return State(
+        nodes={name: Node(name=name, capacity=capacity) for name in names},
+        jobs=jobs,
+        replicas=made,
+        **changes,
+    )
+
+
+def test_a_running_job_is_shown_with_its_numbers():
+    """Name, node, word, metric, step of total, gain and checkpoint."""
+    cluster, curves = WatchedCluster(), Curves()
+    cluster.observers.append(curves.observe)
+    (a,) = cluster.run("a")
+    cluster.learn(a)
+    (row,) = picture(cluster, curves)["replicas"]
+    assert (row["label"], row["node"], row["word"]) == ("a", "node-0", "converged")
+    assert (row["metric"], row["value"], row["step"], row["total"]) == ("loss", 0.2, 390, 800)
+    assert row["checkpoint"] == [390, False]
+    assert row["reason"] == "gain below alpha"
+    assert len(row["curve"]) == 40
+    assert row["curve"][-1][1:] == [0.2, "converged"]
+
+
+def test_a_node_counts_what_runs_on_it():
+    """By word; its share of processors is there in numbers."""
+    cluster = WatchedCluster()
+    a, b, c = cluster.run("a", "b", "c")
+    cluster.learn(a)
+    cluster.tell(b, 1.0, step=1)
+    cluster.tell(c, 1.0, step=1)
+    nodes = {node["name"]: node for node in picture(cluster)["nodes"]}
+    assert sum(sum(node["counts"].values()) for node in nodes.values()) == 3
+    assert nodes["node-0"]["counts"] == {"converged": 1, "progressing": 1}
+    assert nodes["node-0"]["cpu"] == [0.0, 4.0]
+
+
+def test_a_move_is_followed_through_its_states():
+    """In flight with its state, then among those that ended, with its cost and a mark on the curve."""
+    cluster = WatchedCluster()
+    (a,) = cluster.run("a")
+    cluster.learn(a)
+    cluster.move(a, "node-1")
+    (move,) = picture(cluster)["moves"]
+    assert (move["label"], move["source"], move["target"]) == ("a", "node-0", "node-1")
+    assert move["state"] == "Proposed"
+    cluster.carry_out()
+    assert picture(cluster)["moves"][0]["state"] == "Verifying"
+    cluster.tell(a, 0.2, step=400)
+    shown = picture(cluster)
+    assert shown["moves"] == []
+    assert (shown["ended"][0]["state"], shown["counts"]["moves"]["Succeeded"]) == ("Succeeded", 1)
+    assert shown["ended"][0]["downtime"] == pytest.approx(1.0)
+    (row,) = shown["replicas"]
+    assert (row["node"], len(row["moved_at"])) == ("node-1", 1)
+
+
+def test_who_waits_is_in_the_queue():
+    """A job of which nothing runs, with since when; one that runs or has ended is not there."""
+    cluster = WatchedCluster()
+    cluster.run("a")
+    cluster.now += 10
+    cluster.submit("b", job_class="trial", queue="team")
+    shown = picture(cluster)
+    (job,) = shown["queue"]
+    assert (job["label"], job["class"], job["queue"], job["since"]) == ("b", "trial", "team", cluster.now)
+    assert shown["counts"]["waiting"] == 1
+
+
+def test_refusals_do_not_crowd_out_what_was_done():
+    """Of a thousand refusals after one order the page has the order and the newest refusals."""
+    made = Decision(at=1.0, replica="default/a/worker/0", policy="p", proposal="Migrate n", reason="why")
+    refused = [
+        msgspec.structs.replace(made, at=2.0 + number, refusal=Refusal.NO_ROOM) for number in range(1000)
+    ]
+    state = State(decisions=(made, *refused))
+    shown = view(state, 2000.0, Curves())
+    assert len(shown["decisions"]) == activity.DECISIONS + 1
+    assert shown["decisions"][0]["at"] == 1001.0
+    assert shown["decisions"][-1]["refusal"] is None
+    assert shown["left_out"]["decisions"] == 1000 - activity.DECISIONS
+
+
+def test_a_large_cluster_gives_a_bounded_picture():
+    """Of 10,000 replicas the most interesting ones have rows; all are counted, and what is missing is said."""
+    shown = view(crowd(10_000), 100.0, Curves())
+    assert len(shown["replicas"]) == page_view.REPLICAS
+    assert shown["left_out"] == {
+        "nodes": 100,
+        "replicas": 9500,
+        "queue": 0,
+        "moves": 0,
+        "ended": 0,
+        "decisions": 0,
+    }
+    assert shown["counts"]["words"] == {"progressing": 9804, "converged": 196}
+    assert sum(row["word"] == "converged" for row in shown["replicas"]) == 196
+    assert len(msgspec.json.encode(shown)) < 400_000
+
+
+def test_all_curves_together_are_bounded():
+    """With the most rows each curve has a few points only."""
+    state, curves = crowd(page_view.REPLICAS), Curves()
+    cluster = WatchedCluster()
+    (a,) = cluster.run("a")
+    cluster.observers.append(curves.observe)
+    cluster.learn(a, steps=200)
+    row = {**state.replicas, a: cluster.state.replicas[a]}
+    rows = dict(list(row.items())[-page_view.REPLICAS :])
+    shown = view(msgspec.structs.replace(state, replicas=rows), 100.0, curves)
+    (curve,) = [row["curve"] for row in shown["replicas"] if row["name"] == a]
+    assert 2 <= len(curve) <= 12
+
+
+def test_nothing_of_how_a_job_is_started_is_shown():
+    """Templates have environments, and those have passwords."""
+    cluster = WatchedCluster()
+    cluster.submit("a", template={"environment": {"PASSWORD": "hunter2"}})
+    cluster.tick()
+    cluster.carry_out()
+    assert "hunter2" not in json.dumps(picture(cluster))
+
+
+def test_numbers_that_json_does_not_know_come_in_words():
+    """NaN and infinity do not become null, and the picture is JSON to everybody."""
+    state = crowd(2)
+    values = zip(state.replicas.values(), (math.nan, -math.inf), strict=True)
+    odd = {
+        replica.name: msgspec.structs.replace(replica, progress=Progress(value=value))
+        for replica, value in values
+    }
+    shown = view(msgspec.structs.replace(state, replicas=odd), 100.0, Curves())
+    rows = json.loads(msgspec.json.encode(shown))["replicas"]
+    assert [row["value"] for row in rows] == ["nan", "-inf"]
+
+
+def test_what_others_wrote_is_cut_and_on_one_line():
+    """A reason of a megabyte, with characters that turn text around, stays a short line."""
+    cluster = WatchedCluster()
+    (a,) = cluster.run("a")
+    cluster.tell(a, 1.0, step=1, reason="x\n\u202e\u200b" + 900 * "y")
+    (row,) = picture(cluster)["replicas"]
+    assert len(row["reason"]) == 400
+    assert row["reason"].isprintable()
+
+
+def test_a_pause_is_shown_with_its_reason():
+    """Since when nothing new is ordered, and in whose words."""
+    cluster = WatchedCluster()
+    assert picture(cluster)["paused"] is None
+    cluster.post(ev.Paused(reason="maintenance"))
+    assert picture(cluster)["paused"] == {"since": cluster.now, "reason": "maintenance"}
+
+
+def test_the_same_state_gives_the_same_picture():
+    """The view is a function of what it is given."""
+    state = crowd(700)
+    assert view(state, 5.0, Curves()) == view(state, 5.0, Curves())
