@@ -10,7 +10,7 @@ ARGS ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts format bench fuzz clean
+.PHONY: help demo test check lint types contracts format bench fuzz docs audit sbom clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,27 @@ bench: $(VENV)/.dev  ## the benchmarks, as ratios against baselines of the same 
 fuzz: $(VENV)/.fuzz  ## look for logs that break the readers, for FUZZ_SECONDS (60)
 	$(BIN)/python tests/fuzz/fuzz_formats.py $(FUZZ_SECONDS)
 
+docs: $(VENV)/.dev  ## write the generated pages and build the site into build/site, offline and strictly
+	$(BIN)/python -m specon_manager.documentation
+	$(BIN)/mkdocs build --strict --site-dir build/site
+	@echo "build/site/index.html"
+
+audit: $(VENV)/.dev $(VENV)/.audit  ## compare every installed dependency with the known vulnerabilities (needs the network)
+	@mkdir -p build
+	@# A local version, as builds of PyTorch for one kind of machine have it, is in no database.
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' > build/dependencies.txt
+	$(VENV)/audit/bin/pip-audit --progress-spinner off --strict --no-deps --disable-pip --requirement build/dependencies.txt
+
+sbom: $(VENV)/.audit  ## list what the two images contain beside the system, as CycloneDX, in build/
+	@mkdir -p build
+	rm -rf build/shipped && $(PYTHON) -m venv build/shipped
+	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) .
+	$(VENV)/audit/bin/cyclonedx-py environment build/shipped/bin/python --pyproject pyproject.toml --output-reproducible --output-file build/sidecar.cdx.json
+	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) ".[manager]"
+	$(VENV)/audit/bin/cyclonedx-py environment build/shipped/bin/python --pyproject pyproject.toml --output-reproducible --output-file build/manager.cdx.json
+	@rm -rf build/shipped
+	@echo "build/sidecar.cdx.json build/manager.cdx.json"
+
 $(VENV)/.demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your distribution's python3-venv package" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[demo]"
@@ -56,6 +77,13 @@ $(VENV)/.dev: $(VENV)/.demo
 # Not one of the dev dependencies: it has wheels for some versions of Python only, and building it needs clang.
 $(VENV)/.fuzz: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --only-binary atheris "atheris>=3" || { echo "atheris cannot be installed: it may have no wheel for $$($(BIN)/python --version) on this machine; make clean, then make fuzz PYTHON=python3.11" >&2; exit 1; }
+	@touch $@
+
+# In an environment of their own: what audits is no part of what is audited.
+$(VENV)/.audit: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) "pip-audit>=2.10,<3" "cyclonedx-bom>=7.2,<8"
 	@touch $@
 
 clean:  ## remove the environment and everything that tools leave behind

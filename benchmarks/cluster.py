@@ -186,9 +186,10 @@ def _takeover(running: Stage, jobs: int) -> list[Figure]:
 
 def _reports(running: Stage, jobs: int, seconds: float) -> list[Figure]:
     running.noticed()
-    began = time.monotonic()
+    before = child.resident_mib(running.manager.pid)
     polled = running.poll(jobs)
     first = running.until(lambda _: True, still=False)
+    each = (child.resident_mib(running.manager.pid) - before) * 1024 / jobs
     asked = running.order().requests
     writes = _written(asked)
     began = time.monotonic()
@@ -205,8 +206,9 @@ def _reports(running: Stage, jobs: int, seconds: float) -> list[Figure]:
             what=f"{jobs:,} sidecars connect over TLS and wait",
             value=polled.seconds,
             unit="s",
-            note=f"{asked.get('POST tokenreviews', 0):,} tokens reviewed",
+            note=f"{asked.get('POST tokenreviews', 0):,} tokens reviewed, {polled.lost} tried again",
         ),
+        Figure(what="memory of a connection", value=each, unit="KiB", note="its token's review included"),
         *_blocks("connecting", first),
         Figure(what="reports answered", value=sent, unit="1/s", at_least=0.98 * jobs / HEARTBEAT),
         Figure(what="reports: latency p50", value=percentile(latencies, 0.5), unit="ms"),

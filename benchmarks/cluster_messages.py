@@ -53,6 +53,7 @@ class Poll(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Polled(Struct, frozen=True):
-    """How long it took until they were all connected."""
+    """How long it took until they were all connected, and how many times one was let go before."""
 
     seconds: float
+    lost: int

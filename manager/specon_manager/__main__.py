@@ -1,23 +1,31 @@
-"""The command line `specon`."""
+"""The command line `specon`, and some of it as `kubectl specon`."""
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from specon_manager import __version__
 
 try:
     from specon_manager.cli import (
+        bundle,
         classify,
+        completion,
         demo,
+        drain,
+        explain,
         local,
+        migrate,
+        moves,
         owner,
+        pause,
         policies,
         replay,
         reproduce,
         serve,
         simulate,
+        top,
         what_if,
     )
     from specon_manager.cli.run import UsageError
@@ -44,8 +52,23 @@ _COMMANDS: Final = (
     _Command("local", "run the training commands of a job file", local.add_arguments, local.main),
     _Command("serve", "manage the training jobs of a Kubernetes cluster", serve.add_arguments, serve.main),
     _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),
+    _Command("top", "show who trains where and how it goes, live", top.add_arguments, top.main),
+    _Command("explain", "say what was decided about a job, and why", explain.add_arguments, explain.main),
+    _Command("moves", "list the moves, with their outcomes and reasons", moves.add_arguments, moves.main),
+    _Command("migrate", "move a replica to another node", migrate.add_arguments, migrate.main),
+    _Command("drain", "move everything that can be moved off a node", drain.add_arguments, drain.main),
     _Command(
-        "explain", "say what was decided about a job, and why", owner.add_explain_arguments, owner.explain
+        "pause",
+        "order nothing new; moves in flight finish",
+        pause.add_pause_arguments,
+        pause.pause,
+    ),
+    _Command("resume", "end a pause", pause.add_resume_arguments, pause.resume),
+    _Command(
+        "support-bundle",
+        "write what somebody who helps needs to know into a file, without secrets",
+        bundle.add_arguments,
+        bundle.main,
     ),
     _Command(
         "classify", "say what a training log tells about its job", classify.add_arguments, classify.main
@@ -70,16 +93,21 @@ _COMMANDS: Final = (
     ),
     _Command("policies", "list the policies and their parameters", policies.add_arguments, policies.main),
     _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),
+    _Command(
+        "completion", "print what a shell needs to complete this", completion.add_arguments, completion.main
+    ),
 )
+_OF_CLUSTERS: Final = ("top", "explain", "moves", "migrate", "drain", "pause", "resume", "support-bundle")
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    parser = argparse.ArgumentParser(prog="specon", description=__doc__)
+def make_parser(name: str = "specon", commands: Iterable[_Command] = _COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of all commands, or of some under another name."""
+    parser = argparse.ArgumentParser(prog=name, description=__doc__)
     parser.add_argument("--version", action="version", version=f"specon {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        subparser = commands.add_parser(command.name, help=command.help, description=command.help)
+    parser.set_defaults(parser=parser, plugin=False)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in commands:
+        subparser = subparsers.add_parser(command.name, help=command.help, description=command.help)
         command.add_arguments(subparser)
         subparser.set_defaults(main=command.main)
     return parser
@@ -87,7 +115,18 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted."""
-    given = make_parser().parse_args(arguments)
+    return _run(make_parser(), arguments)
+
+
+def kubectl(arguments: Sequence[str] | None = None) -> int:
+    """Run a command as `kubectl specon`: those that speak with a cluster, which is the current one."""
+    parser = make_parser("kubectl specon", (each for each in _COMMANDS if each.name in _OF_CLUSTERS))
+    parser.set_defaults(plugin=True)
+    return _run(parser, arguments)
+
+
+def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    given = parser.parse_args(arguments)
     try:
         code: int = given.main(given)
     except (UsageError, DirectoryBusyError, JournalError) as error:

@@ -103,11 +103,16 @@ class FakeCluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.stop_controllers()
+        await self.server.close()
+
+    async def stop_controllers(self) -> None:
+        """Let controllers act no more by themselves: what is left is the server."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await self.server.close()
+            self._task = None
 
     # -- time ------------------------------------------------------------------------------------
 

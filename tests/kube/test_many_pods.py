@@ -5,7 +5,6 @@ import resource
 import time
 
 from fakekube.kinds import PODS
-from support.cluster_stage import SYSTEM
 
 COUNT = 5000
 
@@ -33,7 +32,6 @@ async def test_five_thousand_pods_at_once_never_block_the_loop_of_a_manager_for_
     record_property("grown_kib", grown)
     print(f"longest turn {1000 * longest:.0f} ms of CPU, {grown / 1024:.0f} MiB more")
     assert longest < 0.2
-    assert SYSTEM
 
 
 async def beat(turns: list[float]) -> None:

@@ -1,7 +1,5 @@
 """What people write by hand into the custom resources, or delete, in the middle of moves."""
 
-import pytest
-
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
 from specon_manager.backends.kube.names import slug
 from support.held_moves import all_end, every_move
@@ -46,13 +44,23 @@ async def delete(stage, replica):
     await stage.cluster.machinery.delete(TRAINING_PROGRESSES, ("training", slug(replica)))
 
 
-@pytest.mark.parametrize("do", [scribble, delete])
-async def test_a_manager_does_not_heed_what_somebody_writes_into_its_memory(stage, do):
+async def test_a_manager_does_not_heed_what_somebody_writes_into_its_memory(stage):
     await stage.manage_and_lead()
     replicas = await every_move(stage)
     for replica in replicas:
-        await do(stage, replica)
+        await scribble(stage, replica)
     await all_end(stage, replicas)
+
+
+async def test_a_manager_whose_memory_somebody_deletes_ends_the_moves_and_loses_no_replica(stage):
+    await stage.manage_and_lead()
+    replicas = await every_move(stage)
+    for replica in replicas:
+        await delete(stage, replica)
+    await stage.release(*replicas)
+    await stage.no_moves()
+    await stage.trains(*replicas)
+    await stage.tidy()
 
 
 async def test_a_new_manager_that_finds_nonsense_closes_the_moves_and_loses_no_replica(stage):

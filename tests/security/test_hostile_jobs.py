@@ -9,7 +9,7 @@ from specon_manager.backends.local.jobs import read_job
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff\xfe", b"", b"null", b"1e999"])
 def test_a_job_of_any_shape_is_refused_in_words(body):
     """A ValueError, which the server answers with 422; nothing deep, long or strange is more than that."""
-    with pytest.raises(ValueError, match="job|JSON"):
+    with pytest.raises(ValueError, match=r"job|JSON"):
         read_job(body)
 
 

@@ -34,7 +34,8 @@ class Rules:
         cluster.store.written.append(self._written)
 
     def close(self) -> None:
-        self._cluster.store.written.remove(self._written)
+        if self._written in self._cluster.store.written:
+            self._cluster.store.written.remove(self._written)
 
     def _written(self, kind: Kind, entry: Entry) -> None:
         if kind is PODS:

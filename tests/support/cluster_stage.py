@@ -329,10 +329,9 @@ class ClusterStage:
         }
 
     async def freeze_controllers(self) -> None:
-        """Leave only the API server of the cluster, and let no sidecar begin from now on."""
+        """Leave only the API server of the cluster, with nobody else who looks at what is written there."""
         await self.cluster.stop_controllers()
-        await self.sidecars.close()
-        self.rules.close()
+        self.cluster.store.written.clear()
 
     def pods_of(self, replica: str) -> list[Object]:
         """Return the pods of a replica that have not ended."""
@@ -489,6 +488,14 @@ class ClusterStage:
                 lambda replica=replica: self.state(replica) in FINAL, f"the move of {replica} ends",
                 seconds=seconds,
             )
+
+    async def no_moves(self) -> None:
+        """Wait until the leader knows of no move in flight."""
+        await self.until(self._is_calm, "no move is in flight")
+
+    def _is_calm(self) -> bool:
+        controller = None if self.leader is None else self.leader.serves._server.controller  # noqa: SLF001
+        return controller is not None and controller.ready and not controller.state.moves
 
     async def tidy(self) -> None:
         """Wait until nothing of moves is left behind; fail where a rule was broken."""

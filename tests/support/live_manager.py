@@ -55,6 +55,8 @@ class LiveManager:
 
     def send(self, number: signal.Signals) -> None:
         assert self._process is not None
+        if number == signal.SIGSTOP:
+            self._told_to_end = True  # a leader that wakes up after its time may find that it has to end
         self._process.send_signal(number)
 
     def kill(self) -> None:

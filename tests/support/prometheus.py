@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import aiohttp
 import yaml
@@ -16,6 +16,14 @@ from support.programs import program
 
 _SECONDS = 30.0
 _LOOK_SECONDS = 0.1
+
+
+class Figure(NamedTuple):
+    """What a panel shows."""
+
+    series: int
+    points: int
+    highest: float
 
 
 class Prometheus:
@@ -90,12 +98,14 @@ class Prometheus:
         assert answer["status"] == "success", answer
         return answer["data"]
 
-    async def points(self, query: str) -> tuple[int, int]:
-        """Return in how many series, and at how many seconds since the beginning, a query has a number."""
+    async def figure(self, query: str) -> Figure:
+        """Return what a panel with this query would show, looked at every second since the beginning."""
         data = await self.ask(
             "query_range", query=query, start=str(self.began_at), end=str(time.time()), step="1s"
         )
-        counts = [
-            sum(math.isfinite(float(value)) for _, value in series["values"]) for series in data["result"]
+        shown = [
+            [number for _, value in series["values"] if math.isfinite(number := float(value))]
+            for series in data["result"]
         ]
-        return sum(count > 0 for count in counts), sum(counts)
+        numbers = [number for one in shown for number in one]
+        return Figure(sum(bool(one) for one in shown), len(numbers), max(numbers, default=math.nan))

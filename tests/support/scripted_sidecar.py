@@ -59,7 +59,8 @@ class Sidecars:
         cluster.store.written.append(self._written)
 
     async def close(self) -> None:
-        self._cluster.store.written.remove(self._written)
+        if self._written in self._cluster.store.written:
+            self._cluster.store.written.remove(self._written)
         for task in self._tasks.values():
             task.cancel()
         outcomes = await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -28,6 +28,7 @@ class WatchedCluster(Cluster):
 
     def __init__(self, nodes=2, settings=SETTINGS):
         self.observers = []
+        self.steps = []
         self.clock = _Clock(self)
         super().__init__(nodes=nodes, cpus=4.0, settings=settings)
 
@@ -37,6 +38,7 @@ class WatchedCluster(Cluster):
         stepped = Stepped(
             before=before, after=self.state, event=event, actions=actions, now=self.now, seconds=0.0
         )
+        self.steps.append(stepped)
         for observer in list(self.observers):
             observer(stepped)
         return actions
@@ -100,6 +102,9 @@ async def served(page):
 
 
 def page_of(cluster, **options):
+    """Return a page that has watched the cluster from its begin."""
     page = Page(permitted, manager="test", pace=0.05, **options)
     page.controller = cluster
+    for stepped in cluster.steps:
+        page._observe(stepped)
     return page

@@ -16,6 +16,11 @@ def job_label(job: str) -> str:
     return printable(job.removeprefix("default/")) or "(no name)"
 
 
+def short_name(replica: str) -> str:
+    """Return a replica's name without what goes without saying; as a name of a command's it is as good."""
+    return job_label(replica.removesuffix("/worker/0"))
+
+
 def replica_label(state: State, replica: str) -> str:
     """Return what a replica is called on the screen: its job, or its own name where the job has several."""
     record = state.replicas.get(replica)

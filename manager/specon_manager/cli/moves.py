@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli import job_label, printable
+from specon_manager.cli import printable, short_name
 from specon_manager.cli.amounts import span_text
 from specon_manager.cli.job_table import STYLES
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
@@ -146,7 +146,7 @@ def _table(console: Console, rows: Sequence[MoveRow], now: float) -> None:
         state = MoveState(row.state) if row.state in {str(one) for one in MoveState} else None
         table.add_row(
             printable(row.id),
-            job_label(row.replica),
+            short_name(row.replica),
             printable(row.source or "-"),
             printable(row.target or "-"),
             Text(row.state, style=STYLES.get(state, "bold magenta") if state is not None else "dim"),

@@ -1,4 +1,4 @@
-"""Commands that talk to a running local manager: `submit` and `explain`."""
+"""`specon submit`: one more job for a running manager of this machine."""
 
 import argparse
 import json
@@ -7,10 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from specon_manager.cli.run import UsageError
-from specon_manager.core.state import State
 from specon_manager.runtime.state_directory import read_address
 
 _SECONDS: Final = 10
@@ -58,50 +55,6 @@ def submit(arguments: argparse.Namespace) -> int:
     answer = _ask(directory, "/v1/jobs", json.dumps(entry).encode())
     print(f"submitted {answer['job']}")
     return 0
-
-
-def add_explain_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `explain`."""
-    _add_state(parser)
-    parser.add_argument("job", help="name of the job, with or without its namespace")
-
-
-def explain(arguments: argparse.Namespace) -> int:
-    """Print what was decided about a job, why, and what was refused and why."""
-    state = msgspec.convert(_ask(_state_directory(arguments.state), "/v1/state"), State)
-    name = arguments.job if "/" in arguments.job else f"default/{arguments.job}"
-    if name not in state.jobs:
-        raise UsageError(f"there is no job {name!r}; there are {', '.join(sorted(state.jobs)) or 'none'}")
-    for replica in state.jobs[name].spec.replicas:
-        for line in explanation(state, replica):
-            print(line)
-    return 0
-
-
-def explanation(state: State, name: str) -> list[str]:
-    """Return, in lines, everything that the state knows of the decisions on a replica."""
-    replica = state.replicas[name]
-    progress = replica.progress
-    lines = [
-        f"{name}: {replica.phase} on {replica.node or 'no node'}, {progress.category}"
-        + (f" ({progress.reason})" if progress.reason else "")
-    ]
-    if replica.note:
-        lines.append(f"  last trouble: {replica.note}")
-    move = state.moves.get(name)
-    if move is not None:
-        lines.append(f"  in flight: {move.id} {move.source} -> {move.target}, {move.state}: {move.reason}")
-    lines += [
-        f"  {past.id} {past.source} -> {past.target}, {past.state}: {past.reason}"
-        + (f" [{past.note}]" if past.note else "")
-        for past in state.history
-        if past.replica == name
-    ]
-    for decision in state.decisions:
-        if decision.replica == name:
-            verdict = "ordered" if decision.refusal is None else f"refused ({decision.refusal})"
-            lines.append(f"  {decision.policy} proposed {decision.proposal}: {verdict}: {decision.reason}")
-    return lines
 
 
 def _add_state(parser: argparse.ArgumentParser) -> None:

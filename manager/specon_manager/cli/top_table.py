@@ -1,21 +1,15 @@
 """`specon top` in a terminal: a heading with what matters of the whole, and a line for each replica."""
 
-from typing import Final
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli import job_label, printable
+from specon_manager.cli import printable, short_name
 from specon_manager.cli.amounts import gain_text, span_text, steps_text, value_text
 from specon_manager.cli.job_table import STYLES
 from specon_manager.cli.top_rows import ReplicaRow, Top
 from specon_manager.model.cluster import Phase, Progress
 from specon_sidecar.classify import Category
-
-_WORKER: Final = "/worker/0"
-HEADING_LINES: Final = 2
-"""Of a heading without pause, caveats and trouble."""
 
 
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
@@ -67,12 +61,11 @@ def _cells(row: ReplicaRow) -> tuple[Text | str, ...]:
     runs = row.phase == str(Phase.RUNNING)
     word = Category(row.category) if runs else Phase(row.phase)
     steps, _ = steps_text(Progress(step=row.step, total_steps=row.total_steps))
-    name = row.replica.removesuffix(_WORKER) if row.replica.endswith(_WORKER) else row.replica
     now = f"-> {row.move_to} {row.move}" if row.move else row.note
     if row.crashes and not row.move:
         now = f"{row.crashes} crash{'es' * (row.crashes > 1)}{f': {row.note}' if row.note else ''}"
     return (
-        Text(job_label(name), style="bold"),
+        Text(short_name(row.replica), style="bold"),
         Text(str(word).lower(), style=STYLES[word]),
         value_text(row.loss),
         gain_text(row.gain),

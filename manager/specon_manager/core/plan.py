@@ -42,6 +42,10 @@ _RANKS: Final[dict[type, int]] = {
 """The least disruptive first; within a rank in the order of the proposals."""
 
 
+BUSY: Final = "in flight, which is"
+"""In the words of a refusal that is over as soon as another move is."""
+
+
 class Verdict(Struct, frozen=True, kw_only=True, gc=False):
     """A proposal and what speaks against it; without an objection it is accepted."""
 
@@ -135,7 +139,7 @@ def objection_to_request(
 
 @lru_cache(maxsize=16)
 def _over_cluster_budget(moves: int) -> Objection:
-    text = f"{moves} moves are in flight, which is the cluster's budget"
+    text = f"{moves} moves are {BUSY} the cluster's budget"
     return Objection(Refusal.CLUSTER_BUDGET, text)
 
 
@@ -191,7 +195,7 @@ def _over_node_budget(
     busy = snapshot.busy
     for node in (replica.node, target):
         if node is not None and node in busy and busy[node] >= budgets.moves_at_once_per_node:
-            text = f"{busy[node]} moves of {node} are in flight, which is its budget"
+            text = f"{busy[node]} moves of {node} are {BUSY} its budget"
             return Objection(Refusal.NODE_BUDGET, text)
     return None
 

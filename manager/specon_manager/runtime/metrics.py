@@ -18,13 +18,12 @@ from specon_manager.model.overlay import differing
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.job_metrics import MOST, JobMetrics
 from specon_manager.runtime.move_metrics import MoveMetrics
+from specon_manager.runtime.node_metrics import NodeMetrics
 from specon_manager.runtime.queue_metrics import QueueMetrics
 from specon_manager.runtime.report_metrics import ReportMetrics
 from specon_manager.runtime.speed_metrics import SpeedMetrics
 from specon_sidecar.classify import Category
 
-MOST_NODES: Final = 1000
-"""How many nodes have series of their own: the first by name."""
 _PLAN_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
@@ -35,12 +34,6 @@ class Metrics:
         """Tell `registry`; `most_replicas` bounds how many replicas have series of their own."""
         self._replicas = Gauge(
             "specon_replicas", "Running replicas by category.", ["category"], registry=registry
-        )
-        self._on_nodes = Gauge(
-            "specon_node_replicas",
-            f"Running replicas by node and category, of the first {MOST_NODES} nodes by name.",
-            ["node", "category"],
-            registry=registry,
         )
         self._phases = Gauge("specon_replica_phases", "Replicas by phase.", ["phase"], registry=registry)
         self._decisions = Counter(
@@ -60,18 +53,20 @@ class Metrics:
         self._moves = MoveMetrics(registry)
         self._queue = QueueMetrics(registry)
         self._speeds = SpeedMetrics(registry)
+        self._nodes = NodeMetrics(registry)
         self._jobs = JobMetrics(registry, most_replicas)
         self._count_replicas(State())
 
     def forget(self) -> None:
         """Set what describes the present to nothing: this manager leads no more, another one tells."""
         self._count_replicas(State())
-        for part in (self._reports, self._moves, self._queue, self._speeds, self._jobs):
+        for part in (self._reports, self._moves, self._queue, self._speeds, self._nodes, self._jobs):
             part.forget()
 
     def observe(self, stepped: Stepped) -> None:
         """Take one step in."""
         before, after, event = stepped.before, stepped.after, stepped.event
+        self._nodes.observe(after)
         self._jobs.observe(after, stepped.now)
         self._moves.observe(before, after)
         self._speeds.moves(before, after)
@@ -117,20 +112,11 @@ class Metrics:
     def _count_replicas(self, state: State) -> None:
         phases = Count[Phase]()
         categories = Count[Category]()
-        places = Count[tuple[str, Category]]()
         for replica in state.replicas.values():
             phases[replica.phase] += 1
             if replica.phase is Phase.RUNNING:
-                category = replica.progress.category
-                categories[category] += 1
-                places[replica.node or "", category] += 1
+                categories[replica.progress.category] += 1
         for phase in Phase:
             self._phases.labels(phase.value).set(phases[phase])
         for category in Category:
             self._replicas.labels(category.value).set(categories[category])
-        self._on_nodes.clear()  # nodes come and go
-        shown = sorted(state.nodes)[:MOST_NODES]
-        for node in shown:
-            for category in Category:
-                if count := places[node, category]:
-                    self._on_nodes.labels(node, category.value).set(count)

@@ -9,49 +9,17 @@ import pytest
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
-from specon_manager.model.resources import Resources
+from specon_manager.model.cluster import Progress
 from specon_manager.runtime.page import activity
 from specon_manager.runtime.page import view as page_view
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.runtime.page.view import view
-from specon_sidecar.classify import Category
+from support.crowds import crowd
 from support.watched import WatchedCluster
 
 
 def picture(cluster, curves=None):
     return view(cluster.state.flattened(), cluster.now, curves or Curves())
-
-
-def crowd(replicas, nodes=400, **changes):
-    """Return a state with so many running replicas, spread over the nodes."""
-    words = [Category.PROGRESSING] * 50 + [Category.CONVERGED]
-    made = {}
-    for number in range(replicas):
-        name = f"default/job-{number:05d}/worker/0"
-        progress = Progress(category=words[number % len(words)], metric="loss", value=0.5, step=number)
-        made[name] = Replica(
-            name=name,
-            job=f"default/job-{number:05d}",
-            phase=Phase.RUNNING,
-            node=f"node-{number % nodes:03d}",
-            incarnation=str(number),
-            progress=progress,
-        )
-    jobs = {
-        replica.job: Job(
-            spec=JobSpec(name=replica.job, replicas=(replica.name,)), order=order, submitted_at=0.0
-        )
-        for order, replica in enumerate(made.values())
-    }
-    capacity = Resources(cpu=8)
-    names = [f"node-{number:03d}" for number in range(nodes)]
-    return State(
-        nodes={name: Node(name=name, capacity=capacity) for name in names},
-        jobs=jobs,
-        replicas=made,
-        **changes,
-    )
 
 
 def test_a_running_job_is_shown_with_its_numbers():
@@ -129,7 +97,7 @@ def test_refusals_do_not_crowd_out_what_was_done():
 
 
 def test_a_large_cluster_gives_a_bounded_picture():
-    """Of 10,000 replicas the most interesting ones have rows; all are counted, and what is missing is said."""
+    """Of 10,000 replicas the most interesting have rows; all are counted, and what is missing is said."""
     shown = view(crowd(10_000), 100.0, Curves())
     assert len(shown["replicas"]) == page_view.REPLICAS
     assert shown["left_out"] == {

@@ -177,7 +177,9 @@ class MigrationWriter:
         read, _ = read_migration(item)
         label = ((item.get("metadata") or {}).get("labels") or {}).get(MOVE_LABEL, str(kept.name))
         ended_before = not kept.uid and read.move is not None and not read.move.in_flight
-        if label != kept.move.id or read.replica not in {None, kept.move.replica} or ended_before:
+        another = label != kept.move.id or read.replica not in {None, kept.move.replica}
+        # The very object that was written last is that of the move, whatever somebody wrote into it since.
+        if read.uid != kept.uid and (another or ended_before):
             kept.uid = ""
             return False
         if read.status.manager not in {None, self._identity}:

@@ -125,6 +125,8 @@ class ProgressWriter:
                     await self._rest(loop.time())
                     continue
                 await self._rate.wait()
+                if name not in self._existing and name in self._seen:
+                    await self._rate.wait()  # the object is created first: that is a write too
                 self._busy.add(name)
                 group.create_task(self._write(name))
 

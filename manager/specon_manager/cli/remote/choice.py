@@ -11,11 +11,13 @@ from typing import Final
 
 import yaml
 
+from specon_manager.cli import printable
 from specon_manager.cli.remote.local import LocalRemote
 from specon_manager.cli.remote.remote import RefusedError, Remote
 from specon_manager.cli.run import UsageError
 
 _FAILED: Final = 1
+_UNNAMED: Final = "no manager is named (--state DIR of this machine, --context of a cluster), and "
 _CLUSTER_FLAGS: Final = ("kubeconfig", "context", "manager_namespace", "lease")
 
 Work = Callable[[Remote], Awaitable[int]]
@@ -78,11 +80,10 @@ async def _chosen(arguments: argparse.Namespace) -> Remote:
                 f"--state names a manager of this machine, {given[0]} one of a cluster: give one"
             )
         return LocalRemote(arguments.state)
-    plugin = getattr(arguments, "plugin", False)
-    here = [] if given or plugin else _here()
+    here = [] if given or arguments.plugin else _here()
     if len(here) > 1:
         raise UsageError(f"--state: name the manager's directory; found here: {', '.join(map(str, here))}")
-    return LocalRemote(here[0]) if here else await _cluster(arguments, sure=bool(given) or plugin)
+    return LocalRemote(here[0]) if here else await _cluster(arguments, sure=bool(given) or arguments.plugin)
 
 
 def _here() -> list[Path]:
@@ -91,7 +92,9 @@ def _here() -> list[Path]:
 
 
 async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
+    """Return the manager of a cluster; `sure` that it is one, because flags say so."""
     # Imported here: the packages for Kubernetes take long to load, and a manager of this machine needs none.
+    from specon_manager.backends.kube.access import in_cluster  # noqa: PLC0415
     from specon_manager.backends.kube.api import Api  # noqa: PLC0415
     from specon_manager.backends.kube.errors import ApiUnavailableError  # noqa: PLC0415
     from specon_manager.backends.kube.resources import TRAINING_PROGRESSES  # noqa: PLC0415
@@ -99,13 +102,14 @@ async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
     from specon_manager.cli.remote.problems import NOT_INSTALLED, in_words  # noqa: PLC0415
 
     where = _where(arguments)
+    prefix = "" if sure else _UNNAMED
+    if not in_cluster() and not any(path.is_file() for path in _kubeconfigs(arguments)):
+        files = ", ".join(map(str, _kubeconfigs(arguments)))
+        raise UsageError(f"{prefix}there is no kubeconfig {files}: --kubeconfig names one")
     try:
         api = await Api.connect(kubeconfig=arguments.kubeconfig, context=arguments.context)
     except ApiUnavailableError as error:
-        nothing = (
-            "" if sure else "no manager is named (--state DIR of this machine, --context of a cluster), and "
-        )
-        raise UsageError(f"{nothing}{error}") from error
+        raise UsageError(printable(f"{prefix}{error}; look at --kubeconfig and --context")) from error
     remote = ClusterRemote(
         api,
         where=where,
@@ -129,9 +133,17 @@ def _where(arguments: argparse.Namespace) -> str:
     """Return what the cluster is called by the person who chose it."""
     if arguments.context is not None:
         return f"cluster {arguments.context}"
-    chosen = arguments.kubeconfig or os.environ.get("KUBECONFIG", "").split(os.pathsep)[0] or "~/.kube/config"
-    try:
-        content = yaml.safe_load(Path(chosen).expanduser().read_text("utf-8"))
-        return f"cluster {content['current-context']}"
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
-        return "the cluster"
+    for path in _kubeconfigs(arguments):  # the first one that names a context is what counts
+        try:
+            return f"cluster {yaml.safe_load(path.read_text('utf-8'))['current-context']}"
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+            continue
+    return "the cluster"
+
+
+def _kubeconfigs(arguments: argparse.Namespace) -> list[Path]:
+    """Return the files that say how to reach a cluster, whether they are there or not."""
+    if arguments.kubeconfig is not None:
+        return [arguments.kubeconfig]
+    named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    return [Path(part).expanduser() for part in named or ["~/.kube/config"]]

@@ -14,6 +14,7 @@ from specon_manager.cli.remote.remote import MoveRow, RefusedError, Remark, View
 from specon_manager.cli.run import UsageError
 from specon_manager.core.state import State
 from specon_manager.runtime.clock import Clock
+from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
 from specon_manager.runtime.state_directory import Address, read_address
 from specon_manager.sim.state_check import latest
 
@@ -42,8 +43,13 @@ class LocalRemote:
         return f"manager in {self._directory} at {self._address.url}"
 
     async def view(self) -> View:
-        """Ask for the whole state: there is but one."""
-        content = await self._ask("GET", "/v1/state")
+        """Ask for the whole state, or read the journal of a manager that has ended."""
+        try:
+            content = await self._ask("GET", "/v1/state")
+        except _SilentError as error:
+            recovered = await asyncio.to_thread(_recovered, self._directory, error)
+            state, words = recovered.state, "it does not run: this is what its journal says"
+            return View(state=state, now=recovered.last_at, moves=rows_of(state), caveats=(words,))
         try:
             state = msgspec.convert(content, State)
         except msgspec.ValidationError as error:
@@ -127,11 +133,25 @@ class LocalRemote:
             ) as answer:
                 content = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UsageError(_silent(self._address, error)) from error
+            raise _SilentError(_silent(self._address, error)) from error
         if answer.status < _OK:
             return content
         problem = _problem(content, answer)
         raise RefusedError(problem) if answer.status == _CONFLICT else UsageError(problem)
+
+
+class _SilentError(UsageError):
+    """Nobody answers."""
+
+
+def _recovered(directory: Path, silent: UsageError) -> Recovered:
+    try:
+        recovered = recover(directory / NAME)
+    except (JournalError, OSError):
+        recovered = None
+    if recovered is None:
+        raise silent
+    return recovered
 
 
 def _token(directory: Path) -> str:

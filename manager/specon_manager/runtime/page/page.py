@@ -80,7 +80,7 @@ class Page:
             web.get("/page", self._to_page),
             web.get("/page/", self._file),
             web.get("/page/view", self._view),
-            web.get("/page/events", self._events),
+            web.get("/page/events", self._events, allow_head=False),
             web.get("/page/{name}", self._file),
         ]
 

@@ -215,7 +215,7 @@ async def test_list_reads_all_pages_of_one_moment(stub, client):
     stub.answers = [paged(1203)]
     items, version = await client.list(PODS, "ns", label_selector="a=b,c!=d", field_selector="spec.x=y")
     assert ([item["metadata"]["name"] for item in items], version) == ([f"p{n}" for n in range(1203)], "7")
-    assert len(stub.requests) == 3
+    assert len(stub.requests) == 5
     assert stub.requests[1][2] == {
         "limit": "250",
         "continue": "250",

@@ -1,0 +1,25 @@
+"""`specon completion`: what a shell needs to complete commands and flags; made from the parser itself."""
+
+import argparse
+import importlib.util
+from typing import Final
+
+from specon_manager.cli.run import UsageError
+
+SHELLS: Final = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell to complete in")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the script; 0."""
+    if importlib.util.find_spec("shtab") is None:
+        raise UsageError("shtab is not installed: pip install 'specon[manager]'")
+    import shtab  # noqa: PLC0415  (no other command needs it)
+
+    parser: argparse.ArgumentParser = arguments.parser
+    print(shtab.complete(parser, shell=arguments.shell))
+    return 0
