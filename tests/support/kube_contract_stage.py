@@ -96,8 +96,8 @@ class KubeStage(Stage):
         await self.slow_to_end(slow=slow_to_end)
         await self.owner.make(self.api, "a", self.namespace)
         (started,) = await self.hears(ev.ReplicaStarted)
-        # An owner may be seen later than its pods; until then the job is told as immovable, and no core orders
-        # an eviction of it.
+        # An owner may be seen later than its pods; until then the job is told as immovable, and the core
+        # orders no eviction of it.
         await self.comes(lambda: not self.spec().immovable)
         assert isinstance(started, ev.ReplicaStarted)
         return started

@@ -42,6 +42,8 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 5.0
 _GONE_SECONDS: Final = 30.0
 """How long a pod that waits for the wrong node may take to go."""
+_UNHEARD_GRACE: Final = 30
+"""Seconds; for a pod of which nobody hears, beyond which it is killed."""
 
 
 class KubeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -178,6 +180,10 @@ class KubeBackend:
         owner = self._ledger.owner_of(pod)
         assert pod.detail is not None
         bare = pod.detail.owner is None
+        if owner is None and not bare:
+            why = f"its owner, {pod.detail.owner.kind} {pod.detail.owner.name}, is not there"
+            self._say(EvictionRefused(replica=order.replica, incarnation=pod.uid, reason=why))
+            return
         if bare:
             self._ledger.await_return(order.replica, awaited=True)
         grace = math.ceil(max(order.grace_seconds, pod.detail.grace_seconds))
@@ -225,6 +231,7 @@ class KubeBackend:
             pod = self._ledger.live(order.replica)
             if pod is not None and self._waits_elsewhere(pod, None if node is None else node.hostname):
                 await self._send_away(order.replica, pod)
+            await self._send_uninjected_away(order.replica)
             owner = self._owner(order.replica)
             coming = Coming(replica=order.replica, owner=owner, node=node)
             if owner is None and self._hands.keeper.kept_manifest(order.replica) is None:
@@ -276,6 +283,21 @@ class KubeBackend:
         finally:
             self._went.pop(pod.uid, None)
 
+    async def _send_uninjected_away(self, replica: str) -> None:
+        """Have a pod go that was created while no webhook answered: nobody hears of it."""
+        pod, owner = self._watch.without_sidecar(replica), self._owner(replica)
+        if pod is None or owner is None:
+            return
+        leaving = Leaving(
+            replica=replica, pod=pod, owner=owner, grace_seconds=_UNHEARD_GRACE, move=self._name(replica)
+        )
+        await self._let_go(leaving)
+        until = self._monotonic() + _UNHEARD_GRACE + _GONE_SECONDS
+        while self._watch.without_sidecar(replica) is not None:
+            if self._monotonic() > until:
+                raise RefusedError(f"pod {pod.name}, which has no sidecar, does not go")
+            await self._sleep(_TICK)
+
     def _refuse(self, order: StartReplica, reason: str) -> None:
         self._starting.pop(order.replica, None)
         self._say(StartRefused(replica=order.replica, start=order.start, reason=reason))
@@ -284,6 +306,8 @@ class KubeBackend:
         """See what became of an ordered start."""
         starting = self._starting.get(replica)
         pod = self._ledger.live(replica)
+        if starting is not None and pod is None:
+            self._look_for_uninjected(starting.order)
         if starting is None or pod is None or pod.deleting or pod.detail is None:
             return
         if not starting.room_given_back:
@@ -307,6 +331,12 @@ class KubeBackend:
             starting.trouble_since = self._monotonic()
         elif self._monotonic() - starting.trouble_since >= self._settings.unschedulable_seconds:
             self._refuse(starting.order, trouble)
+
+    def _look_for_uninjected(self, order: StartReplica) -> None:
+        unheard = None if order.node is None else self._watch.without_sidecar(order.replica)
+        if unheard is not None:
+            why = f"its pod {unheard.name} was created without a sidecar: the webhook did not answer"
+            self._refuse(order, why)
 
     # -- watching --------------------------------------------------------------------------------
 

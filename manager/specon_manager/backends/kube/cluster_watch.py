@@ -70,6 +70,10 @@ class ClusterWatch:
         """How many pods are annotated, but have no sidecar."""
         return len(self._not_injected)
 
+    def without_sidecar(self, replica: str) -> PodInfo | None:
+        """Return a pod that is the replica and was created without a sidecar, where there is one."""
+        return next((pod for pod in self._not_injected.values() if pod.would_be == replica), None)
+
     async def begin(self, state: State, emit: Emit) -> None:
         """Read everything, tell what differs from what `state` knows, and follow from then on."""
         self.pods = Reflector(

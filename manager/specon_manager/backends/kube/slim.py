@@ -94,6 +94,8 @@ class PodInfo(Struct, frozen=True, kw_only=True):
     deleting: bool = False
     wants_sidecar: bool = False
     """Annotated, but without a sidecar."""
+    would_be: str = ""
+    """Such a pod's replica, where it can be told."""
     detail: Detail | None = None
 
     @property
@@ -142,8 +144,14 @@ def slim_pod(pod: Object, namespaces: frozenset[str] = frozenset()) -> PodInfo:
         requests=_kept(resources_of(requested(spec))),
         deleting=metadata.get("deletionTimestamp") is not None,
         wants_sidecar=wants,
+        would_be=_would_be(pod) if wants else "",
         detail=_detail(pod) if detailed else None,
     )
+
+
+def _would_be(pod: Object) -> str:
+    identity = identity_of(pod)
+    return "" if identity is None else identity.replica
 
 
 def slim_node(node: Object) -> NodeInfo:

@@ -234,6 +234,33 @@ async def test_a_new_pod_that_fits_nowhere_is_refused_with_the_schedulers_words(
     assert (await api.get(JOBS, "train", "default"))["spec"].get("suspend") is False
 
 
+async def test_a_new_pod_without_a_sidecar_is_refused_and_goes_first(cluster, api, stage):
+    """The webhook was away when it was created: nobody would hear of it, and it is where it may be."""
+    await make_job(api, "train")
+    started = await stage.hear(ReplicaStarted)
+    away = True
+    admit = cluster.machinery.admission
+
+    async def admission(kind, value, operation):
+        value = await admit(kind, value, operation)
+        if away and kind.plural == "pods" and operation == "CREATE":
+            value["metadata"].get("labels", {}).pop("specon.io/sidecar", None)
+        return value
+
+    cluster.machinery.admission = admission
+    await stage.evict(started.replica, started.incarnation)
+    await stage.hear(ReplicaGone)
+    await stage.start(started.replica, _target(stage, started.node), 1)
+    refused = await stage.hear(StartRefused, start=1)
+    assert "without a sidecar" in refused.reason
+    away = False
+    await stage.start(started.replica, started.node, 2)
+    again = await _again(stage, started)
+    pods, _ = await api.list(PODS, "default", label_selector="app=training")
+    assert [pod["metadata"]["uid"] for pod in pods] == [again.incarnation]
+    assert (await api.get(JOBS, "train", "default"))["status"].get("failed", 0) == 0
+
+
 async def test_orders_given_twice_do_the_same_once(cluster, api, stage):
     """A manager that was killed gives them again."""
     await make_pod(api, "train")
