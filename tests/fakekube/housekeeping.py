@@ -1,4 +1,4 @@
-"""The controllers that nobody orders: garbage, lost pods, namespaces, service accounts, disruption budgets."""
+"""Controllers that nobody orders: garbage, lost pods, namespaces, accounts, disruption budgets."""
 
 import math
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ class Garbage:
 
 
 class PodGarbage:
-    """Removes pods that no kubelet ends: those whose node is no more, and those told to end that never had one."""
+    """Removes pods that no kubelet ends: their node is gone, or they were told to end and never had one."""
 
     def __init__(self, machinery: Machinery) -> None:
         self._machinery = machinery

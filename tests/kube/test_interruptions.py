@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from support.cluster_stage import LEASE_SECONDS, RENEW_SECONDS, ClusterStage
+from support.cluster_stage import ClusterStage
 from support.held_moves import every_move
+from support.staged_manager import LEASE_SECONDS, RENEW_SECONDS
 
 
 async def all_arrive(stage: ClusterStage, replicas: list[str]) -> None:
@@ -70,6 +71,6 @@ async def test_a_leader_that_wakes_up_after_another_took_over_orders_nothing(sta
     await stage.ended(*replicas)
     await all_arrive(stage, replicas)
     assert stage.leader is second
-    # What was on its way when the process was stopped arrives late; of that nothing that is an order is taken.
+    # What was on its way when the process was stopped arrives late; none of it that is an order is taken.
     harmless = ("/trainingprogresses/", "/events", "reviews")
     assert [change for change in first.changes if not any(word in change for word in harmless)] == []

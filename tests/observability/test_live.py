@@ -62,8 +62,9 @@ async def test_every_panel_shows_something(stage, tmp_path):
 
     A panel without a number is one whose query is wrong. Rules are evaluated, and no label is renamed.
     """
-    # Both want to leave when their neighbour comes; one at a time may, and the other one is refused.
-    stage.write_jobs(stage.job(MOVER), {"name": "first", "command": "true"}, stage.job("second"))
+    # Both want to leave as soon as somebody comes who grows: one may, the other one is refused.
+    pinned, mover = stage.job("pinned", migrate=False), stage.job(MOVER, submit_at=4)
+    stage.write_jobs(pinned, {"name": "first", "command": "true"}, mover)
     manager = stage.manager(hurry=False)
     local = await until(lambda: read_address(stage.state), stage)
     async with ScrapedCluster(tmp_path) as cluster:
@@ -71,10 +72,12 @@ async def test_every_panel_shows_something(stage, tmp_path):
         async with Prometheus(tmp_path, targets=targets, rules=RULES) as prometheus:
             await cluster.train("a")
             await cluster.train("b")
+            name = f"default/{MOVER}/worker/0"
+            await until(lambda: manager.told_of(replica=name, category="converged"), stage)
             # What follows happens between two scrapes, so that it is an increase.
             await asyncio.to_thread(stage.submit_neighbour)
             await until(lambda: manager.told_of(state=MoveState.SUCCEEDED), stage)
-            await asyncio.sleep(3 * TICKS * TICK)  # the speeds after the move
+            await asyncio.sleep(4 * TICKS * TICK)  # the speeds after the move
             await prometheus.until_scraped()
             await asyncio.sleep(1)
             found = {name: await prometheus.figure(filled_in(expr, **RANGES)) for name, expr in queries()}

@@ -1,16 +1,12 @@
-"""A whole installation in one event loop: a fake cluster, managers, and scripted sidecars that report to them."""
+"""A whole installation in one event loop: a fake cluster, managers, and sidecars that report to them."""
 
 import asyncio
 import contextlib
-import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
-
-from prometheus_client import CollectorRegistry
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import (
@@ -27,129 +23,38 @@ from fakekube.kinds import (
     Kind,
 )
 from fakekube.store import Entry, key_of
-from specon_manager.backends.kube.access import direct_access
-from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.identity import identity_of
-from specon_manager.backends.kube.lease import Elector, StillWorkingError
 from specon_manager.backends.kube.names import slug
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
-from specon_manager.cli import cluster_manager, cluster_term
-from specon_manager.cli.cluster_manager import ClusterManager
-from specon_manager.cli.serve_settings import Address, ServeSettings, SidecarImage
+from specon_manager.cli import cluster_term
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from support.cluster_rules import FINAL, Rules
 from support.live_front import Front
 from support.scripted_sidecar import Sidecars
+from support.staged_manager import SYSTEM, Manager
+from support.training_templates import training_template
+
+__all__ = ["DECISIONS", "OWNERS", "STATES", "SYSTEM", "ClusterStage", "Manager"]
 
 Object = dict[str, Any]
-SYSTEM = "specon"
 SECONDS = 40.0
 """Nothing that a test waits for takes longer."""
 STATES = ("Proposed", "Reserved", "Checkpointing", "Evicting", "Restoring", "Verifying")
 OWNERS = ("Pod", "Job", "StatefulSet", "Indexed")
-"""What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved one by one."""
+"""What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved singly."""
 DECISIONS = Settings(
     policy="fifo",
     tick=0.2,
     budgets=Budgets(moves_at_once=100, moves_at_once_per_node=100, cooldown=0, retry_cooldown=0.1),
     gate=Gate(enabled=False),
-    deadlines=Deadlines(
-        start=30, hold=30, checkpoint=30, eviction_margin=30, verify=30, crash_backoff=0.2
-    ),
+    deadlines=Deadlines(start=30, hold=30, checkpoint=30, eviction_margin=30, verify=30, crash_backoff=0.2),
 )
 """Moves what somebody asks for, and nothing else; nothing is overdue while a test holds a move back."""
-LEASE_SECONDS, RENEW_SECONDS = 12.0, 8.0
-_TIMES = {"lease_seconds": LEASE_SECONDS, "renew_seconds": RENEW_SECONDS, "retry_seconds": 0.3}
 _LOOK = 0.03
 _KINDS: Mapping[str, Kind] = {"Pod": PODS, "Job": JOBS, "Indexed": JOBS, "StatefulSet": STATEFUL_SETS}
-
-
-class Manager:
-    """One manager and its way to the API server."""
-
-    def __init__(self, stage: "ClusterStage", name: str, decisions: Settings) -> None:
-        self.name, self.port = f"{name}_manager", _free_port()
-        self.probe = _free_port()
-        self._passable = asyncio.Event()
-        self._passable.set()
-        self._frozen_at: float | None = None
-        self._ahead = 0.0
-        self._was_frozen = False
-        self.changes: list[str] = []
-        """Method and path of whatever else than reading the API server let it do."""
-        access = direct_access(stage.cluster.url)
-        access.send = self._gated(access.send)  # type: ignore[method-assign]
-        self.api = Api(access=access, seconds=3.0)
-        elector = partial(Elector, monotonic=self._now, **_TIMES)
-        with patch.object(cluster_manager, "Elector", elector):
-            self.serves = ClusterManager(
-                stage.serve_settings(self, decisions), self.api, CollectorRegistry()
-            )
-        self.task = asyncio.create_task(self.serves.run())
-
-    @property
-    def alive(self) -> bool:
-        return not self.task.done() and self._passable.is_set()
-
-    @property
-    def leads(self) -> bool:
-        """Whether it does the work of a leader."""
-        return self.serves._elector.leading  # noqa: SLF001  (nobody else is told)
-
-    def _gated(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def sent(method: str, path: str, **rest: Any) -> Any:
-            await self._passable.wait()
-            answer = await send(method, path, **rest)
-            if method != "GET" and answer.status < 300:
-                self.changes.append(f"{method} {path}")
-            return answer
-
-        return sent
-
-    def _now(self) -> float:
-        return (time.monotonic() if self._frozen_at is None else self._frozen_at) + self._ahead
-
-    def freeze(self) -> None:
-        """Let it think that no time passes, and let nothing that it sends go out, until it is thawed."""
-        self._frozen_at, self._was_frozen = time.monotonic(), True
-        self._passable.clear()
-
-    def thaw(self, seconds: float = 0.0) -> None:
-        """Let it go on, `seconds` later than it thinks."""
-        self._frozen_at = None
-        self.leap(seconds)
-        self._passable.set()
-
-    def leap(self, seconds: float) -> None:
-        """Let so much time pass for its hold on the Lease."""
-        self._ahead += seconds
-
-    async def kill(self) -> None:
-        """End it so that it can tell the API server nothing more."""
-        closing = asyncio.ensure_future(self.api.close())
-        self.task.cancel()
-        await asyncio.gather(closing, self.task, return_exceptions=True)
-
-    async def stop(self) -> None:
-        """End it in order; raises what broke it."""
-        self.thaw()
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        await self.api.close()
-        self.check()
-
-    def check(self) -> None:
-        """Raise what broke it, unless it ended as it has to after it was frozen for longer than its lease."""
-        if not self.task.done() or self.task.cancelled():
-            return
-        error = self.task.exception()
-        may = self._was_frozen and isinstance(error, BaseExceptionGroup)
-        if may and error.split(StillWorkingError)[1] is None:
-            return
-        self.task.result()
 
 
 class ClusterStage:
@@ -181,7 +86,8 @@ class ClusterStage:
         self.cluster.store.written.append(self._hold_new_pod)
         for name in (SYSTEM, "training"):
             labels = {"kubernetes.io/metadata.name": name}
-            await self.cluster.machinery.create(NAMESPACES, "", {"metadata": {"name": name, "labels": labels}})
+            metadata = {"name": name, "labels": labels}
+            await self.cluster.machinery.create(NAMESPACES, "", {"metadata": metadata})
         ports = [await front.start("127.0.0.1") for front in (self._webhook, self._reports)]
         self._urls = (f"https://127.0.0.1:{ports[0]}", f"https://127.0.0.1:{ports[1]}")
         self.cluster.webhooks.services[SYSTEM, "specon-webhook"] = self._urls[0]
@@ -203,35 +109,9 @@ class ClusterStage:
 
     # -- managers --------------------------------------------------------------------------------
 
-    def serve_settings(self, manager: Manager, decisions: Settings) -> ServeSettings:
-        return ServeSettings(
-            decisions=decisions,
-            sidecar=SidecarImage(heartbeat=1.0),
-            hold_room=True,
-            signals=(),
-            progress_seconds=2.0,
-            kubeconfig=None,
-            context=None,
-            namespace=SYSTEM,
-            watch_namespaces=(),
-            lease_name="manager",
-            listen=Address("127.0.0.1", manager.port),
-            metrics_listen=Address("127.0.0.1", manager.probe),
-            webhook_service="specon-webhook",
-            webhook_url=self._urls[0],
-            reports_service="specon-reports",
-            reports_url=self._urls[1],
-            webhook_configuration="specon",
-            certificates="self",
-            certificate_secret="certificates",
-            certificate_directory=Path("/nowhere"),
-            placeholder_priority_class=None,
-            identity=manager.name,
-        )
-
     async def manage(self, name: str = "first", decisions: Settings = DECISIONS) -> Manager:
         """Start a manager; it may lead at once, or stand by."""
-        manager = Manager(self, name, decisions)
+        manager = Manager(name, self.cluster.url, self._urls, decisions)
         self.managers.append(manager)
         return manager
 
@@ -257,7 +137,7 @@ class ClusterStage:
     def _webhook_works(self) -> bool:
         hooks = (self.cluster.store.get(MUTATING_WEBHOOKS, ("", "specon")) or {}).get("webhooks") or []
         known = all(hook["clientConfig"].get("caBundle") for hook in hooks)
-        return known and any(one.alive and one.serves._is_ready() for one in self.managers)  # noqa: SLF001
+        return known and any(one.alive and one.serves._is_ready() for one in self.managers)
 
     async def _any(self) -> Sequence[tuple[str, int]]:
         return [("127.0.0.1", one.port) for one in self.managers if one.alive]
@@ -272,7 +152,7 @@ class ClusterStage:
         """Create something that trains, and return the name of its replica."""
         replica = f"{namespace}/{name}/worker/0"
         self._kinds[replica] = owner
-        template = _template(name, recreate=owner == "Pod")
+        template = training_template(name, recreate=owner == "Pod")
         kind = _KINDS[owner]
         if owner == "Pod":
             template["metadata"]["name"] = name
@@ -305,28 +185,6 @@ class ClusterStage:
             MIGRATIONS, _namespace(replica), {"metadata": {"name": name}, "spec": wanted}
         )
         return name
-
-    def running_pod(self, name: str) -> Object:
-        """Return a pod of a Job of its own that runs and has a sidecar, as the API server would have it."""
-        template = _template(name, recreate=False)
-        uid = f"uid-of-{name}"
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"job-{uid}", "controller": True}
-        status = {"state": {"running": {}}, "ready": True, "restartCount": 0, "image": "i", "imageID": ""}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                **template["metadata"],
-                "labels": {"specon.io/sidecar": "injected", "job-name": name},
-                "name": f"{name}-x",
-                "namespace": "training",
-                "uid": uid,
-                "creationTimestamp": self.cluster.clock.text(),
-                "ownerReferences": [owner],
-            },
-            "spec": {**template["spec"], "nodeName": "node-0"},
-            "status": {"phase": "Running", "containerStatuses": [{"name": "trainer", **status}]},
-        }
 
     async def freeze_controllers(self) -> None:
         """Leave only the API server of the cluster, with nobody else who looks at what is written there."""
@@ -375,19 +233,21 @@ class ClusterStage:
 
     def _knows_node(self, name: str) -> bool:
         leader = self.leader
-        controller = None if leader is None else leader.serves._server.controller  # noqa: SLF001
+        controller = None if leader is None else leader.serves._server.controller
         return controller is not None and name in controller.state.nodes
 
     async def delete_pods(self, *replicas: str) -> None:
-        """Delete the pods of replicas at once, as somebody would who knows nothing of us; return when they are gone."""
+        """Delete the pods of replicas as somebody would who knows nothing of us; wait until they are gone."""
         uids = set()
         for replica in replicas:
             for pod in self.pods_of(replica):
                 uids.add(pod["metadata"]["uid"])
                 await self.cluster.machinery.delete(PODS, key_of(pod), {"gracePeriodSeconds": 0})
-        await self.until(
-            lambda: not uids & {pod["metadata"]["uid"] for pod in self.cluster.store.all(PODS)}, "they are gone"
-        )
+
+        def gone() -> bool:
+            return not uids & {pod["metadata"]["uid"] for pod in self.cluster.store.all(PODS)}
+
+        await self.until(gone, "they are gone")
 
     async def lose_node(self, name: str) -> None:
         """Let a node be silent from now on, with all that is on it."""
@@ -427,9 +287,7 @@ class ClusterStage:
         """Return what the events on objects of that name say."""
         return [str(e["note"]) for e in self.cluster.store.all(EVENTS) if e["regarding"]["name"] == name]
 
-    async def until(
-        self, holds: Callable[[], object], what: str, *, seconds: float = SECONDS
-    ) -> None:
+    async def until(self, holds: Callable[[], object], what: str, *, seconds: float = SECONDS) -> None:
         """Wait until something holds."""
         end = time.monotonic() + seconds
         while not holds():
@@ -470,9 +328,7 @@ class ClusterStage:
     async def trains(self, *replicas: str, beyond: int = 0) -> None:
         """Wait until the manager knows of a step of each after `beyond`, from the pod that runs."""
         for replica in replicas:
-            await self.until(
-                lambda replica=replica: self._is_known(replica, beyond), f"{replica} trains"
-            )
+            await self.until(lambda replica=replica: self._is_known(replica, beyond), f"{replica} trains")
 
     def _is_known(self, replica: str, beyond: int) -> bool:
         pods = self.pods_of(replica)
@@ -485,7 +341,8 @@ class ClusterStage:
         """Wait until the moves of these are over."""
         for replica in replicas:
             await self.until(
-                lambda replica=replica: self.state(replica) in FINAL, f"the move of {replica} ends",
+                lambda replica=replica: self.state(replica) in FINAL,
+                f"the move of {replica} ends",
                 seconds=seconds,
             )
 
@@ -494,7 +351,7 @@ class ClusterStage:
         await self.until(self._is_calm, "no move is in flight")
 
     def _is_calm(self) -> bool:
-        controller = None if self.leader is None else self.leader.serves._server.controller  # noqa: SLF001
+        controller = None if self.leader is None else self.leader.serves._server.controller
         return controller is not None and controller.ready and not controller.state.moves
 
     async def tidy(self) -> None:
@@ -569,31 +426,6 @@ class ClusterStage:
             self._starting_held.setdefault(identity.replica, set()).add(pod["metadata"]["name"])
 
 
-def _template(name: str, *, recreate: bool) -> Object:
-    annotations = {
-        "specon.io/inject": "true",
-        "specon.io/log-path": "/data/train.log",
-        "specon.io/checkpoint-path": "/data/checkpoints",
-    }
-    if recreate:
-        annotations["specon.io/recreate"] = "true"
-    container = {
-        "name": "trainer",
-        "image": "registry.example/train:1",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
-    return {
-        "metadata": {"labels": {"job": name}, "annotations": annotations},
-        "spec": {
-            "containers": [container],
-            "volumes": [{"name": "data", "nfs": {"server": "nas", "path": "/data"}}],
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 5,
-        },
-    }
-
-
 def _is_training(pod: Object) -> bool:
     ended = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     return not ended and "specon.io/sidecar" in (pod["metadata"].get("labels") or {})
@@ -606,9 +438,3 @@ def _asked(replica: str) -> str:
 
 def _namespace(replica: str) -> str:
     return replica.partition("/")[0]
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

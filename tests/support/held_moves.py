@@ -19,8 +19,8 @@ async def every_move(
 ) -> list[str]:
     """Have one move of each kind of owner stand in each state, and return their replicas.
 
-    With `target` all are to go to that node, which is added for it. `forgiving` Jobs start again what somebody
-    else ended.
+    With `target` all are to go to that node, which is added for it. `forgiving` Jobs start again what
+    somebody else ended.
     """
     replicas = []
     for owner in owners:

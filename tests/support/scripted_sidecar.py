@@ -1,4 +1,4 @@
-"""Trainers and their sidecars without processes: one task per pod that runs, by the real client over HTTPS."""
+"""Trainers and their sidecars without processes: a task per pod that runs, by the real client over HTTPS."""
 
 import asyncio
 import hashlib
@@ -10,8 +10,8 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
-from specon_manager.backends.kube.trainer_container import SIDECAR_NAME
 from specon_manager.backends.kube.identity import identity_of
+from specon_manager.backends.kube.trainer_container import SIDECAR_NAME
 from specon_sidecar.classify import Category
 from specon_sidecar.client import Client
 from specon_sidecar.outcome import Outcome
@@ -37,8 +37,8 @@ class Sidecars:
 
     A trainer trains on from the last checkpoint of its replica, which outlives its pods as a file on a volume
     would. `converged` are replicas that say so. What a test may hold back, by replica: `deaf` ones fetch no
-    instructions, `slow` ones fetch them and save nothing yet, `mute` ones do not report. `refuses` answer that
-    they cannot save, with that reason.
+    instructions, `slow` ones fetch them and save nothing yet, `mute` ones do not report. Those in `refuses`
+    answer that they cannot save, with that reason.
     """
 
     def __init__(self, cluster: FakeCluster, folder: Path) -> None:
@@ -187,10 +187,10 @@ class _Life:
     async def _carry_out(self, client: Client, instruction: Instruction) -> None:
         assert isinstance(instruction, CheckpointInstruction)
         try:
-            while self.replica in self._of.slow:
+            while self.replica in self._of.slow:  # noqa: ASYNC110  (a set that tests change as they like)
                 await asyncio.sleep(_PAUSE)
             answer = self._answer(instruction.id)
-            while await client.acknowledge(answer) is Outcome.LOST:
+            while await client.acknowledge(answer) is Outcome.LOST:  # noqa: ASYNC110  (tried again)
                 await asyncio.sleep(_PAUSE)
         finally:
             self._open.pop(instruction.id, None)

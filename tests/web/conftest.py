@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from support.watched import TOKEN, WatchedCluster, page_of, served
 
@@ -20,9 +21,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser():
-    """Chromium without a window."""
+    """Chromium without a window; each test has a profile of its own in it."""
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium")
     playwright = pytest.importorskip(

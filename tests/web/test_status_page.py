@@ -10,6 +10,9 @@ from specon_sidecar.classify import Category
 from support.crowds import crowd
 from support.watched import TOKEN, WatchedCluster
 
+# All in the loop of the browser, which is started once.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 HOSTILE = "<img src=x onerror=\"document.title='broken in'\"><script>document.title='broken in'</script>"
 
 

@@ -28,10 +28,11 @@ class Backend(Protocol):
     """Where replicas really run.
 
     Orders are idempotent: a manager that was killed gives them again. Outcomes, failures too, come as
-    events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone or, where what runs must
-    not be ended, in EvictionRefused, holding room in RoomHeld or RoomRefused. A start beside a live incarnation
-    is answered with that one's name, or refused. A weight has no outcome; it is ordered only where the settings say that the
-    backend can change shares in place. The end of a replica that nobody ordered is a ReplicaGone as well.
+    events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone or, where what runs
+    must not be ended, in EvictionRefused, holding room in RoomHeld or RoomRefused. A start beside a live
+    incarnation is answered with that one's name, or refused. A weight has no outcome; it is ordered only
+    where the settings say that the backend can change shares in place. The end of a replica that nobody
+    ordered is a ReplicaGone as well.
     """
 
     async def begin(self, state: State, emit: Emit) -> None:

@@ -13,6 +13,15 @@ def _quantiles(metric: str) -> tuple[Query, ...]:
     )
 
 
+def _increase(series: str, window: str) -> str:
+    """Return by how much counters grew, those that did not exist before included.
+
+    A decision of a kind that was never made before makes a new series, of which `increase` sees nothing:
+    but all that it has counted is new.
+    """
+    return f"(({series} unless {series} offset {window}) or increase({series}[{window}]))"
+
+
 SCHEDULING: Final = Dashboard(
     uid="specon-scheduling",
     title="specon / Moves and scheduling",
@@ -82,7 +91,7 @@ SCHEDULING: Final = Dashboard(
                     queries=(
                         Query(
                             "sum by (policy, proposal) "
-                            '(increase(specon_decisions_total{outcome="accepted"}[10m]))',
+                            + _increase('specon_decisions_total{outcome="accepted"}', "10m"),
                             "{{policy}}: {{proposal}}",
                         ),
                     ),
@@ -94,7 +103,7 @@ SCHEDULING: Final = Dashboard(
                     queries=(
                         Query(
                             "sum by (proposal, outcome) "
-                            '(increase(specon_decisions_total{outcome!="accepted"}[10m]))',
+                            + _increase('specon_decisions_total{outcome!="accepted"}', "10m"),
                             "{{proposal}}: {{outcome}}",
                         ),
                     ),

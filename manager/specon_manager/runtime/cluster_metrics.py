@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from specon_manager.backends.kube.webhook import PATHS
+
 
 class ClusterMetrics:
     """Who leads, what the webhook answers, and what is wrong with pods that asked for a sidecar."""
@@ -16,6 +18,10 @@ class ClusterMetrics:
             ["entry", "outcome"],
             registry=registry,
         )
+        # A series that appears with its first event shows no increase for it.
+        for entry in PATHS:
+            for outcome in ("patched", "allowed", "denied", "unreadable"):
+                self._admissions.labels(entry, outcome)
         self._not_injected = Gauge(
             "specon_pods_not_injected",
             "Pods that ask for a sidecar and have none; known to the leader only.",

@@ -66,7 +66,10 @@ class JobMetrics(Collector):
 
     def report(self, name: str, state: State, now: float) -> None:
         """Note when a checkpoint is heard of for the first time."""
-        checkpoint = state.replicas[name].progress.checkpoint
+        replica = state.replicas.get(name)
+        if replica is None:
+            return
+        checkpoint = replica.progress.checkpoint
         step = None if checkpoint is None else checkpoint.step
         known = self._saved.get(name)
         if known is None or known[0] != step:

@@ -78,6 +78,9 @@ class MoveMetrics:
 
     def count(self, state: State, now: float) -> None:
         """Set the gauges."""
+        if len(self._converged_at) > len(state.moves):
+            there = {move.id for move in state.moves.values()}
+            self._converged_at = {move: at for move, at in self._converged_at.items() if move in there}
         states = Count(move.state for move in state.moves.values())
         for name in MoveState:
             if name not in FINAL_STATES:
@@ -87,9 +90,9 @@ class MoveMetrics:
 
     def _begin(self, move: Move, state: State) -> None:
         self._expect(move.purpose)
-        progress = state.replicas[move.replica].progress
-        if progress.category is Category.CONVERGED:
-            self._converged_at[move.id] = progress.category_since
+        replica = state.replicas.get(move.replica)
+        if replica is not None and replica.progress.category is Category.CONVERGED:
+            self._converged_at[move.id] = replica.progress.category_since
 
     def _expect(self, purpose: str) -> None:
         for outcome in sorted(FINAL_STATES):

@@ -71,7 +71,9 @@ class SpeedMetrics:
 
     def report(self, name: str, state: State) -> None:
         """Take in the step that a replica reported."""
-        replica = state.replicas[name]
+        replica = state.replicas.get(name)
+        if replica is None:
+            return
         step, at = replica.progress.step, replica.progress.step_at
         if step is None or at is None:
             return
@@ -105,6 +107,9 @@ class SpeedMetrics:
             over = replica is None or replica.ended or replica.incarnation != expected.incarnation
             if over or now - expected.since > _PATIENCE * _length(state):
                 self._give_up(name)
+        if len(self._before) > len(state.moves):
+            there = {move.id for move in state.moves.values()}
+            self._before = {move: touched for move, touched in self._before.items() if move in there}
         if len(self._paces) > len(state.replicas):
             self._paces = {name: pace for name, pace in self._paces.items() if name in state.replicas}
 

@@ -179,9 +179,10 @@ class KubeBackend:
             return  # it is said when its object is gone
         owner = self._ledger.owner_of(pod)
         assert pod.detail is not None
-        bare = pod.detail.owner is None
-        if owner is None and not bare:
-            why = f"its owner, {pod.detail.owner.kind} {pod.detail.owner.name}, is not there"
+        creator = pod.detail.owner
+        bare = creator is None
+        if owner is None and creator is not None:
+            why = f"its owner, {creator.kind} {creator.name}, is not there"
             self._say(EvictionRefused(replica=order.replica, incarnation=pod.uid, reason=why))
             return
         if bare:

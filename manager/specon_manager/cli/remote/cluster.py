@@ -35,7 +35,6 @@ from specon_manager.core.state import Pause, State
 from specon_manager.model.moves import MoveState
 
 _LOOK_SECONDS: Final = 0.3
-_ANSWER_SECONDS: Final = 10.0
 _NAME: Final = 50  # characters of a Migration's name that tell whose it is
 _FORBIDDEN: Final = 403
 _BUDGETS: Final = "the manager's own budgets are not read here: the defaults are taken for them"
@@ -44,6 +43,8 @@ _BUDGETS: Final = "the manager's own budgets are not read here: the defaults are
 class ClusterRemote:
     """Speaks as the person at the terminal, whose permissions decide."""
 
+    answer_seconds = 10.0
+    """How long a manager may take to say something to a request before it is said that none did."""
     pause_words = "the manager that leads obeys within seconds, and so does whoever leads after it"
 
     def __init__(
@@ -54,12 +55,10 @@ class ClusterRemote:
         namespace: str | None = None,
         manager_namespace: str | None = None,
         lease: str | None = None,
-        answer_seconds: float = _ANSWER_SECONDS,
     ) -> None:
-        """Look at the replicas of one namespace or (None) of all; wait so long for what a manager says."""
+        """Look at the replicas of one namespace or (None) of all."""
         self._api, self.where, self._namespace = api, where, namespace
         self._manager_namespace, self._lease = manager_namespace, lease
-        self._answer_seconds = answer_seconds
         self._rebuilt: Rebuilt | None = None
 
     async def view(self) -> View:
@@ -128,7 +127,7 @@ class ClusterRemote:
         }
         with in_words(self.where):
             await self._api.create(MIGRATIONS, body, name.namespace)
-        deadline = time.monotonic() + self._answer_seconds
+        deadline = time.monotonic() + self.answer_seconds
         while True:
             found = await self._found(name)
             row = None if found is None else _row(*found)

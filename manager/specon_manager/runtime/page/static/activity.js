@@ -44,7 +44,7 @@ function updateMove(node, move) {
     else step.removeAttribute("aria-current");
   }
   setText(node.querySelector(".now b"), move.state.toLowerCase());
-  setAge(node.querySelector(".now span"), move.since, "for ", move.attempt === 1 ? "" : ", second attempt");
+  setAge(node.querySelector(".now span"), move.since, "· begun ", ` ago${move.attempt === 1 ? "" : " · second attempt"}`);
   setText(node.querySelector(".why"), move.reason);
 }
 

@@ -11,7 +11,8 @@ export function spoken(row) {
   if (points.length < 2) return "no curve yet";
   const first = points[0];
   const last = points[points.length - 1];
-  const moves = row.moved_at.length ? `, moved ${row.moved_at.length} times` : "";
+  const times = row.moved_at.length;
+  const moves = times ? `, moved ${times === 1 ? "once" : `${times} times`}` : "";
   return `${row.metric ?? "metric"} from ${number(first[1])} to ${number(last[1])} within ${span(last[0] - first[0])}${moves}`;
 }
 
