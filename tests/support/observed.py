@@ -12,10 +12,12 @@ from support.cluster import SETTINGS, Cluster
 class Observed(Cluster):
     """Its metrics are in `registry`."""
 
-    def __init__(self, nodes: int = 2, *, settings: Settings = SETTINGS, **options: int) -> None:
+    def __init__(
+        self, nodes: int = 2, *, cpus: float = 1.0, settings: Settings = SETTINGS, **options: int
+    ) -> None:
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry, **options)
-        super().__init__(nodes, settings=settings)
+        super().__init__(nodes, cpus, settings)
 
     def post(self, event):
         before = self.state
