@@ -8,8 +8,10 @@ import pytest
 
 from specon_manager.model.moves import MoveState
 from specon_manager.observability.files import DASHBOARDS
+from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.speed_metrics import TICKS
 from specon_manager.runtime.state_directory import read_address
+from specon_sidecar.classify import Category
 from support.programs import program
 from support.prometheus import Prometheus
 from support.promql import filled_in
@@ -21,6 +23,7 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 RULES = Path(__file__).parents[2] / "charts" / "specon" / "files" / "alerts.yaml"
 RANGES = {"__rate_interval": "10s", "__range": "2m"}
 TICK = 0.1
+CONVERGED = CATEGORY_NUMBERS[Category.CONVERGED]
 MAY_BE_ZERO = {
     "Steps trained again",
     "Waiting jobs",
@@ -74,12 +77,14 @@ async def test_every_panel_shows_something(stage, tmp_path):
             await cluster.train("b")
             name = f"default/{MOVER}/worker/0"
             await until(lambda: manager.told_of(replica=name, category="converged"), stage)
-            # What follows happens between two scrapes, so that it is an increase.
+            # What follows happens between two scrapes, so that it is a change.
+            await prometheus.until(f'specon_job_category{{job_name="a"}} != {CONVERGED}')
+            cluster.converge("a")
             await asyncio.to_thread(stage.submit_neighbour)
             await until(lambda: manager.told_of(state=MoveState.SUCCEEDED), stage)
             await asyncio.sleep(4 * TICKS * TICK)  # the speeds after the move
-            await prometheus.until_scraped()
-            await asyncio.sleep(1)
+            await prometheus.until(f'specon_job_category{{job_name="a"}} == {CONVERGED}')
+            await asyncio.sleep(1)  # two scrapes
             found = {name: await prometheus.figure(filled_in(expr, **RANGES)) for name, expr in queries()}
             lines = [
                 f"{name}: {one.series} series, {one.points} points, at most {one.highest:.6g}"

@@ -1,4 +1,4 @@
-"""What is counted, whatever happens: by jobs of many replicas that are moved, scaled, preempted and killed."""
+"""What is counted whatever happens, with jobs of many replicas that move, grow, shrink and are killed."""
 
 from collections import Counter
 
@@ -76,7 +76,7 @@ class Counted(Chaos):
 
     @invariant()
     def nothing_is_counted_twice_or_left_out(self):
-        """Reports, moves and crashes are as many as there were."""
+        """Count as many reports and moves as there were."""
         if not hasattr(self, "cluster"):
             return
         value, state = self.cluster.value, self.cluster.state
@@ -101,4 +101,4 @@ class Counted(Chaos):
 
 
 TestCounted = Counted.TestCase
-TestCounted.settings = settings(max_examples=15, stateful_step_count=20, deadline=None, derandomize=True)
+TestCounted.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, derandomize=True)

@@ -76,15 +76,21 @@ class Prometheus:
 
     async def until_scraped(self) -> None:
         """Wait until every target has been scraped twice: a rate needs two samples."""
+        await self.until("count_over_time(up[1m]) >= 2 and up == 1", series=len(self._targets))
+
+    async def until(self, query: str, *, series: int = 1) -> None:
+        """Wait until a query has so many series."""
         deadline = time.monotonic() + _SECONDS
         while True:
             try:
-                found = await self.ask("query", query="count_over_time(up[1m]) >= 2 and up == 1")
-                if len(found["result"]) == len(self._targets):
+                found = await self.ask("query", query=query)
+                if len(found["result"]) >= series:
                     return
             except (aiohttp.ClientError, AssertionError):
                 pass
-            assert time.monotonic() < deadline, (self._folder / "prometheus.log").read_text()[-3000:]
+            if time.monotonic() > deadline:
+                log = (self._folder / "prometheus.log").read_text()
+                raise AssertionError(f"never {series} series of {query}: {log[-3000:]}")
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def ask(self, what: str, **values: str) -> Any:

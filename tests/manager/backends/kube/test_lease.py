@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.lease import Elector, StillWorkingError
+from specon_manager.backends.kube.pause import pause_patch, pause_reason
 from support.virtual_time import run_virtually, virtual_now
 
 
@@ -345,3 +346,48 @@ def test_times_that_leave_no_room_are_refused(options, words):
 def test_an_empty_identity_is_refused():
     with pytest.raises(ValueError, match="identity is empty"):
         Candidate(Line(Leases()), "")
+
+
+def test_what_others_write_on_the_lease_stays_and_is_noticed():
+    """An annotation that comes while it is held, and one that was there before, reach who leads or is to."""
+
+    async def scenario():
+        leases, seen = Leases(), []
+        notice = {"labels": {"mark": "ours"}, "noticed": lambda lease: seen.append(pause_reason(lease))}
+        first = Candidate(Line(leases), "a", **notice)
+        task = first.start()
+        await asyncio.sleep(1)
+        assert set(seen) == {None}
+        assert leases.lease["metadata"]["labels"] == {"mark": "ours"}
+        annotated = copy.deepcopy(leases.lease)
+        annotated["metadata"]["annotations"] = pause_patch("why")["metadata"]["annotations"]
+        leases.write(annotated)
+        await asyncio.sleep(3)
+        assert seen[-1] == "why"
+        assert first.elector.holds()
+        await asyncio.sleep(30)
+        await stop(task)
+        seen.clear()
+        task = Candidate(Line(leases), "b", seed=1, **notice).start()
+        await asyncio.sleep(1)
+        assert set(seen) == {"why"}
+        assert leases.lease["spec"]["holderIdentity"] == "b"
+        await stop(task)
+
+    run_virtually(scenario())
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        (None, None),
+        ({}, None),
+        ({"specon.io/paused": ""}, ""),
+        ({"specon.io/paused": " for\nan hour "}, "for an hour"),
+        ({"specon.io/paused": "x" * 2000}, "x" * 512),
+    ],
+)
+def test_a_pause_is_what_the_annotation_says(annotations, reason):
+    """On one line and bounded, whoever wrote it; no annotation, no pause."""
+    assert pause_reason({"metadata": {"annotations": annotations}}) == reason
+    assert pause_patch(None) == {"metadata": {"annotations": {"specon.io/paused": None}}}

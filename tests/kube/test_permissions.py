@@ -1,0 +1,257 @@
+"""What the chart permits the manager is what the manager asks for: each is derived from the other.
+
+Whole managers do everything that they can do, against an API server that writes down each request; the roles
+are those that helm renders. Nothing is asked for that is not permitted, and nothing is permitted for nothing.
+"""
+
+from functools import partial
+from unittest.mock import patch
+
+import aiohttp
+import msgspec
+import pytest
+
+from fakekube.kinds import (
+    JOB_SETS,
+    JOBS,
+    MIGRATIONS,
+    PODS,
+    PVCS,
+    PVS,
+    PYTORCH_JOBS,
+    SECRETS,
+    TF_JOBS,
+    TRAINING_PROGRESSES,
+    Kind,
+)
+from fakekube.store import key_of
+from specon_manager.backends.kube import memory
+from specon_manager.backends.kube.housekeeping import Housekeeping
+from support.cluster_stage import DECISIONS, OWNERS, SYSTEM, ClusterStage
+from support.helm import of_kind, render, the
+from support.permissions import Permitted, all_asked, asked, permitted
+from support.staged_manager import Manager
+from support.training_templates import training_template
+
+SIGNALS = ("pod-deletion-cost", "eviction-cost", "priority-boost")
+WORKLOADS = Kind("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", status=True, custom=True)
+POLICY = msgspec.structs.replace(DECISIONS, policy="specon", parameters={"rebalance": False})
+NEVER_ASKED: dict[tuple[str, str, str], str] = {}
+"""(group, resource, verb) that no request asks for, and why it is permitted all the same."""
+pytestmark = pytest.mark.timeout(240)
+
+
+def operated(name):
+    """A TFJob, a PyTorchJob and a JobSet of one pod each, with their replicas."""
+    template = training_template(name)
+    one = {"Worker": {"replicas": 1, "restartPolicy": "OnFailure", "template": template}}
+    job = {"metadata": {}, "spec": {"backoffLimit": 0, "template": template}}
+    sets = {"replicatedJobs": [{"name": "worker", "replicas": 1, "template": job}]}
+    for kind, spec in (
+        (TF_JOBS, {"tfReplicaSpecs": one}),
+        (PYTORCH_JOBS, {"pytorchReplicaSpecs": one}),
+        (JOB_SETS, sets),
+    ):
+        own = f"{name}-{kind.name.lower()}"
+        yield kind, {"metadata": {"name": own}, "spec": spec}, f"training/{own}/worker/0"
+
+
+async def claimed(stage):
+    """A Job whose pod keeps its files on a claim."""
+    volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "nfs": {"server": "nas"}}
+    await stage.cluster.machinery.create(PVS, "", {"metadata": {"name": "shared"}, "spec": volume})
+    claim = {"accessModes": ["ReadWriteMany"], "volumeName": "shared", "resources": {}}
+    await stage.cluster.machinery.create(PVCS, "training", {"metadata": {"name": "files"}, "spec": claim})
+    template = training_template("claimed")
+    template["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "files"}}]
+    return await stage.make("Job", "claimed", template=template)
+
+
+async def moves_of_every_owner(stage):
+    replicas = [await stage.make(owner, f"train-{owner.lower()}") for owner in OWNERS]
+    replicas.append(await claimed(stage))
+    for kind, manifest, replica in operated("train"):
+        await stage.cluster.machinery.create(kind, "training", manifest)
+        replicas.append(replica)
+    await stage.trains(*replicas)
+    for replica in replicas:
+        await stage.ask(replica)
+    await stage.ended(*replicas)
+    assert {stage.state(replica) for replica in replicas} == {"Succeeded"}, stage.tale()
+    return replicas
+
+
+async def a_request_that_is_refused(stage):
+    spec = {"replica": "training/nobody/worker/0", "reason": "a mistake"}
+    await stage.cluster.machinery.create(
+        MIGRATIONS, "training", {"metadata": {"name": "mistaken"}, "spec": spec}
+    )
+    key = ("training", "mistaken")
+    await stage.until(lambda: stage.cluster.store.get(MIGRATIONS, key).get("status"), "it is refused")
+
+
+async def a_workload_of_kueue(stage, replica):
+    job = stage.owner(replica)
+    labels = {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]}
+    await stage.cluster.machinery.create(
+        WORKLOADS, "training", {"metadata": {"name": "work", "labels": labels}, "spec": {}}
+    )
+
+
+async def moves_by_the_policy(stage):
+    """It makes Migrations of its own, and the oldest of them are removed."""
+    growing = [await stage.make("Job", f"growing-{number}") for number in range(5)]
+    done = await stage.make("Job", "done")
+    await stage.trains(*growing, done)
+    await a_workload_of_kueue(stage, done)
+    stage.sidecars.converged.add(done)
+
+    def boosted():
+        annotations = stage.cluster.store.get(WORKLOADS, ("training", "work"))["metadata"].get("annotations")
+        return "kueue.x-k8s.io/priority-boost" in (annotations or {})
+
+    await stage.until(boosted, "Kueue is told what it is worth")
+    await stage.until(lambda: stage.state(done) == "Succeeded", "the policy moved it")
+
+
+async def an_owner_asks(stage):
+    """Somebody reads the state by a token of a user."""
+    leader = stage.leader
+    token = stage.cluster.tokens.issue("training", "default", {"spec": {}})["status"]["token"]
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as session,
+        session.get(f"https://127.0.0.1:{leader.port}/v1/state", ssl=False) as response,
+    ):
+        assert response.status == 403
+
+
+async def ends(stage, replica):
+    """A job that its user deletes is forgotten, with its TrainingProgress."""
+    before = len(stage.cluster.store.all(TRAINING_PROGRESSES))
+    await stage.cluster.machinery.delete(JOBS, key_of(stage.owner(replica)), {"propagationPolicy": "Background"})
+    await stage.until(
+        lambda: len(stage.cluster.store.all(TRAINING_PROGRESSES)) < before, "its progress is removed"
+    )
+
+
+async def everything(stage, monkeypatch):
+    """Do all that a manager does, and return what was asked of the API server."""
+    for name in ("first", "second"):
+        metadata = {"name": f"{name}-pod", "labels": {"app": "manager"}}
+        spec = {"containers": [{"name": "manager", "image": "specon/manager:1"}]}
+        await stage.cluster.machinery.create(PODS, SYSTEM, {"metadata": metadata, "spec": spec})
+    monkeypatch.setenv("POD_NAME", "first-pod")
+    first = await stage.manage_and_lead()
+    replicas = await moves_of_every_owner(stage)
+    await a_request_that_is_refused(stage)
+    await an_owner_asks(stage)
+    await stage.ask(replicas[0])  # one more than are kept of each replica
+    await first.kill()
+    # What it kept as its certificate is spoilt: the next leader makes another, which sidecars have to be told.
+    spoilt = {"data": {"tls.crt": "bm9uZQ=="}}
+    await stage.cluster.machinery.patch(SECRETS, (SYSTEM, "certificates"), "merge", spoilt)
+    await stage.lease_runs_out()
+    monkeypatch.setenv("POD_NAME", "second-pod")
+    await stage.manage_and_lead("second", POLICY)
+    await stage.no_moves()
+    await moves_by_the_policy(stage)
+    await ends(stage, replicas[1])
+    return all_asked(stage.cluster.server.requests)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+def settings_with_signals(original):
+    def settings(self, urls, decisions):
+        return msgspec.structs.replace(original(self, urls, decisions), signals=SIGNALS)
+
+    return settings
+
+
+def names_of(objects):
+    """What the chart calls what the managers of these tests call by other names."""
+    (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    flags = dict(one.removeprefix("--").split("=", 1) for one in container["args"][1:])
+    return {
+        flags["lease-name"]: "manager",
+        flags["certificate-secret"]: "certificates",
+        flags["webhook-configuration"]: "specon",
+    }
+
+
+def rendered(**values):
+    """The roles of an installation with all that can be switched on, in the namespace of these tests."""
+    values = {"fullnameOverride": "chart", "settings": {"signals": list(SIGNALS)}, **values}
+    objects = render(values, f"--namespace={SYSTEM}")
+    return permitted(objects, names_of(objects))
+
+
+async def test_permissions_are_those_that_are_used(tmp_path, monkeypatch):
+    """In the whole cluster, and where only some namespaces are managed."""
+    monkeypatch.setattr(Manager, "_settings", settings_with_signals(Manager._settings))
+    pruning = partial(Housekeeping, per_replica=1, pause=0.0)
+    with patch.object(memory, "Housekeeping", pruning):
+        async with ClusterStage(tmp_path, nodes=2) as stage:
+            stage.cluster.server.kinds.append(WORKLOADS)
+            requests = await everything(stage, monkeypatch)
+    for roles in (rendered(), rendered(watchNamespaces=["training"])):
+        not_permitted = {str(one) for one in requests if not any(role.covers(one) for role in roles)}
+        assert not_permitted == set()
+        for_nothing = {
+            str(role)
+            for role in roles
+            if not any(role.covers(one) for one in requests)
+            and (role.group, role.resource, role.verb) not in NEVER_ASKED
+        }
+        assert for_nothing == set()
+
+
+def test_workloads_of_kueue_are_nobodys_business_unless_their_signal_is_on():
+    """What is switched off is not permitted either."""
+    assert {one.group for one in rendered()} - {one.group for one in rendered(settings={})} == {
+        "kueue.x-k8s.io"
+    }
+
+
+def test_certificates_of_others_need_no_secrets():
+    """Neither to read nor to write one."""
+    certificates = {"mode": "provided", "secretName": "tls", "caBundle": "PEM"}
+    objects = render({"webhook": {"certificates": certificates}})
+    assert "secrets" not in {one.resource for one in permitted(objects, {})}
+    assert of_kind(objects, "Role")
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "expected"),
+    [
+        ("GET", "/api/v1/pods?watch=true", ("", "pods", "watch", "", "")),
+        ("GET", "/api/v1/namespaces/a/pods/b", ("", "pods", "get", "a", "b")),
+        ("POST", "/api/v1/namespaces/a/pods/b/eviction", ("", "pods/eviction", "create", "a", "b")),
+        (
+            "PATCH",
+            "/apis/specon.io/v1alpha1/namespaces/a/migrations/m/status",
+            ("specon.io", "migrations/status", "patch", "a", "m"),
+        ),
+        ("GET", "/api/v1/namespaces/s/secrets?fieldSelector=metadata.name%3Dx", ("", "secrets", "list", "s", "x")),
+        ("GET", "/apis/batch/v1", None),
+        ("GET", "/version", None),
+    ],
+)
+def test_a_request_is_understood_as_the_authorizer_does(method, url, expected):
+    """Group, resource with subresource, verb, namespace, name."""
+    found = asked(method, url)
+    assert (None if found is None else msgspec.structs.astuple(found)) == expected
+
+
+def test_a_role_covers_what_rbac_lets_it():
+    """Not another namespace, name or verb; a ClusterRole covers all namespaces."""
+    request = asked("GET", "/api/v1/namespaces/a/secrets/s")
+    assert request is not None
+    make = partial(Permitted, group="", resource="secrets", verb="get")
+    assert make(namespace="", names=()).covers(request)
+    assert make(namespace="a", names=("s",)).covers(request)
+    assert not make(namespace="b", names=()).covers(request)
+    assert not make(namespace="", names=("t",)).covers(request)
