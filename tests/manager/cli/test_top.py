@@ -30,7 +30,7 @@ def order(scene, sort, **options):
 
 @pytest.fixture
 def three(scene):
-    """a diverges, b converged, c has said nothing yet."""
+    """Run three jobs: a diverges, b converged, c has said nothing yet."""
     told = (
         ("a", {"category": Category.DIVERGING, "value": 2.0, "step": 10, "gain": 0.5}),
         ("b", {"category": Category.CONVERGED, "value": 0.5, "step": 90, "gain": 0.001}),

@@ -38,7 +38,7 @@ class Owner:
     async def train(self):
         """Let a replica run on node-0, so that it could be moved."""
         seen = Observation(name="loss", value=1.0, age=0.0, step=7)
-        await self.manager.running(A)
+        await self.manager.running("a")
         self.manager.controller.post(
             ev.ReportReceived(
                 Report(

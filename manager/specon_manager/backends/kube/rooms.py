@@ -53,6 +53,8 @@ class _Holding(Struct, kw_only=True):
 
     order: HoldRoom
     trouble_since: float | None = None
+    seen: bool = False
+    """Whether the placeholder was there at all: it may take a moment until the watch tells of it."""
 
 
 class Rooms:
@@ -121,7 +123,10 @@ class Rooms:
         key = (order.replica.partition("/")[0], placeholder_name(move))
         pod = self._watch.pods.items.get(key)
         if pod is None:
+            if holding.seen:
+                self._refuse(order, "the pod that was to hold the room was taken away")
             return  # not seen yet; the order has a deadline
+        holding.seen = True
         verdict, words = room(pod, order.node)
         if verdict == "held":
             del self._holding[move]
