@@ -122,6 +122,7 @@ class JobSetController:
     ) -> None:
         labels = {
             "jobset.sigs.k8s.io/jobset-name": value["metadata"]["name"],
+            "jobset.sigs.k8s.io/jobset-uid": value["metadata"]["uid"],
             "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"],
             "jobset.sigs.k8s.io/job-index": str(number),
         }

@@ -44,16 +44,16 @@ pytestmark = pytest.mark.timeout(240)
 def operated(name):
     """A TFJob, a PyTorchJob and a JobSet of one pod each, with their replicas."""
     template = training_template(name)
-    one = {"Worker": {"replicas": 1, "restartPolicy": "OnFailure", "template": template}}
+    one = {"replicas": 1, "restartPolicy": "OnFailure", "template": template}
     job = {"metadata": {}, "spec": {"backoffLimit": 0, "template": template}}
-    sets = {"replicatedJobs": [{"name": "worker", "replicas": 1, "template": job}]}
-    for kind, spec in (
-        (TF_JOBS, {"tfReplicaSpecs": one}),
-        (PYTORCH_JOBS, {"pytorchReplicaSpecs": one}),
-        (JOB_SETS, sets),
+    sets = [{"name": "worker", "replicas": 1, "template": job}]
+    for kind, spec, of_job in (
+        (TF_JOBS, {"tfReplicaSpecs": {"Chief": one}}, ""),
+        (PYTORCH_JOBS, {"pytorchReplicaSpecs": {"Master": one}}, ""),
+        (JOB_SETS, {"replicatedJobs": sets}, "-worker-0"),
     ):
         own = f"{name}-{kind.name.lower()}"
-        yield kind, {"metadata": {"name": own}, "spec": spec}, f"training/{own}/worker/0"
+        yield kind, {"metadata": {"name": own}, "spec": spec}, f"training/{own}{of_job}/worker/0"
 
 
 async def claimed(stage):
@@ -61,7 +61,10 @@ async def claimed(stage):
     volume = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "nfs": {"server": "nas"}}
     await stage.cluster.machinery.create(PVS, "", {"metadata": {"name": "shared"}, "spec": volume})
     claim = {"accessModes": ["ReadWriteMany"], "volumeName": "shared", "resources": {}}
-    await stage.cluster.machinery.create(PVCS, "training", {"metadata": {"name": "files"}, "spec": claim})
+    made = await stage.cluster.machinery.create(
+        PVCS, "training", {"metadata": {"name": "files"}, "spec": claim}
+    )
+    await stage.cluster.machinery.set_status(PVCS, made, phase="Bound")
     template = training_template("claimed")
     template["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "files"}}]
     return await stage.make("Job", "claimed", template=template)
@@ -77,7 +80,8 @@ async def moves_of_every_owner(stage):
     for replica in replicas:
         await stage.ask(replica)
     await stage.ended(*replicas)
-    assert {stage.state(replica) for replica in replicas} == {"Succeeded"}, stage.tale()
+    ends = {replica: (stage.state(replica), stage.move(replica).get("message")) for replica in replicas}
+    assert {state for state, _ in ends.values()} == {"Succeeded"}, {key: end for key, end in ends.items() if end[0] != "Succeeded"}
     return replicas
 
 
@@ -88,6 +92,16 @@ async def a_request_that_is_refused(stage):
     )
     key = ("training", "mistaken")
     await stage.until(lambda: stage.cluster.store.get(MIGRATIONS, key).get("status"), "it is refused")
+
+
+async def one_move_more(stage, replica):
+    """Than are kept of each replica: the oldest is removed."""
+    spec = {"replica": replica, "reason": "once more"}
+    await stage.cluster.machinery.create(
+        MIGRATIONS, "training", {"metadata": {"name": "again"}, "spec": spec}
+    )
+    first = ("training", "please-train-pod")
+    await stage.until(lambda: stage.cluster.store.get(MIGRATIONS, first) is None, "the oldest is removed")
 
 
 async def a_workload_of_kueue(stage, replica):
@@ -145,7 +159,7 @@ async def everything(stage, monkeypatch):
     replicas = await moves_of_every_owner(stage)
     await a_request_that_is_refused(stage)
     await an_owner_asks(stage)
-    await stage.ask(replicas[0])  # one more than are kept of each replica
+    await one_move_more(stage, replicas[0])
     await first.kill()
     # What it kept as its certificate is spoilt: the next leader makes another, which sidecars have to be told.
     spoilt = {"data": {"tls.crt": "bm9uZQ=="}}
@@ -157,11 +171,6 @@ async def everything(stage, monkeypatch):
     await moves_by_the_policy(stage)
     await ends(stage, replicas[1])
     return all_asked(stage.cluster.server.requests)
-
-
-@pytest.fixture(scope="module")
-def anyio_backend():
-    return "asyncio"
 
 
 def settings_with_signals(original):

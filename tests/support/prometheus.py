@@ -106,8 +106,9 @@ class Prometheus:
 
     async def figure(self, query: str) -> Figure:
         """Return what a panel with this query would show, looked at every second since the beginning."""
+        # A second more than there is: steps are counted from the beginning, and the last must not be missed.
         data = await self.ask(
-            "query_range", query=query, start=str(self.began_at), end=str(time.time()), step="1s"
+            "query_range", query=query, start=str(self.began_at), end=str(time.time() + 1), step="1s"
         )
         shown = [
             [number for _, value in series["values"] if math.isfinite(number := float(value))]
