@@ -20,6 +20,7 @@ QUICK = {
     "cat jobs.yaml": 0,
     "python -m specon_sidecar.formats.document": 0,
     "specon classify train.log": 0,
+    "specon completion bash": 0,
     "specon classify train.log --classifier specon --alpha 0.01": 0,
     "specon classify train.log --classifier specon --alpha 0.05": 0,
     "specon-sidecar --once --log train.log --remaining-gain 0.01 --confidence 0.9": 0,

@@ -8,6 +8,7 @@ import pytest
 from specon_manager.__main__ import main
 from specon_manager.model.moves import MoveState
 from support.stage import MOVER, NEIGHBOUR, Stage
+from support.terminal import Terminal
 
 pytestmark = pytest.mark.processes
 
@@ -123,6 +124,37 @@ def test_a_bundle_has_no_secrets(operator: Operator):
     lines = contents["specon-support/journal.jsonl"].splitlines()
     assert all(json.loads(line) for line in lines)
     assert "specon_replicas" in contents["specon-support/metrics.txt"]
+
+
+@pytest.mark.parametrize("leave", ["q", "\x03"], ids=["q", "ctrl-c"])
+def test_top_is_live_and_is_left_by_a_key(operator: Operator, leave: str):
+    """It shows each job, keys change the order, and the terminal is as it was before."""
+    stage = operator.stage
+    terminal = Terminal(["top", "--state", "state", "--interval", "0.3"], stage.folder)
+    terminal.see("by category")
+    terminal.see(NEIGHBOUR)
+    terminal.press("l")
+    terminal.see("by loss")
+    terminal.press("r")
+    terminal.see("by loss reversed")
+    operator("pause", "--reason", WHY)
+    terminal.see("PAUSED since 2")
+    terminal.press(leave)
+    assert terminal.end() == 0
+    assert "\x1b[?1049l" in terminal.shown
+    assert "Traceback" not in terminal.shown
+
+
+def test_moves_are_watched_until_ctrl_c(operator: Operator):
+    """A line for each change, as JSON lines for other programs."""
+    terminal = Terminal(
+        ["moves", "--state", "state", "--watch", "--interval", "0.2", "-o", "json"], operator.stage.folder
+    )
+    operator("migrate", MOVER, "--wait")
+    terminal.see('"state":"Succeeded"')
+    terminal.press("\x03")
+    assert terminal.end() == 0
+    assert "Traceback" not in terminal.shown
 
 
 def test_errors_are_one_sentence_with_what_to_do(operator: Operator):

@@ -6,7 +6,6 @@ from support.held_moves import all_end, every_move
 
 NONSENSE = {
     "state": "Verifying",
-    "replica": "training/nobody/worker/7",
     "source": "",
     "target": "nowhere",
     "destination": "nowhere",
@@ -32,7 +31,9 @@ PROGRESS_NONSENSE = {
 async def scribble(stage, replica):
     machinery, namespace = stage.cluster.machinery, "training"
     key = (namespace, f"please-{replica.split('/')[1]}")
-    await machinery.patch(MIGRATIONS, key, "merge", {"status": NONSENSE}, subresource="status")
+    # Each names another replica: of one replica only the latest ten Migrations are kept.
+    nonsense = {**NONSENSE, "replica": f"training/nobody-{replica.split('/')[1]}/worker/7"}
+    await machinery.patch(MIGRATIONS, key, "merge", {"status": nonsense}, subresource="status")
     key = (namespace, slug(replica))
     await machinery.patch(
         TRAINING_PROGRESSES, key, "merge", {"status": PROGRESS_NONSENSE}, subresource="status"

@@ -1,4 +1,4 @@
-"""The chart as a user installs it on a real cluster: managers in pods, and the jobs of `LiveStage` beside them."""
+"""The chart as a user installs it on a real cluster: managers in pods, beside the jobs of `LiveStage`."""
 
 import contextlib
 import os

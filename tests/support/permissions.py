@@ -89,7 +89,7 @@ def all_asked(requests: Iterable[tuple[str, str]]) -> frozenset[Asked]:
 
 
 def permitted(objects: Iterable[Object], names: Mapping[str, str]) -> frozenset[Permitted]:
-    """Return what the roles among the objects permit; `names` says what a name in them is called elsewhere."""
+    """Return what the roles among the objects permit; `names` says what their names are called elsewhere."""
     return frozenset(
         Permitted(
             group=group,

@@ -56,6 +56,11 @@ class Manager:
         """Whether it does the work of a leader."""
         return self.serves._elector.leading
 
+    def has_taken_over(self) -> bool:
+        """Whether it has read the state of its predecessor, and gives orders."""
+        controller = self.serves._server.controller
+        return controller is not None and controller.ready
+
     def _gated(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def sent(method: str, path: str, **rest: Any) -> Any:
             await self._passable.wait()

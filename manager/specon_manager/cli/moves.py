@@ -128,7 +128,7 @@ def _print(view: View, remote: Remote, arguments: argparse.Namespace) -> None:
     for caveat in view.caveats:
         console.print(Text(printable(caveat), style="yellow"))
     if not rows:
-        console.print(f"no moves at {printable(remote.where)}", soft_wrap=True)
+        console.print(Text(f"no moves at {printable(remote.where)}"), soft_wrap=True)
         return
     if left_out:
         console.print(f"{left_out} older ones are left out: --limit")
@@ -145,16 +145,16 @@ def _table(console: Console, rows: Sequence[MoveRow], now: float) -> None:
     for row in rows:
         state = MoveState(row.state) if row.state in {str(one) for one in MoveState} else None
         table.add_row(
-            printable(row.id),
-            short_name(row.replica),
-            printable(row.source or "-"),
-            printable(row.target or "-"),
+            Text(printable(row.id)),  # text, not str: what stands in brackets is no markup
+            Text(short_name(row.replica)),
+            Text(printable(row.source or "-")),
+            Text(printable(row.target or "-")),
             Text(row.state, style=STYLES.get(state, "bold magenta") if state is not None else "dim"),
             span_text(
                 None if row.proposed_at is None else now - datetime.fromisoformat(row.proposed_at).timestamp()
             ),
             "" if row.downtime_seconds is None else f"{row.downtime_seconds:.1f}s",
             "" if row.steps_lost is None else str(row.steps_lost),
-            printable(f"{row.reason} [{row.note}]" if row.note else row.reason),
+            Text(printable(f"{row.reason} [{row.note}]" if row.note else row.reason)),
         )
     console.print(table)

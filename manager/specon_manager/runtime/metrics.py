@@ -42,6 +42,9 @@ class Metrics:
             ["policy", "proposal", "outcome"],
             registry=registry,
         )
+        self._paused = Gauge(
+            "specon_paused", "1 while nothing new is ordered: specon pause, specon resume.", registry=registry
+        )
         self._crashes = Counter("specon_replica_crashes_total", "Crashes of replicas.", registry=registry)
         self._plan = Histogram(
             "specon_plan_duration_seconds",
@@ -110,6 +113,7 @@ class Metrics:
                 self._crashes.inc(replica.crashes - former.crashes)
 
     def _count_replicas(self, state: State) -> None:
+        self._paused.set(state.pause is not None)
         phases = Count[Phase]()
         categories = Count[Category]()
         for replica in state.replicas.values():

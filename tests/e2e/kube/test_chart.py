@@ -1,4 +1,4 @@
-"""The chart on a real cluster, with helm: installed, used, upgraded and rolled back in the middle of a move, removed.
+"""The chart on a real cluster: installed, used, upgraded and rolled back in the middle of a move, removed.
 
 The managers run in pods of the cluster, from the image of manager/Dockerfile.
 """
@@ -18,6 +18,7 @@ from specon_manager.backends.kube.resources import (
     Object,
     Resource,
 )
+from support.chart_notes import trial_pod
 from support.chart_stage import ChartStage
 from support.live_jobs import ANNOTATIONS
 from support.live_settings import NotAllowedError, read_live_settings
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(570)]
 SPECON = {**MOVES_NOTHING, "policy": "specon", "parameters": {"rebalance": False}}
 LINGER_SECONDS = 60
 """How long an evicted trainer that does not listen stays: long enough for every manager to be replaced."""
+TOO_SLOW = "the managers were replaced more slowly than the move was made"
 PATIENT = {**MOVES_NOTHING, "deadlines": {**MOVES_NOTHING["deadlines"], "eviction_margin": 120}}
 CHOICES = (("recreate", "true"), ("migrate", "false"))
 """What is said of the pod that may be moved, and of the one that may not."""
@@ -75,7 +77,7 @@ async def lingering_move(chart: ChartStage, name: str) -> tuple[Object, str]:
 
 
 async def check_arrival(chart: ChartStage, name: str, former: Object, target: str) -> None:
-    """The move was made to its end: the replica trains on its target, and lost nothing."""
+    """Check that the move was made to its end: the replica trains on its target, and lost nothing."""
     migration = await chart.ended(name, seconds=180)
     assert migration["state"] == "Succeeded", await chart.account()
     after = await chart.training(name, former=former["metadata"]["uid"])
@@ -88,7 +90,6 @@ async def check_arrival(chart: ChartStage, name: str, former: Object, target: st
 async def test_installed_as_it_is_it_moves_what_has_converged(chart: ChartStage):
     """No values but images, nodes and a namespace; in a namespace that enforces the standard `restricted`."""
     notes = await chart.install(chart.values(SPECON))
-    assert "specon.io/inject" in notes
     managers = await chart.pods_of_managers()
     assert len(managers) == 2
     for pod in managers:
@@ -118,6 +119,11 @@ async def test_installed_as_it_is_it_moves_what_has_converged(chart: ChartStage)
 
     migration = await chart.eventually(moved, "the policy has moved it", seconds=120)
     assert (migration["source"], migration["target"]) == (pod["spec"]["nodeName"], empty)
+    trial = trial_pod(notes)
+    trial["spec"] |= {"nodeSelector": dict(chart.settings.node_selector)}
+    trial["spec"]["containers"][0]["image"] = chart.settings.trainer_image
+    await chart.create(trial)
+    await chart.reported("specon-trial", step=100)
     assert migration["policy"] == "specon"
 
 
@@ -129,12 +135,12 @@ async def test_upgrade_and_rollback_in_the_middle_of_a_move_end_it_all_the_same(
     await chart.release.upgrade(chart.values({**PATIENT, "tick": 0.7}, podAnnotations={"revision": "two"}))
     between = {pod["metadata"]["uid"] for pod in await chart.pods_of_managers()}
     assert not before & between
-    assert (await chart.migration("upgraded"))["state"] == "Evicting", "the upgrade took longer than the move"
+    assert (await chart.migration("upgraded"))["state"] == "Evicting", TOO_SLOW
     await check_arrival(chart, "upgraded", *first)
     second = await lingering_move(chart, "rolled-back")
     await chart.release.rollback()
     assert not between & {pod["metadata"]["uid"] for pod in await chart.pods_of_managers()}
-    assert (await chart.migration("rolled-back"))["state"] == "Evicting", "the rollback took longer than the move"
+    assert (await chart.migration("rolled-back"))["state"] == "Evicting", TOO_SLOW
     await check_arrival(chart, "rolled-back", *second)
     assert len(await chart.release.history()) == 3
 

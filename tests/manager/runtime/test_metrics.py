@@ -1,10 +1,14 @@
 """What the manager counts of itself."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
+from specon_manager.core.state import Pause, State
 from specon_manager.model import events as ev
 from specon_manager.model.moves import FINAL_STATES, MoveState
+from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category
 from support.observed import Observed, moved
 
@@ -92,3 +96,18 @@ def test_names_are_labels_of_few_metrics(cluster):
     assert all(name.startswith("specon_job_") for name in named)
     assert {line.partition("{")[0] for line in lines if '"node-' in line} == {"specon_node_replicas"}
     assert not [line for line in lines if cluster.live[a].incarnation in line]
+
+
+def test_a_pause_is_told():
+    """1 from the Tick that follows it on, 0 after its end and after this manager has ended to lead."""
+    registry = CollectorRegistry()
+    metrics = Metrics(registry)
+    seen = []
+    for pause in (None, Pause(since=1.0, reason="why"), None, Pause(since=2.0)):
+        state = State(pause=pause)
+        metrics.observe(
+            Stepped(before=state, after=state, event=ev.Tick(), actions=[], now=3.0, seconds=0.001)
+        )
+        seen.append(registry.get_sample_value("specon_paused"))
+    metrics.forget()
+    assert [*seen, registry.get_sample_value("specon_paused")] == [0, 1, 0, 1, 0]

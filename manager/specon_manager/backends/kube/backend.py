@@ -40,6 +40,8 @@ _TICK: Final = 1.0  # seconds
 _SETTLE: Final = 30.0  # seconds between two looks for jobs that nobody resumed
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 5.0
+_UNSURE_SECONDS: Final = 60.0
+"""How long a start is tried while the API server gives no answer."""
 _GONE_SECONDS: Final = 30.0
 """How long a pod that waits for the wrong node may take to go."""
 _UNHEARD_GRACE: Final = 30
@@ -237,7 +239,7 @@ class KubeBackend:
             coming = Coming(replica=order.replica, owner=owner, node=node)
             if owner is None and self._hands.keeper.kept_manifest(order.replica) is None:
                 raise RefusedError("nobody creates its pod again: its owner is gone")  # noqa: TRY301
-            await self._way(owner).bring_back(self._hands, coming)
+            await self._bring_back(self._way(owner), coming)
         except (RefusedError, BlockedError) as error:
             if self._hands.keeper.kept_manifest(order.replica) is None:
                 self._ledger.await_return(order.replica, awaited=False)
@@ -247,6 +249,22 @@ class KubeBackend:
         hostname = None if node is None else node.hostname
         self._starting[order.replica] = _Starting(order=order, hostname=hostname)
         self._look(order.replica)
+
+    async def _bring_back(self, way: Way, coming: Coming) -> None:
+        """Have the next pod come; where nobody knows whether it does, once more: that costs no attempt."""
+        until = self._monotonic() + _UNSURE_SECONDS
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await way.bring_back(self._hands, coming)
+            except (ApiError, ApiUnavailableError) as error:
+                passing = isinstance(error, ApiUnavailableError) or error.throttled
+                if not passing or self._monotonic() + pause > until:
+                    raise
+            else:
+                return
+            await self._sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
 
     async def _start_again(self, starting: _Starting) -> None:
         """Carry an order out once more, a moment later, unless another one came since."""

@@ -1,0 +1,47 @@
+"""The fields that `--output json` promises in docs/commands.md are those of the records."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from specon_manager.cli.bundle import Bundle, Part
+from specon_manager.cli.drain import Drained, Stays
+from specon_manager.cli.explain import DecisionRow, Explained
+from specon_manager.cli.migrate import MigrateAnswer
+from specon_manager.cli.moves import Moves
+from specon_manager.cli.pause import PauseAnswer
+from specon_manager.cli.remote.remote import MoveRow, Remark
+from specon_manager.cli.top_rows import PauseRow, ReplicaRow, Top
+
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
+ROWS = {
+    "`top`": (Top, {"paused": PauseRow}),
+    "of each replica": (ReplicaRow, {}),
+    "`moves`": (Moves, {}),
+    "of each move": (MoveRow, {}),
+    "`migrate`": (MigrateAnswer, {}),
+    "`drain`": (Drained, {"stay": Stays}),
+    "`explain`": (Explained, {"decisions": DecisionRow, "remarks": Remark}),
+    "`pause`, `resume`": (PauseAnswer, {}),
+    "`support-bundle`": (Bundle, {"parts": Part}),
+}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_fields_of_a_record_are_documented(row):
+    """All of them and no other, those of the records inside in brackets."""
+    kind, inside = ROWS[row]
+    section = PAGE.read_text().partition("## JSON")[2]
+    line = next(line for line in section.splitlines() if line.startswith(f"| {row} |"))
+    cell = line.split("|", 2)[2].partition(";")[0]
+    for name, part in inside.items():
+        words = re.search(rf"`{name}` \(([^)]*)\)", cell)[1]
+        assert re.findall(r"`(\w+)`", words) == fields(part)
+    outside = re.sub(r"\([^)]*\)", "", cell)
+    assert re.findall(r"`(\w+)`", outside) == fields(kind)
+
+
+def fields(kind):
+    return [field.name for field in msgspec.structs.fields(kind)]
