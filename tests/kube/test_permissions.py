@@ -15,6 +15,7 @@ from fakekube.kinds import (
     JOB_SETS,
     JOBS,
     MIGRATIONS,
+    NODES,
     PODS,
     PVCS,
     PVS,
@@ -112,20 +113,34 @@ async def a_workload_of_kueue(stage, replica):
     )
 
 
-async def moves_by_the_policy(stage):
+async def cordon(stage, node, *, closed):
+    await stage.cluster.machinery.patch(NODES, ("", node), "merge", {"spec": {"unschedulable": closed}})
+
+
+async def moves_by_the_policy(stage, replicas):
     """Have the policy make a Migration of its own, and tell Kueue what a job is worth."""
+    crowded, empty = stage.nodes
+    await cordon(stage, empty, closed=True)
     growing = [await stage.make("Job", f"growing-{number}") for number in range(5)]
     done = await stage.make("Job", "done")
     await stage.trains(*growing, done)
     await a_workload_of_kueue(stage, done)
-    stage.sidecars.converged.add(done)
+    assert {stage.node_of(each) for each in (*growing, done)} == {crowded}
+    stage.sidecars.converged |= {done, *replicas}
 
     def boosted():
         annotations = stage.cluster.store.get(WORKLOADS, ("training", "work"))["metadata"].get("annotations")
         return "kueue.x-k8s.io/priority-boost" in (annotations or {})
 
     await stage.until(boosted, "Kueue is told what it is worth")
-    await stage.until(lambda: stage.state(done) == "Succeeded", "the policy moved it")
+    await cordon(stage, empty, closed=False)
+
+    def moved():
+        found = [each.get("status") or {} for each in stage.cluster.store.all(MIGRATIONS)]
+        return ("specon", "Succeeded") in {(each.get("policy"), each.get("state")) for each in found}
+
+    await stage.until(moved, "the policy has moved something")
+    await stage.no_moves()
 
 
 async def an_owner_asks(stage):
@@ -171,7 +186,7 @@ async def everything(stage, monkeypatch):
     monkeypatch.setenv("POD_NAME", "second-pod")
     await stage.manage_and_lead("second", POLICY)
     await stage.no_moves()
-    await moves_by_the_policy(stage)
+    await moves_by_the_policy(stage, replicas)
     await ends(stage, replicas[1])
     return all_asked(stage.cluster.server.requests)
 
