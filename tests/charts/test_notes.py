@@ -1,12 +1,23 @@
 """What helm says after an installation can be followed as it stands."""
 
+import argparse
 import re
 
 import kubernetes_validate
 
 from specon_manager.backends.kube.annotations import read_options
+from specon_manager.cli.serve_settings import add_arguments
 from support.chart_notes import trial_pod
 from support.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, render, the
+
+LOOPBACK = re.compile(r"127\.0\.0\.1:(\d+)")
+
+
+def parsed_defaults():
+    """Return the flags of `specon serve` as they are when nobody gives any."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args([])
 
 
 def notes(values=None):
@@ -53,6 +64,9 @@ def test_what_is_named_is_what_is_installed():
         one.removeprefix("--").split("=", 1)
         for one in deployment["spec"]["template"]["spec"]["containers"][0]["args"][1:]
     )
+    port = LOOPBACK.fullmatch(parsed_defaults().page_listen)
+    assert port is not None
+    assert f"http://127.0.0.1:{port[1]}/page/" in told
     assert f"the Lease {flags['lease-name']}, the Secret {flags['certificate-secret']}." in told
 
 
