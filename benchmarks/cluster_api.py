@@ -40,8 +40,8 @@ from fakekube.machinery import Machinery
 from fakekube.server import Server
 from fakekube.store import Entry, Store, key_of
 from fakekube.tokens import Tokens
-from specon_manager.backends.kube.certificates import dns_names, make_bundle, to_secret_data
-from specon_manager.backends.kube.sidecar_container import AUDIENCE
+from specon_manager.backends.kube.admission.sidecar_container import AUDIENCE
+from specon_manager.backends.kube.certificates.bundle import dns_names, make_bundle, to_secret_data
 
 OWN_NAMESPACE: Final = "specon"
 _DEFINITIONS: Final = Path(__file__).parents[1] / "charts" / "specon" / "crds"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fakekube.cluster import FakeCluster
-from specon_manager.backends.kube.api import Api, ApiError
-from specon_manager.backends.kube.resources import NAMESPACES, NODES, Object, Resource
+from specon_manager.backends.kube.transport.api import Api, ApiError
+from specon_manager.backends.kube.transport.resources import NAMESPACES, NODES, Object, Resource
 from support import kube_context
 from support.contract_stage import LocalStage, Stage
 from support.kube_contract_stage import OWNERS, ClusterStage, FakeStage, Owner

@@ -26,8 +26,8 @@ from fakekube.kinds import (
     Kind,
 )
 from fakekube.store import key_of
-from specon_manager.backends.kube import memory
-from specon_manager.backends.kube.housekeeping import Housekeeping
+from specon_manager.backends.kube.records import memory
+from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from support.cluster_stage import DECISIONS, OWNERS, SYSTEM, ClusterStage
 from support.helm import of_kind, render, the
 from support.permissions import Permitted, all_asked, asked, permitted

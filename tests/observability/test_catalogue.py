@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from specon_manager.backends.kube.api_metrics import ApiMetrics
+from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.observability.catalogue import EVERYWHERE, SIDECAR, catalogue
 from specon_manager.observability.files import with_table
 from specon_manager.runtime.cluster_metrics import ClusterMetrics

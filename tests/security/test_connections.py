@@ -11,9 +11,9 @@ import time
 import pytest
 from aiohttp import web
 
-from specon_manager.backends.kube.certificates import make_bundle
-from specon_manager.backends.kube.served_certificate import ServedCertificate
-from specon_manager.backends.kube.webhook import webhook_routes
+from specon_manager.backends.kube.admission.webhook import webhook_routes
+from specon_manager.backends.kube.certificates.bundle import make_bundle
+from specon_manager.backends.kube.certificates.served import ServedCertificate
 from specon_manager.runtime.connections import ConnectionLimits, Connections
 from specon_sidecar.wire import MAX_MESSAGE_BYTES
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.resources import (
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import (
     LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,

@@ -23,12 +23,12 @@ from fakekube.kinds import (
     Kind,
 )
 from fakekube.store import Entry, key_of
+from specon_manager.backends.kube.admission.identity import identity_of
+from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.identity import identity_of
-from specon_manager.backends.kube.names import slug
 from specon_manager.backends.kube.placeholder import placeholder_name
+from specon_manager.backends.kube.records.names import slug
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
 from specon_manager.cli import cluster_term
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from support.cluster_rules import FINAL, Rules

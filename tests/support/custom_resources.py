@@ -1,10 +1,18 @@
 """A state as its custom resources have it, and the state that a later manager makes of them."""
 
-from specon_manager.backends.kube.migration_record import migration_object, migration_status, read_migration
-from specon_manager.backends.kube.names import migration_name
-from specon_manager.backends.kube.progress_record import progress_object, progress_status, read_progress
-from specon_manager.backends.kube.records import status_of
-from specon_manager.backends.kube.restore import Restored, restore
+from specon_manager.backends.kube.records.migration_record import (
+    migration_object,
+    migration_status,
+    read_migration,
+)
+from specon_manager.backends.kube.records.names import migration_name
+from specon_manager.backends.kube.records.progress_record import (
+    progress_object,
+    progress_status,
+    read_progress,
+)
+from specon_manager.backends.kube.records.records import status_of
+from specon_manager.backends.kube.records.restore import Restored, restore
 from specon_manager.core.state import State
 
 CREATED = "2026-01-01T00:00:00Z"

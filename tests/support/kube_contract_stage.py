@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from fakekube.cluster import FakeCluster
-from specon_manager.backends.kube.api import Api
+from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
-from specon_manager.backends.kube.cluster_watch import WatchSettings
-from specon_manager.backends.kube.identity import identity_of
-from specon_manager.backends.kube.resources import PODS
 from specon_manager.backends.kube.rooms import RoomSettings
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import JobSpec
 from support.contract_stage import Stage

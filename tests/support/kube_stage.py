@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
-from specon_manager.backends.kube.resources import JOBS, PODS, STATEFUL_SETS
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
 from specon_manager.model.events import Event

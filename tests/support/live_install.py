@@ -10,9 +10,9 @@ from typing import Final
 import yaml
 from msgspec import Struct
 
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.resources import MUTATING_WEBHOOKS, SECRETS, Object, Resource
-from specon_manager.backends.kube.webhook import PATHS
+from specon_manager.backends.kube.admission.webhook import PATHS
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, SECRETS, Object, Resource
 from support.helm import of_kind, render, the
 
 _RBAC: Final = "rbac.authorization.k8s.io"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from specon_manager.backends.kube.resources import JOBS, PODS, STATEFUL_SETS, Object, Resource
+from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Object, Resource
 from support import trainer
 
 CLAIM: Final = "training"

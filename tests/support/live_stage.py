@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from specon_manager.backends.kube.api import Api, ApiError
-from specon_manager.backends.kube.identity import identity_of
-from specon_manager.backends.kube.resources import (
+from specon_manager.backends.kube.admission.identity import identity_of
+from specon_manager.backends.kube.transport.api import Api, ApiError
+from specon_manager.backends.kube.transport.resources import (
     CUSTOM_RESOURCES,
     EVENTS,
     JOBS,

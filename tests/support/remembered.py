@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.memory import ClusterMemory
+from specon_manager.backends.kube.records.memory import ClusterMemory
+from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model import events as ev
 from specon_sidecar.classify import Category
 from support.cluster import SETTINGS

@@ -11,7 +11,7 @@ import yaml
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
-from specon_manager.backends.kube.webhook import WebhookSettings, webhook_configuration
+from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
 from support.live_manager import LiveManager
 from support.scripted_sidecar import Sidecars
 

@@ -10,8 +10,8 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
-from specon_manager.backends.kube.identity import identity_of
-from specon_manager.backends.kube.trainer_container import SIDECAR_NAME
+from specon_manager.backends.kube.admission.identity import identity_of
+from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
 from specon_sidecar.classify import Category
 from specon_sidecar.client import Client
 from specon_sidecar.outcome import Outcome

@@ -11,9 +11,9 @@ from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
-from specon_manager.backends.kube.access import direct_access
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.lease import Elector, StillWorkingError
+from specon_manager.backends.kube.transport.access import direct_access
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.lease import Elector, StillWorkingError
 from specon_manager.cli import cluster_manager
 from specon_manager.cli.cluster_manager import ClusterManager
 from specon_manager.cli.serve_settings import Address, ServeSettings, SidecarImage

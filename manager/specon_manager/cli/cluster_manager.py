@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 from prometheus_client import CollectorRegistry
 
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.api import Api
+from specon_manager.backends.kube.admission.sidecar_container import InjectionSettings
+from specon_manager.backends.kube.admission.webhook import webhook_routes
 from specon_manager.backends.kube.authentication import KubeIdentities
-from specon_manager.backends.kube.certificate_store import CertificateStore, StoreSettings
-from specon_manager.backends.kube.lease import Elector
-from specon_manager.backends.kube.migrations import MigrationWatch
-from specon_manager.backends.kube.pause import LEASE_LABELS, pause_reason
-from specon_manager.backends.kube.resources import Object
-from specon_manager.backends.kube.served_certificate import (
+from specon_manager.backends.kube.certificates.served import (
     ServedCertificate,
     follow_directory,
     secret_reflector,
 )
-from specon_manager.backends.kube.sidecar_container import InjectionSettings
-from specon_manager.backends.kube.webhook import webhook_routes
+from specon_manager.backends.kube.certificates.store import CertificateStore, StoreSettings
+from specon_manager.backends.kube.records.migrations import MigrationWatch
+from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_reason
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.lease import Elector
+from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.cli.cluster_term import Term, Work
 from specon_manager.cli.leader_label import drop_label, keep_label
 from specon_manager.cli.serve_settings import ServeSettings

@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
-from specon_manager.backends.kube.certificate_store import PodAuthorities
-from specon_manager.backends.kube.cluster_watch import WatchSettings
-from specon_manager.backends.kube.memory import ClusterMemory
-from specon_manager.backends.kube.migrations import MigrationWatch
-from specon_manager.backends.kube.news import Note, words_of
-from specon_manager.backends.kube.recorder import Recorder, reference
-from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.certificates.store import PodAuthorities
+from specon_manager.backends.kube.records.memory import ClusterMemory
+from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.backends.kube.signal_follower import SignalFollower
+from specon_manager.backends.kube.telling.news import Note, words_of
+from specon_manager.backends.kube.telling.recorder import Recorder, reference
+from specon_manager.backends.kube.telling.signal_follower import SignalFollower
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.cli.serve_settings import ServeSettings
 from specon_manager.core.pause import paused
 from specon_manager.model.events import Paused

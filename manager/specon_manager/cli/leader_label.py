@@ -4,8 +4,8 @@ import asyncio
 import logging
 from typing import Final
 
-from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import PODS
 
 _log = logging.getLogger(__name__)
 LABEL: Final = "specon.io/leader"

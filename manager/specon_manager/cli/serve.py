@@ -39,8 +39,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _serve(settings: ServeSettings) -> int:
     # Imported here: the packages for Kubernetes take long to load, and no other command needs them.
-    from specon_manager.backends.kube.api import Api, ApiUnavailableError  # noqa: PLC0415
-    from specon_manager.backends.kube.api_metrics import ApiMetrics  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.api import Api, ApiUnavailableError  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.api_metrics import ApiMetrics  # noqa: PLC0415
     from specon_manager.cli.cluster_manager import ClusterManager  # noqa: PLC0415
 
     registry = CollectorRegistry()

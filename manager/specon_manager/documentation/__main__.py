@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from specon_manager.backends.kube import annotations
+from specon_manager.backends.kube.admission import annotations
 from specon_manager.documentation import command_line, helm_values, openapi
 
 _CHART = Path("charts/specon")

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from specon_manager.backends.kube.api_metrics import ApiMetrics
+from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from specon_manager.backends.kube.webhook import PATHS
+from specon_manager.backends.kube.admission.webhook import PATHS
 
 
 class ClusterMetrics:

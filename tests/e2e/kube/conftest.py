@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.backends.kube.api import Api
+from specon_manager.backends.kube.transport.api import Api
 from support.live_settings import NotAllowedError, read_live_settings
 from support.live_stage import LiveStage
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.resources import (
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import (
     CUSTOM_RESOURCES,
     LEASES,
     MIGRATIONS,

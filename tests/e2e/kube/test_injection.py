@@ -2,8 +2,8 @@
 
 import pytest
 
-from specon_manager.backends.kube.api import ApiError
-from specon_manager.backends.kube.resources import PODS
+from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.transport.resources import PODS
 from support.live_jobs import ANNOTATIONS, NO_ANNOTATIONS
 from support.live_stage import MOVES_NOTHING, LiveStage
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from specon_manager.backends.kube.resources import JOBS, MIGRATIONS
+from specon_manager.backends.kube.transport.resources import JOBS, MIGRATIONS
 from support.live_jobs import ANNOTATIONS
 from support.live_stage import FINAL, INJECTED, MOVES_NOTHING, LiveStage, check_trained
 

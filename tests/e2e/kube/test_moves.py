@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_manager.backends.kube.resources import MIGRATIONS, Object
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 from support.live_jobs import ANNOTATIONS, ONLY_WHEN_ASKED, STEPS
 from support.live_stage import MOVES_NOTHING, LiveStage, check_trained
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from specon_manager.backends.kube.certificates import make_bundle
-from specon_manager.backends.kube.served_certificate import ServedCertificate
+from specon_manager.backends.kube.certificates.bundle import make_bundle
+from specon_manager.backends.kube.certificates.served import ServedCertificate
 from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens

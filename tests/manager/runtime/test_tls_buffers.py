@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from specon_manager.backends.kube.certificates import make_bundle
+from specon_manager.backends.kube.certificates.bundle import make_bundle
 from specon_manager.runtime.tls_buffers import BYTES, use_small_tls_buffers
 
 

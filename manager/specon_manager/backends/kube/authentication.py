@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
-from specon_manager.backends.kube.sidecar_container import AUDIENCE
+from specon_manager.backends.kube.admission.sidecar_container import AUDIENCE
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 
 Object = dict[str, Any]
 Unavailable = Callable[[str], Exception]

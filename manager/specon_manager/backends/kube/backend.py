@@ -10,10 +10,6 @@ from typing import Any, Final, NoReturn
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit, NotLeadingError, Order
-from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.cluster_watch import ClusterWatch, WatchSettings
-from specon_manager.backends.kube.ledger import Remarks
-from specon_manager.backends.kube.owner_info import OwnerInfo
 from specon_manager.backends.kube.owners.bare import Recreation
 from specon_manager.backends.kube.owners.eviction import Eviction
 from specon_manager.backends.kube.owners.suspend import Suspension
@@ -27,10 +23,14 @@ from specon_manager.backends.kube.owners.way import (
     RefusedError,
     Way,
 )
-from specon_manager.backends.kube.recorder import reference
-from specon_manager.backends.kube.resources import JOBS, PODS, STATEFUL_SETS, Object
 from specon_manager.backends.kube.rooms import Rooms, RoomSettings
-from specon_manager.backends.kube.slim import PodInfo
+from specon_manager.backends.kube.telling.recorder import reference
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Object
+from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch, WatchSettings
+from specon_manager.backends.kube.watching.ledger import Remarks
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
 from specon_manager.model.events import Event, EvictionRefused, ReplicaGone, ReplicaStarted, StartRefused

@@ -4,10 +4,17 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from specon_manager.backends.kube.fields import mapping, mappings
-from specon_manager.backends.kube.quantities import requested, written
-from specon_manager.backends.kube.scheduling import HOSTNAME
-from specon_manager.backends.kube.slim import MOVE, PLACEHOLDER, Detail, NodeInfo, PodInfo, trainer_of
+from specon_manager.backends.kube.watching.fields import mapping, mappings
+from specon_manager.backends.kube.watching.quantities import requested, written
+from specon_manager.backends.kube.watching.scheduling import HOSTNAME
+from specon_manager.backends.kube.watching.slim import (
+    MOVE,
+    PLACEHOLDER,
+    Detail,
+    NodeInfo,
+    PodInfo,
+    trainer_of,
+)
 
 Object = dict[str, Any]
 

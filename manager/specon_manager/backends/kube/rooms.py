@@ -8,14 +8,14 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
-from specon_manager.backends.kube.api import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.cluster_watch import ClusterWatch
 from specon_manager.backends.kube.owners.table import immovable_because
 from specon_manager.backends.kube.owners.way import Hands
 from specon_manager.backends.kube.placeholder import placeholder, placeholder_name, room
-from specon_manager.backends.kube.resources import PODS
-from specon_manager.backends.kube.slim import NodeInfo, PodInfo
-from specon_manager.backends.kube.translate import constraints_with, options_of
+from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
+from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
+from specon_manager.backends.kube.watching.translate import constraints_with, options_of
 from specon_manager.core.state import State
 from specon_manager.model.actions import HoldRoom, ReleaseRoom
 from specon_manager.model.constraints import objection

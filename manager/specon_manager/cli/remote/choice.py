@@ -94,10 +94,10 @@ def _here() -> list[Path]:
 async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
     """Return the manager of a cluster; `sure` that it is one, because flags say so."""
     # Imported here: the packages for Kubernetes take long to load, and a manager of this machine needs none.
-    from specon_manager.backends.kube.access import in_cluster  # noqa: PLC0415
-    from specon_manager.backends.kube.api import Api  # noqa: PLC0415
-    from specon_manager.backends.kube.errors import ApiUnavailableError  # noqa: PLC0415
-    from specon_manager.backends.kube.resources import TRAINING_PROGRESSES  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.access import in_cluster  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.api import Api  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.errors import ApiUnavailableError  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES  # noqa: PLC0415
     from specon_manager.cli.remote.cluster import ClusterRemote  # noqa: PLC0415
     from specon_manager.cli.remote.problems import NOT_INSTALLED, in_words  # noqa: PLC0415
 

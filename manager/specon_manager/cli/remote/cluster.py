@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.backends.kube.api import Api, ApiError
-from specon_manager.backends.kube.fields import mapping
-from specon_manager.backends.kube.lenient import bounded
-from specon_manager.backends.kube.migration_record import Migrated, read_migration
-from specon_manager.backends.kube.names import Name, namespace_of, slug
-from specon_manager.backends.kube.pause import LEASE_LABELS, pause_patch, pause_reason
-from specon_manager.backends.kube.progress_record import Progressed, read_progress
-from specon_manager.backends.kube.recorder import CONTROLLER
-from specon_manager.backends.kube.resources import (
+from specon_manager.backends.kube.records.lenient import bounded
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.records.names import Name, namespace_of, slug
+from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch, pause_reason
+from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
+from specon_manager.backends.kube.records.restore import restore
+from specon_manager.backends.kube.telling.recorder import CONTROLLER
+from specon_manager.backends.kube.transport.api import Api, ApiError
+from specon_manager.backends.kube.transport.resources import (
     EVENTS,
     LEASES,
     MIGRATIONS,
@@ -24,7 +24,7 @@ from specon_manager.backends.kube.resources import (
     TRAINING_PROGRESSES,
     Object,
 )
-from specon_manager.backends.kube.restore import restore
+from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.cli.remote.cluster_evidence import collected
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt

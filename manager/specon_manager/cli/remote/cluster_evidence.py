@@ -5,10 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from specon_manager.backends.kube.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.fields import mapping, mappings
-from specon_manager.backends.kube.recorder import CONTROLLER
-from specon_manager.backends.kube.resources import (
+from specon_manager.backends.kube.telling.recorder import CONTROLLER
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import (
     EVENTS,
     MIGRATIONS,
     NODES,
@@ -17,6 +16,7 @@ from specon_manager.backends.kube.resources import (
     Object,
     Resource,
 )
+from specon_manager.backends.kube.watching.fields import mapping, mappings
 from specon_manager.cli.redaction import scrubbed, without_secrets
 
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")

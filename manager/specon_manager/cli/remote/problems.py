@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from specon_manager.backends.kube.errors import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.cli import printable
 from specon_manager.cli.run import UsageError
 

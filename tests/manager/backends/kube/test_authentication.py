@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from specon_manager.backends.kube.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.authentication import KubeIdentities
+from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 
 REPLICA, UID = "ml/mnist/worker/0", "0b1c"
 

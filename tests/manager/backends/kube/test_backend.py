@@ -9,11 +9,11 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOBS as FAKE_JOBS
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.placeholder import placeholder_name
-from specon_manager.backends.kube.resources import JOBS, NODES, PDBS, PODS
 from specon_manager.backends.kube.rooms import RoomSettings
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import JOBS, NODES, PDBS, PODS
 from specon_manager.core.state import State
 from specon_manager.model.events import (
     EvictionRefused,

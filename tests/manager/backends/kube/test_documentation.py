@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from specon_manager.backends.kube.annotations import table
+from specon_manager.backends.kube.admission.annotations import table
 
 PAGE = Path(__file__).parents[4] / "docs" / "kubernetes.md"
 

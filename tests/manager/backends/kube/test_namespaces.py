@@ -4,10 +4,10 @@ import pytest
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import NAMESPACES
-from specon_manager.backends.kube.api import Api
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.cluster_watch import WatchSettings
-from specon_manager.backends.kube.resources import JOBS, PODS
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import JOBS, PODS
+from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model.events import JobObserved, NodeObserved
 from support.kube_stage import Stage, make_job, template
 

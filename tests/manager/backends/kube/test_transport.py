@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from fakekube import kinds
 from fakekube.cluster import FakeCluster
-from specon_manager.backends.kube.api import Api, ApiUnavailableError
-from specon_manager.backends.kube.lease import Elector
-from specon_manager.backends.kube.news import Note
-from specon_manager.backends.kube.recorder import Recorder, reference
-from specon_manager.backends.kube.reflector import Reflector
-from specon_manager.backends.kube.resources import EVENTS, JOB_SETS, JOBS, LEASES, PODS
+from specon_manager.backends.kube.telling.news import Note
+from specon_manager.backends.kube.telling.recorder import Recorder, reference
+from specon_manager.backends.kube.transport.api import Api, ApiUnavailableError
+from specon_manager.backends.kube.transport.lease import Elector
+from specon_manager.backends.kube.transport.reflector import Reflector
+from specon_manager.backends.kube.transport.resources import EVENTS, JOB_SETS, JOBS, LEASES, PODS
 
 
 class Slim(Struct, frozen=True):

@@ -6,14 +6,14 @@ Source of what a manifest must not have: what a real API server refuses, or sets
 import copy
 from typing import Any, Final
 
-from specon_manager.backends.kube.annotations import PINNED
-from specon_manager.backends.kube.api import ApiError
-from specon_manager.backends.kube.fields import mapping
+from specon_manager.backends.kube.admission.annotations import PINNED
 from specon_manager.backends.kube.owners.eviction import evict
 from specon_manager.backends.kube.owners.way import Coming, Hands, Leaving, RefusedError
-from specon_manager.backends.kube.resources import PODS
-from specon_manager.backends.kube.scheduling import HOSTNAME
-from specon_manager.backends.kube.slim import NodeInfo
+from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.watching.scheduling import HOSTNAME
+from specon_manager.backends.kube.watching.slim import NodeInfo
 
 Object = dict[str, Any]
 

@@ -3,8 +3,8 @@
 Their owner creates the next pod by itself; where it may go is said to it by the admission webhook.
 """
 
-from specon_manager.backends.kube.api import ApiError
 from specon_manager.backends.kube.owners.way import BlockedError, Coming, Hands, Leaving, RefusedError
+from specon_manager.backends.kube.transport.api import ApiError
 
 
 async def evict(hands: Hands, leaving: Leaving) -> None:

@@ -8,11 +8,11 @@ between is not suspended again.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from specon_manager.backends.kube.annotations import SUSPENDED_FOR
-from specon_manager.backends.kube.api import ApiError
-from specon_manager.backends.kube.fields import mapping
-from specon_manager.backends.kube.owner_info import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.admission.annotations import SUSPENDED_FOR
 from specon_manager.backends.kube.owners.way import BlockedError, Coming, Hands, Leaving, RefusedError
+from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
 
 Object = dict[str, Any]
 

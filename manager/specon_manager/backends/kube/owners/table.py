@@ -1,8 +1,8 @@
 """Which way is open to a pod, by the kind of its owner; else why none is. Pure."""
 
-from specon_manager.backends.kube.annotations import Options
-from specon_manager.backends.kube.owner_info import OwnerInfo
-from specon_manager.backends.kube.slim import PodInfo
+from specon_manager.backends.kube.admission.annotations import Options
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.watching.slim import PodInfo
 
 
 def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -> str:

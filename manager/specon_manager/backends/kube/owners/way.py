@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.api import Api
-from specon_manager.backends.kube.owner_info import OwnerInfo
-from specon_manager.backends.kube.slim import NodeInfo, PodInfo
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
 
 Object = dict[str, Any]
 

@@ -1,0 +1,1 @@
+"""What the webhook does to a pod: pure, but for its routes."""

@@ -1,0 +1,167 @@
+"""The pod with its sidecar: what is missing is added, what is there is left alone. Pure."""
+
+import copy
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.admission.annotations import (
+    CA,
+    INJECTED,
+    PINNED,
+    PREFIX,
+    REPLICA,
+    SIDECAR_LABEL,
+    Options,
+)
+from specon_manager.backends.kube.admission.identity import controller_of, identity_of
+from specon_manager.backends.kube.admission.sidecar_container import (
+    IDENTITY_VOLUME,
+    InjectionSettings,
+    identity_volume,
+    sidecar_container,
+    user_of,
+)
+from specon_manager.backends.kube.admission.trainer_container import (
+    SIDECAR_NAME,
+    TRAINER_MARK,
+    RefusedError,
+    paths_of,
+    trainer_of,
+)
+
+__all__ = ["HOSTNAME", "Injection", "InjectionSettings", "inject"]
+
+Object = dict[str, Any]
+HOSTNAME: Final = "kubernetes.io/hostname"
+_USUAL_GRACE: Final = 30  # seconds, where a pod says nothing
+
+
+class Injection(Struct, frozen=True):
+    """The pod as it is to be created, and what its owner should know."""
+
+    pod: Object
+    warnings: tuple[str, ...] = ()
+
+
+def inject(
+    pod: Object, namespace: str, options: Options, settings: InjectionSettings, pins: Mapping[str, str]
+) -> Injection:
+    """Return the pod with sidecar, volume, label, annotations and, where its replica is pinned, its node.
+
+    `pins` says on which node, by the value of its hostname label, the next incarnation of a replica is to be.
+    Raises RefusedError where a sidecar could not do its work.
+    """
+    pod = copy.deepcopy(pod)
+    metadata, spec = _within(pod, "metadata"), _within(pod, "spec")
+    replica = _replica(pod, namespace)
+    trainer = trainer_of(pod, options)
+    warnings = _check(pod, trainer, options)
+    others = _within_list(spec, "initContainers")
+    if not any(one.get("name") == SIDECAR_NAME for one in others):
+        paths = paths_of(pod, trainer, options)
+        others.append(sidecar_container(pod, trainer, paths, options, settings, replica=replica))
+    volumes = _within_list(spec, "volumes")
+    if not any(one.get("name") == IDENTITY_VOLUME for one in volumes):
+        volumes.append(identity_volume(settings))
+    environment = _within_list(trainer, "env")
+    if not any(one.get("name") == TRAINER_MARK for one in environment):
+        environment.append({"name": TRAINER_MARK, "value": "1"})
+    if options.checkpoint is not None and options.checkpoint.kind == "signal":
+        spec["shareProcessNamespace"] = True
+    if options.grace_period is not None:
+        # An eviction could ask for more than the pod has, but not the suspension of its owner.
+        given = spec.get("terminationGracePeriodSeconds", _USUAL_GRACE)
+        spec["terminationGracePeriodSeconds"] = max(given, math.ceil(options.grace_period))
+    _within(metadata, "labels")[SIDECAR_LABEL] = INJECTED
+    annotations = _within(metadata, "annotations")
+    if settings.ca_bundle:
+        annotations[CA] = settings.ca_bundle
+    annotations.pop(REPLICA, None)  # a copy of a manifest may bring that of another pod
+    if replica is not None:
+        annotations[REPLICA] = replica
+    warnings += _pin(spec, annotations, replica, pins)
+    return Injection(pod, tuple(warnings))
+
+
+def _replica(pod: Object, namespace: str) -> str | None:
+    """Return the name of the replica; None for a bare pod that gets its own name only after admission.
+
+    Raises RefusedError for a pod that can have none at all.
+    """
+    identity = identity_of({**pod, "metadata": {**pod["metadata"], "namespace": namespace}})
+    if identity is not None:
+        return identity.replica
+    if controller_of(pod) is None and not pod["metadata"].get("name") and pod["metadata"].get("generateName"):
+        return None
+    raise RefusedError(
+        "the pod cannot be named as a replica: neither its own name nor its owner's labels and indices tell "
+        "which of its job's replicas it is"
+    )
+
+
+def _check(pod: Object, trainer: Object, options: Options) -> list[str]:
+    """Return what may go wrong; raises RefusedError for what is bound to."""
+    spec, mode = pod["spec"], options.checkpoint
+    if (spec.get("os") or {}).get("name") == "windows":
+        raise RefusedError("the sidecar runs on Linux only, and the pod asks for windows")
+    user = user_of(pod, trainer)
+    if mode is not None and mode.kind == "signal":
+        if not user:
+            raise RefusedError(
+                f"{PREFIX}checkpoint: {str(mode)!r} needs the sidecar to run as the trainer's user, never "
+                f"as root: set securityContext.runAsUser, not 0 (it is {user})"
+            )
+        if spec.get("hostPID"):
+            raise RefusedError(
+                f"{PREFIX}checkpoint: {str(mode)!r} needs shareProcessNamespace, which hostPID excludes"
+            )
+        if spec.get("shareProcessNamespace") is False:
+            raise RefusedError(
+                f"{PREFIX}checkpoint: {str(mode)!r} needs shareProcessNamespace, and the pod says false"
+            )
+    grouped = (spec.get("securityContext") or {}).get("fsGroup") is not None
+    if mode is not None and mode.kind == "file" and not user and not grouped:
+        warning = (
+            f"{PREFIX}checkpoint: the sidecar, which never runs as root, may not be able to create "
+            f"{mode.target}: set securityContext.runAsUser or fsGroup"
+        )
+        return [warning]
+    return []
+
+
+def _pin(spec: Object, annotations: Object, replica: str | None, pins: Mapping[str, str]) -> list[str]:
+    """Pin the pod to its node; the annotation says that the node is our choice, and not its owner's."""
+    node = pins.get(replica or "")
+    selected = (spec.get("nodeSelector") or {}).get(HOSTNAME)
+    if annotations.get(PINNED) != selected:
+        annotations.pop(PINNED, None)
+    if node is None or spec.get("nodeName") or selected == node:
+        return []
+    if selected is not None:
+        return [f"specon: {replica} was to be on {node}, but its nodeSelector asks for {selected}"]
+    _within(spec, "nodeSelector")[HOSTNAME] = node
+    annotations[PINNED] = node
+    return []
+
+
+def _within(holder: Object, key: str) -> Object:
+    """Return the mapping under `key`, made where it is missing; raises RefusedError where it is none."""
+    if holder.get(key) is None:
+        holder[key] = {}
+    found = holder[key]
+    if not isinstance(found, dict):
+        raise RefusedError(f"{key}: must be a mapping, not {type(found).__name__}")
+    return found
+
+
+def _within_list(holder: Object, key: str) -> list[Object]:
+    """Return the list under `key`, made where it is missing; raises RefusedError where it is none."""
+    if holder.get(key) is None:
+        holder[key] = []
+    found = holder[key]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise RefusedError(f"{key}: must be a list of objects")
+    return found

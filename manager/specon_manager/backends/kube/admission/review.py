@@ -1,0 +1,101 @@
+"""AdmissionReview in, AdmissionReview out: no API calls, no state, the same answer every time.
+
+A wrong annotation is denied with every mistake named. An error of our own must not stop what has nothing to
+do with it: at the entry `inject` the pod is admitted as it is, with a warning; at `gate`, where a pod without
+what it asked for is worse than one that is tried again, it is denied.
+"""
+
+import base64
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from specon_manager.backends.kube.admission.annotations import QUEUE, AnnotationError, read_options
+from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
+from specon_manager.backends.kube.admission.json_patch import json_patch
+from specon_manager.backends.kube.admission.trainer_container import RefusedError
+
+Object = dict[str, Any]
+Entry = Literal["inject", "gate"]
+
+_API_VERSION: Final = "admission.k8s.io/v1"
+_INVALID: Final = 422
+_INTERNAL: Final = 500
+_LONGEST_MESSAGE: Final = 4000
+_log = logging.getLogger(__name__)
+
+
+class NoReviewError(ValueError):
+    """What is no AdmissionReview of version v1."""
+
+
+def review(
+    request: Object, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry = "inject"
+) -> Object:
+    """Return the answer to a review. Raises NoReviewError where there is nothing to answer."""
+    asked = _asked(request)
+    try:
+        return _answer(asked, settings, pins, entry)
+    except (AnnotationError, RefusedError) as error:
+        return _denied(asked["uid"], _INVALID, "Invalid", str(error))
+    except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
+        _log.exception("admission of %s/%s", asked.get("namespace"), asked.get("name"))
+        said = f"specon: internal error: {type(error).__name__}: {error}"
+        if entry == "gate":
+            return _denied(asked["uid"], _INTERNAL, "InternalError", said)
+        return _allowed(asked["uid"], [], [f"{said}; the pod has no sidecar"])
+
+
+def _asked(request: Object) -> Object:
+    if request.get("kind") != "AdmissionReview":
+        raise NoReviewError(f"kind: {str(request.get('kind'))[:80]!r} is not AdmissionReview")
+    if request.get("apiVersion") != _API_VERSION:
+        raise NoReviewError(f"apiVersion: {str(request.get('apiVersion'))[:80]!r} is not {_API_VERSION}")
+    asked = request.get("request")
+    if not isinstance(asked, dict) or not isinstance(asked.get("uid"), str) or not asked["uid"]:
+        raise NoReviewError("request.uid: is missing")
+    return asked
+
+
+def _answer(asked: Object, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry) -> Object:
+    uid, pod = asked["uid"], asked.get("object")
+    resource = asked.get("resource") or {}
+    if asked.get("operation") != "CREATE" or resource.get("resource") != "pods" or asked.get("subResource"):
+        return _allowed(uid, [], [])
+    if not isinstance(pod, dict) or not isinstance(pod.get("metadata"), dict):
+        raise RefusedError("object: is not a pod with metadata")
+    annotations = pod["metadata"].get("annotations") or {}
+    options = read_options(annotations)
+    if not options.inject:
+        return _allowed(uid, [], [])
+    namespace = asked.get("namespace") or pod["metadata"].get("namespace") or "default"
+    done = inject(pod, namespace, options, settings, pins)
+    warnings = list(done.warnings)
+    if entry == "gate" and options.queue is not None:
+        warnings.append(f"{QUEUE}: queues do not hold pods back in this version; the pod is admitted at once")
+    return _allowed(uid, json_patch(pod, done.pod), warnings)
+
+
+def _allowed(uid: str, patch: Sequence[Object], warnings: Sequence[str]) -> Object:
+    response: Object = {"uid": uid, "allowed": True}
+    if patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode("ascii")
+    if warnings:
+        response["warnings"] = [_shortened(one) for one in warnings]
+    return _review(response)
+
+
+def _denied(uid: str, code: int, reason: str, message: str) -> Object:
+    status = {"code": code, "reason": reason, "message": _shortened(message)}
+    return _review({"uid": uid, "allowed": False, "status": status})
+
+
+def _review(response: Object) -> Object:
+    return {"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response}
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"

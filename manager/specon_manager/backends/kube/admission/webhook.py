@@ -1,0 +1,168 @@
+"""The webhook: routes that answer AdmissionReviews, and the configuration by which they are called."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from specon_manager.backends.kube.admission.annotations import INJECT, QUEUE
+from specon_manager.backends.kube.admission.injection import InjectionSettings
+from specon_manager.backends.kube.admission.review import Entry, NoReviewError, review
+
+Object = dict[str, Any]
+Observer = Callable[[str, str], None]
+"""Told of each answer: the entry, and `allowed`, `patched`, `denied` or `unreadable`."""
+
+MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
+"""What the API server lets an object have, with room for the review around it."""
+PATHS: Final[Mapping[Entry, str]] = {"inject": "/v1/admission/inject", "gate": "/v1/admission/gate"}
+_BODY_SECONDS: Final = 10.0  # the API server gives up after 5
+_ASKED: Final = (
+    f"'{INJECT}' in object.metadata.annotations && object.metadata.annotations['{INJECT}'] != 'false'"
+)
+_log = logging.getLogger(__name__)
+
+
+def webhook_routes(
+    settings: Callable[[], InjectionSettings],
+    pins: Callable[[], Mapping[str, str]],
+    observer: Observer | None = None,
+    *,
+    seconds: float = _BODY_SECONDS,
+) -> list[web.RouteDef]:
+    """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
+
+    A review has to be there within so many seconds.
+    """
+
+    def handler(entry: Entry) -> Callable[[web.Request], Any]:
+        async def answered(request: web.Request) -> web.Response:
+            try:
+                async with asyncio.timeout(seconds):
+                    body = await _read(request)
+                response = review(_decoded(body), settings(), pins(), entry)
+            except NoReviewError as error:
+                _tell(observer, entry, "unreadable")
+                return web.json_response({"error": str(error)}, status=400)
+            except TimeoutError:
+                _tell(observer, entry, "unreadable")
+                late = web.json_response({"error": f"no whole review within {seconds:g} seconds"}, status=408)
+                late.force_close()
+                return late
+            except _TooLargeError as error:
+                _tell(observer, entry, "unreadable")
+                return web.json_response({"error": str(error)}, status=413)
+            said = response["response"]
+            outcome = "denied" if not said["allowed"] else "patched" if "patch" in said else "allowed"
+            if outcome == "denied":
+                _log.info("%s: denied: %s", entry, said["status"]["message"])
+            _tell(observer, entry, outcome)
+            return web.Response(body=msgspec.json.encode(response), content_type="application/json")
+
+        return answered
+
+    return [web.post(path, handler(entry)) for entry, path in PATHS.items()]
+
+
+class WebhookSettings(Struct, frozen=True, kw_only=True):
+    """How the API server is to call us."""
+
+    name: str
+    """Of the MutatingWebhookConfiguration."""
+    namespace: str
+    """Of the manager, whose own pods are never looked at."""
+    service: str
+    port: Annotated[int, Meta(ge=1, le=65535)] = 443
+    failure_policy: Literal["Ignore", "Fail"] = "Ignore"
+    """Of the entry `inject`: what becomes of annotated pods while nobody answers."""
+    url: str | None = None
+    """Base URL instead of the service, for a manager that is not in the cluster."""
+
+
+def webhook_configuration(settings: WebhookSettings, ca_bundle: bytes | str | None) -> Object:
+    """Return the whole MutatingWebhookConfiguration; `ca_bundle` is PEM in base64, None leaves it out."""
+    if isinstance(ca_bundle, bytes):
+        ca_bundle = ca_bundle.decode("ascii")
+    gated = f"{_ASKED} && '{QUEUE}' in object.metadata.annotations"
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": settings.name},
+        "webhooks": [
+            _webhook(settings, ca_bundle, "inject", _ASKED, settings.failure_policy),
+            _webhook(settings, ca_bundle, "gate", gated, "Fail"),
+        ],
+    }
+
+
+def _webhook(
+    settings: WebhookSettings, ca_bundle: str | None, entry: Entry, condition: str, failure_policy: str
+) -> Object:
+    if settings.url is None:
+        service = {"namespace": settings.namespace, "name": settings.service, "port": settings.port}
+        client: Object = {"service": {**service, "path": PATHS[entry]}}
+    else:
+        client = {"url": settings.url.rstrip("/") + PATHS[entry]}
+    if ca_bundle is not None:
+        client["caBundle"] = ca_bundle
+    own = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": sorted({"kube-system", settings.namespace}),
+    }
+    return {
+        "name": f"{entry}.specon.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "failurePolicy": failure_policy,
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "namespaceSelector": {"matchExpressions": [own]},
+        "matchConditions": [
+            {"name": "annotated", "expression": f"has(object.metadata.annotations) && {condition}"}
+        ],
+        "rules": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["pods"],
+                "scope": "Namespaced",
+            }
+        ],
+    }
+
+
+class _TooLargeError(ValueError):
+    pass
+
+
+async def _read(request: web.Request) -> bytes:
+    """Return the body, within a bound of its own."""
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > MAX_REVIEW_BYTES:
+            raise _TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+    return bytes(body)
+
+
+def _decoded(body: bytes) -> Object:
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoReviewError(f"not JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise NoReviewError("the body is no object")
+    return decoded
+
+
+def _tell(observer: Observer | None, entry: str, outcome: str) -> None:
+    if observer is not None:
+        observer(entry, outcome)

@@ -1,0 +1,1 @@
+"""State in custom resources: read, written and restored."""

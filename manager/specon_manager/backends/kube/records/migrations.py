@@ -1,0 +1,176 @@
+"""The Migrations as every manager sees them: pins for admission, and requests for the one that leads."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Final
+
+from specon_manager.backends.base import Emit, NotLeadingError
+from specon_manager.backends.kube.records.lenient import bounded, moment
+from specon_manager.backends.kube.records.migration_record import MigrationStatus
+from specon_manager.backends.kube.records.names import Name, namespace_of
+from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
+from specon_manager.backends.kube.records.records import is_replica, status_of
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
+from specon_manager.model.events import MoveRequested
+from specon_manager.model.moves import MoveState
+
+_log = logging.getLogger(__name__)
+_RETRY_PAUSE: Final = 5.0
+_AT_ONCE: Final = 1000
+"""Requests that wait to be looked at; the rest is found when these are done."""
+
+ReplicaOf = Callable[[str, str], str | None]
+"""The replica that a pod is, by namespace and name; None where it is none of ours."""
+
+
+class MigrationWatch:
+    """Follows the Migrations; `run` it in every manager, and `answer_requests` in the one that leads."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        identity: str,
+        namespaces: Collection[str] = (),
+        holds: Callable[[], bool] = lambda: True,
+        wall: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Watch as the manager called `identity`, in these namespaces or (none given) in all of them."""
+        self._api, self._identity, self._holds, self._sleep = api, identity, holds, sleep
+        self._wall = wall
+        self._pins: Mapping[str, str] | None = {}
+        self._waiting: dict[str, Glance] = {}
+        self._looked_at: set[str] = set()
+        """Uids of the requests that were answered or handed on while this manager leads."""
+        self._woken = asyncio.Event()
+        self._namespaces = frozenset(namespaces)
+        self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._changed)
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set once all Migrations were seen: pins may be relied on."""
+        return self._reflector.synced
+
+    @property
+    def pins(self) -> Mapping[str, str]:
+        """The value of kubernetes.io/hostname to which the next pod is pinned, by replica."""
+        if self._pins is None:
+            self._pins = pins_of(self._ours())
+        return self._pins
+
+    async def run(self) -> None:
+        """Follow the Migrations until cancelled."""
+        await self._reflector.run()
+
+    async def answer_requests(
+        self, emit: Emit, replica_of: ReplicaOf, *, is_known: Callable[[str], bool] = lambda _: False
+    ) -> None:
+        """Hand on each request once, while this manager leads; those made while nobody led come first.
+
+        `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
+        the history: an object that has the name of a former request is refused. What cannot be handed on is
+        answered in its status at once. Until cancelled.
+        """
+        await self.synced.wait()
+        self._looked_at.clear()
+        self._waiting = {each.uid: each for each in self._ours() if each.asked}
+        while True:
+            for each in sorted(self._waiting.values(), key=lambda each: str(each.name))[:_AT_ONCE]:
+                self._waiting.pop(each.uid, None)
+                if each.uid not in self._looked_at:
+                    await self._look_at(each, emit, replica_of, is_known)
+            if not self._waiting:
+                self._woken.clear()
+                await self._woken.wait()
+
+    async def _look_at(
+        self, asked: Glance, emit: Emit, replica_of: ReplicaOf, is_known: Callable[[str], bool]
+    ) -> None:
+        replica, objection = _subject(asked, replica_of)
+        if objection is None and is_known(str(asked.name)):
+            objection = f"there was a Migration {asked.name} before: choose another name"
+        if objection is not None or replica is None:
+            if not await self._refuse(asked, objection or "it names nothing to move"):
+                return
+        else:
+            emit(MoveRequested(id=str(asked.name), replica=replica, target=asked.target, reason=asked.reason))
+        self._looked_at.add(asked.uid)
+
+    async def _refuse(self, asked: Glance, why: str) -> bool:
+        """Write the refusal into its status; whether that is done, or nobody waits for it any more."""
+        at = moment(self._wall())
+        status = MigrationStatus(
+            state=MoveState.ROLLED_BACK,
+            message=bounded(why),
+            proposed_at=at,
+            ended_at=at,
+            manager=self._identity,
+            updated_at=at,
+        )
+        body: Object = {
+            "metadata": {
+                "uid": asked.uid
+            },  # an object of the same name that was made since is another request
+            "status": status_of(status),
+        }
+        try:
+            if not self._holds():
+                raise NotLeadingError(f"{self._identity} does not hold the lease any more")
+            await self._api.patch(
+                MIGRATIONS,
+                asked.name.name,
+                asked.name.namespace,
+                body,
+                form="merge",
+                subresource="status",
+            )
+        except ApiUnavailableError as error:
+            _log.warning("the request %s is not answered yet: %s", asked.name, error)
+        except ApiError as error:
+            if not error.throttled:
+                if not (error.not_found or error.conflict):
+                    _log.warning("the request %s cannot be answered: %s", asked.name, error)
+                return True
+        else:
+            return True
+        await self._sleep(_RETRY_PAUSE)
+        self._waiting[asked.uid] = asked
+        return False
+
+    def _ours(self) -> list[Glance]:
+        return [each for each in self._reflector.items.values() if self._is_ours(each)]
+
+    def _is_ours(self, found: Glance) -> bool:
+        """Whether it is in a namespace that we look after; what is in others is another manager's."""
+        return not self._namespaces or found.name.namespace in self._namespaces
+
+    def _changed(self, change: Change[Glance]) -> None:
+        self._pins = None
+        before, after = change.before, change.after
+        if after is not None and after.asked and self._is_ours(after):
+            self._waiting[after.uid] = after
+            self._woken.set()
+        elif before is not None:
+            self._waiting.pop(before.uid, None)
+            if after is None:
+                self._looked_at.discard(before.uid)
+
+
+def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:
+    """Return the replica that is to move, or what speaks against taking the request."""
+    name: Name = asked.name
+    if asked.pod is not None:
+        replica = replica_of(name.namespace, asked.pod)
+        if replica is None:
+            return None, f"there is no pod {asked.pod} with a sidecar in the namespace {name.namespace}"
+        return replica, None
+    replica = asked.replica
+    if replica is None or not is_replica(replica) or namespace_of(replica) != name.namespace:
+        return None, f"it names no replica of the namespace {name.namespace}"
+    return replica, None

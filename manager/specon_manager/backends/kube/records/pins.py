@@ -1,0 +1,71 @@
+"""Where the next pod of a replica is to run, as the Migrations say. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.records.names import Name
+from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.model.moves import MoveState
+
+PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
+"""From the moment the present pod is told to end until its successor has proven itself."""
+
+
+class Glance(Struct, frozen=True, kw_only=True, gc=False):
+    """What every manager keeps of a Migration, the leading one and those that stand by."""
+
+    name: Name
+    uid: str
+    replica: str | None
+    state: MoveState | None
+    hostname: str | None
+    """Value of the label kubernetes.io/hostname to which the next pod of the replica is pinned."""
+    updated_at: float = 0.0
+    asked: bool = False
+    """Whether somebody asks for this move and nobody has looked at it yet."""
+    pod: str | None = None
+    """The pod that is to move, where the replica is not named."""
+    target: str | None = None
+    reason: str = ""
+
+
+def glance(item: Object) -> Glance:
+    """Return what is kept of a Migration; nonsense in it is as if it were not there."""
+    read, _ = read_migration(item)
+    spec = item.get("spec")
+    spec = spec if isinstance(spec, dict) else {}
+    status = read.status
+    return Glance(
+        name=read.name,
+        uid=read.uid,
+        replica=read.replica,
+        state=status.state,
+        hostname=status.destination_hostname or status.destination,
+        updated_at=0.0 if status.updated_at is None else status.updated_at.timestamp(),
+        asked=is_asked(read),
+        pod=_text(spec.get("pod")),
+        target=_text(spec.get("target")),
+        reason=_text(spec.get("reason")) or "",
+    )
+
+
+def is_asked(migration: Migrated) -> bool:
+    """Whether somebody made it, and no manager has written anything into it."""
+    status = migration.status
+    return not migration.ours and status.state is None and status.manager is None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def pins_of(glances: Iterable[Glance]) -> dict[str, str]:
+    """Return the hostname by replica for which a move is at work; of two Migrations the one written last."""
+    pins: dict[str, str] = {}
+    for each in sorted(glances, key=lambda each: (each.updated_at, str(each.name))):
+        if each.replica is not None and each.hostname and each.state in PINNING_STATES:
+            pins[each.replica] = each.hostname
+    return pins

@@ -1,0 +1,1 @@
+"""What others are told: events on objects, annotations for other controllers."""

@@ -1,0 +1,269 @@
+"""Follows pods, nodes, owners and volumes, and tells the core what changes; the I/O of the translation."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.base import Emit
+from specon_manager.backends.kube.admission.annotations import INJECT
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS
+from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
+from specon_manager.backends.kube.watching.nodes import NodeBook
+from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.watching.quantities import amounts_of, resources_of
+from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo, slim_node, slim_pod
+from specon_manager.backends.kube.watching.translate import options_of
+from specon_manager.backends.kube.watching.volumes import (
+    Claim,
+    Verdict,
+    Volume,
+    judged,
+    slim_claim,
+    slim_volume,
+)
+from specon_manager.core.state import State
+
+_log = logging.getLogger(__name__)
+_AT_ONCE: Final = 200  # changes between two turns of the loop
+_ALWAYS_SERVED: Final = frozenset({"Job", "StatefulSet"})
+_VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that could not be read
+
+
+class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is watched, and how often what cannot be watched is read."""
+
+    namespaces: tuple[str, ...] = ()
+    """Where pods are managed; none: everywhere. Pods elsewhere count as what they request."""
+    metrics_seconds: float = 30.0
+    """Between two readings of metrics.k8s.io, where it is served."""
+
+
+class ClusterWatch:
+    """Keeps the ledger and the node book up to date."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: WatchSettings,
+        *,
+        remark: Remarks,
+        noticed: Callable[[PodInfo | None, PodInfo | None], None],
+    ) -> None:
+        """`noticed` hears of each change of a pod that matters by itself, after the ledger has."""
+        self._api, self._settings = api, settings
+        self._remark, self._noticed = remark, noticed
+        self._namespaces = frozenset(settings.namespaces)
+        self.ledger = Ledger(remark=remark)
+        self.nodes = NodeBook()
+        self._changes: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
+        self._woken = asyncio.Event()
+        self._emit: Emit | None = None
+        self._unjudged: dict[str, PodInfo] = {}
+        self._judging = asyncio.Event()
+        self._not_injected: dict[str, PodInfo] = {}
+        self._foreign: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.pods: Reflector[PodInfo] | None = None
+
+    @property
+    def not_injected(self) -> int:
+        """How many pods are annotated, but have no sidecar."""
+        return len(self._not_injected)
+
+    def without_sidecar(self, replica: str) -> PodInfo | None:
+        """Return a pod that is the replica and was created without a sidecar, where there is one."""
+        return next((pod for pod in self._not_injected.values() if pod.would_be == replica), None)
+
+    async def begin(self, state: State, emit: Emit) -> None:
+        """Read everything, tell what differs from what `state` knows, and follow from then on."""
+        self.pods = Reflector(
+            self._api,
+            PODS,
+            slim=lambda pod: slim_pod(pod, self._namespaces),
+            changed=lambda change: self._queue(self._pod_changed, change),
+        )
+        nodes: Reflector[NodeInfo] = Reflector(
+            self._api,
+            NODES,
+            slim=slim_node,
+            changed=lambda change: self._queue(self.nodes.node_changed, change),
+        )
+        reflectors: list[Reflector[Any]] = [nodes, self.pods]
+        for kind, (resource, slim) in OWNER_RESOURCES.items():
+            if kind in _ALWAYS_SERVED or await self._served(resource):
+                owners: Reflector[OwnerInfo] = Reflector(
+                    self._api,
+                    resource,
+                    slim=slim,
+                    changed=self._queue_owner,
+                )
+                reflectors.append(owners)
+        self._tasks += [asyncio.create_task(reflector.run()) for reflector in reflectors]
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        await self._apply()
+        self.nodes.known(state.nodes)
+        self.ledger.remember(state)
+        self._emit = emit
+        self._tell()
+        works = (self._follow(), self._judge_volumes(), self._measure())
+        self._tasks += [asyncio.create_task(work) for work in works]
+
+    async def end(self) -> None:
+        """Stop."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    def wake(self) -> None:
+        """Have what changed in the ledger told soon."""
+        self._woken.set()
+
+    async def verdict(self, pod: PodInfo) -> Verdict:
+        """Return what the volumes of the pod mean for its moves, as they are now.
+
+        Raises ApiError and ApiUnavailableError where they cannot be read.
+        """
+        detail = pod.detail
+        assert detail is not None
+        claims: dict[str, Claim] = {}
+        volumes: dict[str, Volume] = {}
+        for name in set(detail.claims):
+            try:
+                claim = slim_claim(await self._api.get(PVCS, name, pod.namespace))
+                claims[name] = claim
+                if claim.volume:
+                    volumes[claim.volume] = slim_volume(await self._api.get(PVS, claim.volume))
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+        return judged(detail, options_of(detail), claims, volumes)
+
+    async def _served(self, resource: Any) -> bool:
+        try:
+            return await self._api.serves(resource)
+        except (ApiError, ApiUnavailableError) as error:
+            _log.warning("whether %s are served is not known, they are left out: %s", resource.plural, error)
+            return False
+
+    def _queue(self, apply: Callable[[Any, Any], None], change: Change[Any]) -> None:
+        self._changes.append((apply, change.before, change.after))
+        self._woken.set()
+
+    def _queue_owner(self, change: Change[OwnerInfo]) -> None:
+        # A job elsewhere that is suspended for a move is another manager's to resume.
+        if not self._namespaces or change.key[0] in self._namespaces:
+            self._queue(self.ledger.owner_changed, change)
+
+    async def _follow(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            await self._apply()
+
+    async def _apply(self) -> None:
+        """Apply what came in, a part at a time: thousands of pods may come at once."""
+        while True:
+            for _ in range(min(len(self._changes), _AT_ONCE)):
+                apply, before, after = self._changes.popleft()
+                apply(before, after)
+            if self._emit is not None:
+                self._tell()
+            if not self._changes:
+                return
+            await asyncio.sleep(0)
+
+    def _tell(self) -> None:
+        assert self._emit is not None
+        jobs = self.ledger.take_events()
+        self._count_foreign()
+        for event in (*self.nodes.events(), *jobs):
+            self._emit(event)
+
+    def _count_foreign(self) -> None:
+        if self.pods is None or self.ledger.foreign == self._foreign:
+            return
+        changed, self._foreign = self.ledger.foreign ^ self._foreign, set(self.ledger.foreign)
+        for pod in self.pods.items.values():
+            if pod.uid in changed and pod.node and not pod.ended:
+                if pod.uid in self._foreign:
+                    self.nodes.count_as_foreign(pod)
+                else:
+                    self.nodes.pod_changed(pod, pod)
+
+    def _pod_changed(self, before: PodInfo | None, after: PodInfo | None) -> None:
+        self.nodes.pod_changed(before, after)
+        if after is not None and after.uid in self._foreign:
+            self.nodes.count_as_foreign(after)
+        self._note_injection(before, after)
+        details = [pod for pod in (before, after) if pod is not None and pod.detail is not None]
+        if not details:
+            return
+        self.ledger.pod_changed(before, after)
+        if after is not None and after.detail is not None and after.detail.identity is not None:
+            was_bound = before is not None and bool(before.node)
+            if not after.detail.claims and before is None:
+                verdict = judged(after.detail, options_of(after.detail), {}, {})
+                self.ledger.judge(after.uid, after, verdict)
+            elif after.detail.claims and after.node and not was_bound and not after.ended:
+                # A claim may be bound only once its pod has a node.
+                self._unjudged[after.uid] = after
+                self._judging.set()
+        self._noticed(before, after)
+
+    def _note_injection(self, before: PodInfo | None, after: PodInfo | None) -> None:
+        if before is not None and (after is None or not after.wants_sidecar or after.ended):
+            self._not_injected.pop(before.uid, None)
+        if after is None or not after.wants_sidecar or after.ended or after.uid in self._not_injected:
+            return
+        self._not_injected[after.uid] = after
+        why = f"annotated with {INJECT}, but created without a sidecar: the admission webhook did not see it"
+        self._remark(after.namespace, after.name, "NotInjected", why)
+
+    async def _judge_volumes(self) -> None:
+        while True:
+            await self._judging.wait()
+            self._judging.clear()
+            pending, self._unjudged = self._unjudged, {}
+            for uid, pod in pending.items():
+                try:
+                    self.ledger.judge(uid, pod, await self.verdict(pod))
+                except (ApiError, ApiUnavailableError) as error:
+                    _log.debug("volumes of %s/%s: %s", pod.namespace, pod.name, error)
+                    self._unjudged.setdefault(uid, pod)
+                self._woken.set()
+            if self._unjudged:
+                await asyncio.sleep(_VOLUME_PAUSE)
+                self._judging.set()
+
+    async def _measure(self) -> None:
+        """Read what nodes really use, where something measures it; its absence is normal."""
+        trouble = False
+        while True:
+            try:
+                if await self._api.serves(NODE_METRICS):
+                    listed, _ = await self._api.list(NODE_METRICS)
+                    usage = {
+                        str(mapping(each.get("metadata")).get("name", "")): resources_of(
+                            amounts_of(each.get("usage"))
+                        )
+                        for each in listed
+                    }
+                    self.nodes.measured(usage)
+                    self._woken.set()
+                    trouble = False
+            except (ApiError, ApiUnavailableError) as error:
+                if not trouble:
+                    _log.warning("what nodes use cannot be read, their requests count instead: %s", error)
+                trouble = True
+                self.nodes.measured({})
+                self._woken.set()
+            await asyncio.sleep(self._settings.metrics_seconds)

@@ -1,0 +1,380 @@
+"""Which pods are which replicas, and what the core was told of them. Pure.
+
+The rules: what is told of a replica is always the end of one incarnation before the start of the next;
+incarnations are pods' UIDs; of two pods that claim to be the same replica, the second is not managed.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.admission.identity import Identity
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.watching.slim import PodInfo
+from specon_manager.backends.kube.watching.translate import spec_of
+from specon_manager.backends.kube.watching.volumes import Verdict
+from specon_manager.core.state import State
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaGone, ReplicaStarted
+
+Remarks = Callable[[str, str, str, str], None]
+"""Says something about a pod: namespace, name, reason (a word), text."""
+
+_BARE: Final = "Pod"
+_KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob")
+
+
+class _Job(Struct, kw_only=True):
+    """What is there of one job, and what was told."""
+
+    name: str
+    holder: tuple[str, str] | None = None
+    """Kind and UID of the owner whose pods these are; a bare pod's UID changes from move to move."""
+    pods: dict[str, PodInfo] = {}
+    """By UID, those of the holder and those of strangers."""
+    claimants: dict[str, dict[str, PodInfo]] = {}
+    """The same by replica: a job may have thousands of pods."""
+    gone: dict[str, PodInfo] = {}
+    """Pods that vanished since events were taken the last time, as they were last."""
+    told: JobSpec | None = None
+    dirty: set[str] = set()
+    """Replicas of which something changed."""
+
+
+class Ledger:
+    """Takes changes of pods and owners in; gives events out."""
+
+    def __init__(self, *, remark: Remarks) -> None:
+        self._remark = remark
+        self._jobs: dict[str, _Job] = {}
+        self._owners: dict[tuple[str, str, str], OwnerInfo] = {}
+        self._owners_by_uid: dict[str, OwnerInfo] = {}
+        self._jobs_of: dict[tuple[str, str, str], set[str]] = {}
+        """Names of the jobs whose pods an owner creates, by kind, namespace and name of that."""
+        self._dirty: set[str] = set()
+        self._told: dict[str, str] = {}
+        """Incarnation that the core believes to run, by replica."""
+        self._over: set[str] = set()
+        """UIDs of pods whose end was told, or is no news, as long as their objects are there."""
+        self._incumbents: dict[str, str] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._remarked: set[str] = set()
+        self._awaited: set[str] = set()
+        self.foreign: set[str] = set()
+        """UIDs of pods with a sidecar that no replica of the plan is."""
+
+    def remember(self, state: State) -> None:
+        """Take over what an earlier manager told the core; differences become events. Called once."""
+        for job in state.jobs.values():
+            if job.spec.placed_by != "owner":
+                continue
+            entry = self._jobs.setdefault(job.name, _Job(name=job.name))
+            entry.told = job.spec
+            entry.dirty |= set(job.spec.replicas)
+            self._dirty.add(job.name)
+        for replica in state.replicas.values():
+            if replica.job not in self._jobs:
+                continue
+            if replica.incarnation is not None:
+                self._told[replica.name] = replica.incarnation
+            elif replica.former is not None:
+                self._over.add(replica.former)
+            for uid, pod in self._jobs[replica.job].pods.items():
+                if not pod.ended or _replica(pod) != replica.name or uid == replica.incarnation:
+                    continue
+                # What failed is perhaps counted already; a success that is not known is news.
+                if replica.ended or pod.phase == "Failed":
+                    self._over.add(uid)
+
+    @property
+    def awaited(self) -> tuple[str, ...]:
+        """The bare pods whose job is kept though the pod may be away, by replica."""
+        return tuple(sorted(self._awaited))
+
+    def await_return(self, replica: str, *, awaited: bool) -> None:
+        """Keep a bare pod's job while the pod is away for a move; or no longer."""
+        job = replica.rpartition("/")[0].rpartition("/")[0]
+        if awaited:
+            self._awaited.add(replica)
+        elif replica in self._awaited:
+            self._awaited.discard(replica)
+            self._dirty.add(job)
+
+    def pod_changed(self, before: PodInfo | None, after: PodInfo | None) -> None:
+        """Take note of a pod that came, changed or went; those without an identity are none of ours."""
+        old = None if before is None else _identity(before)
+        new = None if after is None else _identity(after)
+        if before is not None and old is not None and old != new:
+            job = self._touched(old)
+            job.pods.pop(before.uid, None)
+            job.claimants.get(old.replica, {}).pop(before.uid, None)
+            job.gone[before.uid] = before
+            self._verdicts.pop(before.uid, None)
+            self._remarked.discard(before.uid)
+            self.foreign.discard(before.uid)
+        if after is not None and new is not None:
+            job = self._touched(new)
+            job.pods[after.uid] = after
+            job.claimants.setdefault(new.replica, {})[after.uid] = after
+            self._jobs_of.setdefault(_owner_key(new), set()).add(new.job_name)
+
+    def owner_changed(self, before: OwnerInfo | None, after: OwnerInfo | None) -> None:
+        """Take note of an owner that came, changed or went."""
+        for owner in (before, after):
+            if owner is not None:
+                jobs = self._jobs_of.get(owner.key, set()) | {f"{owner.namespace}/{owner.name}"}
+                self._dirty |= jobs & self._jobs.keys()
+        if before is not None and self._owners_by_uid.pop(before.uid, None) is not None:
+            known = self._owners.get(before.key)
+            if known is not None and known.uid == before.uid:
+                del self._owners[before.key]
+        if after is not None:
+            self._owners[after.key] = after
+            self._owners_by_uid[after.uid] = after
+
+    def judge(self, uid: str, pod: PodInfo, verdict: Verdict) -> None:
+        """Take note of what a pod's volumes mean for it."""
+        identity = _identity(pod)
+        if identity is not None and self._verdicts.get(uid) != verdict:
+            self._verdicts[uid] = verdict
+            self._dirty.add(identity.job_name)
+
+    def live(self, replica: str) -> PodInfo | None:
+        """Return the pod that is the replica, running, starting or ending; None where there is none."""
+        job = self._jobs.get(_job_of(replica))
+        if job is None:
+            return None
+        told = self._told.get(replica)
+        claimants = [pod for pod in self._claimants(job, replica) if not pod.ended or pod.uid == told]
+        return min(claimants, key=lambda pod: (pod.uid != told, pod.deleting, _age(pod)), default=None)
+
+    def pod(self, replica: str, uid: str) -> PodInfo | None:
+        """Return a pod by its UID, whatever became of it, or None where its object is gone."""
+        job = self._jobs.get(_job_of(replica))
+        return None if job is None else job.pods.get(uid)
+
+    def owner_of(self, pod: PodInfo) -> OwnerInfo | None:
+        """Return what creates the pods of the replica that this pod is; None for a bare pod."""
+        identity = _identity(pod)
+        return None if identity is None else self._owner(identity)
+
+    def owner_of_job(self, job: str) -> OwnerInfo | None:
+        """Return the owner of a job of which perhaps no pod is there, by its name `namespace/job`."""
+        entry = self._jobs.get(job)
+        namespace, _, name = job.partition("/")
+        if entry is not None:
+            for pod in (*entry.pods.values(), *entry.gone.values()):
+                found = self.owner_of(pod)
+                if found is not None:
+                    return found
+        if entry is not None and entry.holder is not None:
+            return self._owners_by_uid.get(entry.holder[1])
+        owners = (self._owners.get((kind, namespace, name)) for kind in _KINDS)
+        return next((owner for owner in owners if owner is not None), None)
+
+    def suspended(self) -> list[OwnerInfo]:
+        """Return the owners that carry the mark of a suspension by us."""
+        return [owner for owner in self._owners.values() if owner.suspended_for]
+
+    def replicas_of(self, owner: OwnerInfo) -> set[str]:
+        """Return the names of all replicas of an owner that are known."""
+        replicas: set[str] = set()
+        for name in self._jobs_of.get(owner.key, set()) | {f"{owner.namespace}/{owner.name}"}:
+            job = self._jobs.get(name)
+            replicas |= set(() if job is None or job.told is None else job.told.replicas)
+        return replicas
+
+    def take_events(self) -> list[Event]:
+        """Return what is to be told since the last call: of each job first itself, then its replicas."""
+        events: list[Event] = []
+        for name in sorted(self._dirty):
+            events += self._of_job(self._jobs[name]) if name in self._jobs else []
+        self._dirty.clear()
+        return events
+
+    def _of_job(self, job: _Job) -> list[Event]:
+        events = self._changed_hands(job)
+        ours = [pod for pod in job.pods.values() if self._held_by(job, pod)]
+        owner = self._owner_of_holder(job)
+        if ours:
+            spec = spec_of(job.name, ours, owner, self._verdicts)
+            if spec != job.told:
+                job.told = spec
+                events.append(JobObserved(spec))
+        for replica in sorted(job.dirty):
+            events += self._of_replica(job, replica)
+        job.dirty.clear()
+        self._over -= job.gone.keys()
+        job.gone.clear()
+        if not ours and owner is None and not self._returns(job):
+            events += self._closed(job, "its owner is gone")
+        return events
+
+    def _of_replica(self, job: _Job, replica: str) -> list[Event]:
+        events: list[Event] = []
+        told = self._told.get(replica)
+        if told is not None:
+            pod = job.pods.get(told)
+            if pod is not None and (not pod.ended or pod.deleting):
+                self._choose(job, replica)
+                return events
+            events.append(_gone(replica, told, job.gone.get(told) if pod is None else pod))
+            del self._told[replica]
+            self._over.add(told)
+        chosen = self._choose(job, replica)
+        if chosen is None:
+            return [*events, *self._missed(job, replica)]
+        detail = chosen.detail
+        assert detail is not None
+        others = [pod for pod in self._claimants(job, replica) if pod.uid != chosen.uid and not pod.ended]
+        if any(pod.deleting and pod.node for pod in others) or not chosen.node or not detail.trains:
+            return events
+        self._told[replica] = chosen.uid
+        return [*events, ReplicaStarted(replica=replica, incarnation=chosen.uid, node=chosen.node)]
+
+    def _missed(self, job: _Job, replica: str) -> list[Event]:
+        """Tell of an incarnation that was over before anybody saw it run: of the newest, once."""
+        gone = [pod for pod in job.gone.values() if _replica(pod) == replica and self._held_by(job, pod)]
+        there = [pod for pod in self._claimants(job, replica) if not pod.deleting]
+        ended = [pod for pod in (*gone, *there) if pod.ended and pod.node and pod.uid not in self._over]
+        self._over |= {pod.uid for pod in ended}
+        newest = max(ended, key=_age, default=None)
+        if newest is None:
+            return []
+        started = ReplicaStarted(replica=replica, incarnation=newest.uid, node=newest.node)
+        return [started, _gone(replica, newest.uid, newest)]
+
+    def _choose(self, job: _Job, replica: str) -> PodInfo | None:
+        """Return the pod that is the replica; a second one that claims to be it is remarked, once."""
+        claimants = [pod for pod in self._claimants(job, replica) if not pod.ended and not pod.deleting]
+        told = self._told.get(replica)
+        incumbent = told if told is not None else self._incumbents.get(replica)
+        chosen = next((pod for pod in claimants if pod.uid == incumbent), None)
+        if chosen is None and told is None:
+            chosen = claimants[0] if claimants else None
+        if chosen is not None:
+            self._incumbents[replica] = chosen.uid
+            self.foreign.discard(chosen.uid)
+            for pod in claimants:
+                if pod.uid != chosen.uid:
+                    self._stranger(pod, f"pod {chosen.name} is {replica} already")
+        return chosen
+
+    def _changed_hands(self, job: _Job) -> list[Event]:
+        """Let the owner that was first keep the name; another one's pods are remarked until it is gone."""
+        events: list[Event] = []
+        holders = {_holder(pod) for pod in job.pods.values()}
+        left = job.holder is not None and job.holder not in holders and not self._stays(job)
+        if left and holders:
+            for replica in sorted({_replica(pod) for pod in job.gone.values()}):
+                events += self._of_replica(job, replica)
+            events += self._closed(job, "its owner is gone, and another one has its name")
+        if job.holder is None and holders:
+            job.holder = _holder(min(job.pods.values(), key=_age))
+            job.dirty |= {_replica(pod) for pod in job.pods.values()}
+            self._jobs[job.name] = job
+        for pod in job.pods.values():
+            if not self._held_by(job, pod) and not pod.ended:
+                self._stranger(pod, f"another owner has a job named {job.name}")
+        return events
+
+    def _stranger(self, pod: PodInfo, why: str) -> None:
+        self.foreign.add(pod.uid)
+        if pod.uid not in self._remarked:
+            self._remarked.add(pod.uid)
+            self._remark(pod.namespace, pod.name, "NotManaged", f"not managed: {why}")
+
+    def _stays(self, job: _Job) -> bool:
+        """Whether the holder of the name is there, or will be again, though none of its pods is."""
+        assert job.holder is not None
+        if job.holder[0] == _BARE:
+            return self._returns(job)
+        return job.holder[1] in self._owners_by_uid
+
+    def _returns(self, job: _Job) -> bool:
+        return any(_job_of(replica) == job.name for replica in self._awaited)
+
+    def _closed(self, job: _Job, reason: str) -> list[Event]:
+        """Forget the job; the core is told if it knew of it."""
+        known = job.told is not None
+        replicas = {_replica(pod) for pod in job.pods.values()} | set(
+            () if job.told is None else job.told.replicas
+        )
+        for replica in replicas:
+            self._told.pop(replica, None)
+            self._incumbents.pop(replica, None)
+        job.told, job.holder = None, None
+        if not job.pods:
+            self._jobs.pop(job.name, None)
+        return [JobGone(job=job.name, reason=reason)] if known else []
+
+    def _touched(self, identity: Identity) -> _Job:
+        name = identity.job_name
+        if name not in self._jobs:
+            self._jobs[name] = _Job(name=name)
+        self._jobs[name].dirty.add(identity.replica)
+        self._dirty.add(name)
+        return self._jobs[name]
+
+    def _claimants(self, job: _Job, replica: str) -> list[PodInfo]:
+        claimants = [pod for pod in job.claimants.get(replica, {}).values() if self._held_by(job, pod)]
+        return sorted(claimants, key=_age)
+
+    def _held_by(self, job: _Job, pod: PodInfo) -> bool:
+        return job.holder is None or _holder(pod) == job.holder
+
+    def _owner_of_holder(self, job: _Job) -> OwnerInfo | None:
+        if job.holder is None:
+            return self.owner_of_job(job.name)
+        return None if job.holder[0] == _BARE else self._owners_by_uid.get(job.holder[1])
+
+    def _owner(self, identity: Identity) -> OwnerInfo | None:
+        owner = self._owners.get(_owner_key(identity))
+        if owner is None or (identity.owner_uid and owner.uid != identity.owner_uid):
+            return None
+        return owner
+
+
+def _owner_key(identity: Identity) -> tuple[str, str, str]:
+    return identity.owner_kind, identity.namespace, identity.owner_name
+
+
+def _gone(replica: str, uid: str, pod: PodInfo | None) -> ReplicaGone:
+    """Return the end of an incarnation; `pod` is its last known form, None where nobody saw its end."""
+    if pod is None or pod.detail is None:
+        return ReplicaGone(replica=replica, incarnation=uid, reason="no trace of it is left")
+    detail = pod.detail
+    finished = detail.exit_code == 0 and detail.ended_before_told
+    evicted = (pod.deleting or detail.disrupted or not pod.ended) and not finished
+    said = "evicted" if evicted else pod.phase.lower()
+    return ReplicaGone(
+        replica=replica,
+        incarnation=uid,
+        exit_code=detail.exit_code,
+        evicted=evicted,
+        reason=f"{said}: {detail.reason}" if detail.reason else said,
+    )
+
+
+def _identity(pod: PodInfo) -> Identity | None:
+    return None if pod.detail is None or pod.detail.placeholder else pod.detail.identity
+
+
+def _replica(pod: PodInfo) -> str:
+    identity = _identity(pod)
+    return "" if identity is None else identity.replica
+
+
+def _holder(pod: PodInfo) -> tuple[str, str]:
+    identity = _identity(pod)
+    assert identity is not None
+    return identity.owner_kind, identity.owner_uid
+
+
+def _age(pod: PodInfo) -> tuple[str, str]:
+    return ("" if pod.detail is None else pod.detail.created), pod.uid
+
+
+def _job_of(replica: str) -> str:
+    return replica.rpartition("/")[0].rpartition("/")[0]

@@ -1,0 +1,172 @@
+"""What annotations say, and with which words wrong ones are refused."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specon_manager.backends.kube.admission.annotations import (
+    ANNOTATIONS,
+    WRITTEN_BY_US,
+    AnnotationError,
+    Options,
+    read_options,
+    table,
+)
+from specon_sidecar.parse import CheckpointMode
+from support.kube_pods import annotated
+
+
+def mistakes_of(annotations):
+    with pytest.raises(AnnotationError) as caught:
+        read_options(annotations)
+    return list(caught.value.mistakes)
+
+
+def test_nothing_given_is_nothing_said():
+    """Other people's annotations are none of ours."""
+    assert read_options({}) == Options()
+    assert read_options({"example.com/log-path": "x", "specon.ioX/y": "z"}) == Options()
+
+
+def test_every_annotation_reaches_its_field():
+    """Each line of the table fills the field of its name, with the value in its type."""
+    read = read_options(
+        annotated(
+            container="trainer",
+            log_path="/data/train.log",
+            metric="val_loss",
+            goal="max",
+            interval="1.5m",
+            remaining_gain="0.01",
+            confidence="0.9",
+            checkpoint="signal:SIGUSR1",
+            checkpoint_path="/data/checkpoints",
+            marker="{name}.done",
+            **{"class": "trial"},
+            grace_period="2h",
+            min_workers="2",
+            max_workers="8",
+            utility="10",
+            queue="team-a",
+            recreate="true",
+            migrate="false",
+            heartbeat="30",
+        )
+    )
+    assert read == Options(
+        inject=True,
+        container="trainer",
+        log_path="/data/train.log",
+        metric="val_loss",
+        goal="max",
+        interval=90.0,
+        remaining_gain=0.01,
+        confidence=0.9,
+        checkpoint=CheckpointMode("signal", "USR1"),
+        checkpoint_path="/data/checkpoints",
+        marker="{name}.done",
+        job_class="trial",
+        grace_period=7200.0,
+        min_workers=2,
+        max_workers=8,
+        utility=10.0,
+        queue="team-a",
+        recreate=True,
+        migrate=False,
+        heartbeat=30.0,
+    )
+
+
+@pytest.mark.parametrize("one", ANNOTATIONS, ids=lambda one: one.name)
+def test_each_example_is_right(one):
+    """What the documentation shows as an example is read, in the company that it needs."""
+    company = {"pattern": {"format": "regular-expression"}, "alpha": {"classifier": "specon"}}
+    read = read_options(annotated(**company.get(one.name, {}), **{one.name: one.example}))
+    assert getattr(read, one.field) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("inject", "yes", "specon.io/inject: 'yes' is not one of true, false"),
+        ("log-path", "train.log", "specon.io/log-path: 'train.log' is not an absolute path"),
+        ("log-path", "/data/../etc/x", "specon.io/log-path: '/data/../etc/x' has a part . or .."),
+        ("interval", "soon", "specon.io/interval: 'soon' is not a duration such as 90, 90s, 1.5m or 2h"),
+        ("heartbeat", "2h", "specon.io/heartbeat: '2h' is not between 0.1 and 3600 seconds"),
+        ("confidence", "nan", "specon.io/confidence: 'nan' is not between 0.01 and 0.999"),
+        ("checkpoint", "signal:KILL", "specon.io/checkpoint: 'signal:KILL' is not one of USR1, USR2, HUP"),
+        ("checkpoint", "http://other.host/save", "specon.io/checkpoint: 'http://other.host/save' is not on"),
+        ("min-workers", "0", "specon.io/min-workers: '0' is not between 1 and 100000"),
+        ("queue", "Team A", "specon.io/queue: 'Team A' is not 1 to 63 lower-case letters, digits or -"),
+        ("format", "keras9", "specon.io/format, specon.io/pattern: format 'keras9' is unknown"),
+        ("logpath", "/x", "specon.io/logpath: is not known; did you mean specon.io/log-path?"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named(name, value, said):
+    """The mistake names the annotation and the value, and says what would be right."""
+    (mistake,) = mistakes_of(annotated(**{name: value}))
+    assert mistake.startswith(said)
+
+
+def test_all_mistakes_are_named_at_once():
+    """Nobody has to try again for each."""
+    found = mistakes_of({"specon.io/goal": "up", "specon.io/alpha": "2", "specon.io/whatever": ""})
+    assert [mistake.partition(":")[0] for mistake in found] == [
+        "specon.io/alpha",
+        "specon.io/goal",
+        "specon.io/whatever",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"min_workers": "5", "max_workers": "2"},
+            "specon.io/min-workers: 5 is more than specon.io/max-workers, 2",
+        ),
+        ({"alpha": "0.1"}, "specon.io/alpha: is for specon.io/classifier: specon, and it is horizon"),
+        (
+            {"classifier": "specon", "confidence": "0.9"},
+            "specon.io/confidence: is for specon.io/classifier: horizon, and it is specon",
+        ),
+        (
+            {"format": "csv", "pattern": "x"},
+            "specon.io/format, specon.io/pattern: pattern 'x' is for the format",
+        ),
+    ],
+)
+def test_contradictions_are_named(options, said):
+    """What is right alone but without effect together is refused."""
+    (mistake,) = mistakes_of(annotated(**options))
+    assert mistake.startswith(said)
+
+
+def test_our_own_annotations_are_no_mistake():
+    """A pod that is created anew from its manifest brings them."""
+    assert read_options(dict.fromkeys(WRITTEN_BY_US, "anything")) == Options()
+
+
+def test_the_table_of_the_documentation_has_them_all():
+    """One line for each, and as many columns in each."""
+    lines = table().splitlines()
+    assert len(lines) == len(ANNOTATIONS) + 2
+    for one, line in zip(ANNOTATIONS, lines[2:], strict=True):
+        assert line.startswith(f"| `{one.key}` |")
+        assert line.replace("\\|", "").count("|") == 5
+
+
+@given(st.dictionaries(st.sampled_from([one.key for one in ANNOTATIONS]), st.text(max_size=200)))
+def test_any_text_is_read_or_refused(annotations):
+    """No value whatever ends in another error, and each mistake is short enough to be shown."""
+    mistakes = []
+    with contextlib.suppress(AnnotationError):
+        try:
+            read_options(annotations)
+        except AnnotationError as error:
+            mistakes += error.mistakes
+            raise
+    assert all(mistake.startswith("specon.io/") and len(mistake) < 2000 for mistake in mistakes)
+    assert len(mistakes) <= len(annotations)

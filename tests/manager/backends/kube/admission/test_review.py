@@ -1,0 +1,221 @@
+"""AdmissionReview in, AdmissionReview out."""
+
+import copy
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specon_manager.backends.kube.admission import review as admission
+from specon_manager.backends.kube.admission.injection import InjectionSettings
+from specon_manager.backends.kube.admission.review import NoReviewError, review
+from support.kube_pods import (
+    CLAIM,
+    MOUNT,
+    annotated,
+    job_pod,
+    kubeflow_pod,
+    mesh_pod,
+    patched,
+    pod,
+    review_of,
+    stateful_pod,
+    trainer,
+)
+
+SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://specon:443", ca_bundle="PEM\n")
+
+
+def answer(manifest, entry="inject", pins=None, **changes):
+    return review(review_of(manifest, **changes), SETTINGS, pins or {}, entry)
+
+
+def test_the_answer_is_a_review_with_the_same_uid():
+    """As admission.k8s.io/v1 wants it."""
+    said = answer(pod("mnist"), uid="8a1f")
+    assert (said["apiVersion"], said["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    assert said["response"].pop("patch")
+    assert said["response"] == {"uid": "8a1f", "allowed": True, "patchType": "JSONPatch"}
+
+
+def test_the_patch_makes_the_pod_with_its_sidecar():
+    """Applied as RFC 6902 says, on what the API server has."""
+    made = patched(pod("mnist"), answer(pod("mnist")))
+    assert [one["name"] for one in made["spec"]["initContainers"]] == ["specon-sidecar"]
+    assert made["metadata"]["labels"] == {"specon.io/sidecar": "injected"}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [pod(annotations={}), pod(annotations=annotated(inject="false")), pod(annotations=None) | {"spec": None}],
+    ids=["none", "false", "no spec"],
+)
+def test_who_did_not_ask_gets_nothing(manifest):
+    """Admitted as it is, without a patch."""
+    if manifest["spec"] is None:
+        manifest["metadata"]["annotations"] = {}
+    assert answer(manifest)["response"] == {"uid": "review-1", "allowed": True}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"operation": "UPDATE"},
+        {"resource": {"group": "", "version": "v1", "resource": "services"}},
+        {"subResource": "eviction"},
+    ],
+)
+def test_only_new_pods_are_looked_at(changes):
+    """Whatever else a configuration sends is admitted untouched."""
+    assert answer(pod("mnist"), **changes)["response"] == {"uid": "review-1", "allowed": True}
+
+
+def test_wrong_annotations_are_denied_with_every_mistake():
+    """In the words that kubectl shows."""
+    response = answer(pod(annotations=annotated(goal="up", logpath="/x")))["response"]
+    assert response == {
+        "uid": "review-1",
+        "allowed": False,
+        "status": {
+            "code": 422,
+            "reason": "Invalid",
+            "message": "specon.io/goal: 'up' is not one of min, max; specon.io/logpath: is not known; did "
+            "you mean specon.io/log-path?",
+        },
+    }
+
+
+def test_a_pod_without_a_volume_is_denied():
+    """At both entries: nobody would ever see its log."""
+    for entry in ("inject", "gate"):
+        response = answer(pod(annotations=annotated(log_path="/tmp/x")), entry)["response"]
+        assert not response["allowed"]
+        assert response["status"]["message"].startswith("specon.io/log-path: '/tmp/x' is on no volume")
+
+
+def test_a_queue_does_not_hold_pods_yet():
+    """The gate admits, and says so; the other entry keeps quiet."""
+    manifest = pod(annotations=annotated(queue="team-a"))
+    gated = answer(manifest, "gate")["response"]
+    assert gated["allowed"]
+    assert gated["warnings"] == [
+        "specon.io/queue: queues do not hold pods back in this version; the pod is admitted at once"
+    ]
+    assert "warnings" not in answer(manifest)["response"]
+
+
+def test_the_namespace_is_that_of_the_request():
+    """Pods of controllers arrive without one."""
+    manifest = job_pod("resnet")
+    del manifest["metadata"]["namespace"]
+    made = patched(manifest, answer(manifest, namespace="research"))
+    assert made["metadata"]["annotations"]["specon.io/replica"] == "research/resnet/worker/0"
+    assert "namespace" not in made["metadata"]
+
+
+def test_our_own_error_stops_nobody_but_at_the_gate(monkeypatch):
+    """Admitted with a warning, or denied as an internal error."""
+
+    def broken(*_):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(admission, "inject", broken)
+    response = answer(pod("mnist"))["response"]
+    assert response == {
+        "uid": "review-1",
+        "allowed": True,
+        "warnings": ["specon: internal error: ZeroDivisionError: oops; the pod has no sidecar"],
+    }
+    response = answer(pod("mnist"), "gate")["response"]
+    assert not response["allowed"]
+    assert (response["status"]["code"], response["status"]["reason"]) == (500, "InternalError")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "kind: 'None' is not AdmissionReview"),
+        ({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1beta1"}, "apiVersion: "),
+        ({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1"}, "request.uid: is missing"),
+        ({**review_of({}), "request": {"uid": 7}}, "request.uid: is missing"),
+    ],
+)
+def test_what_is_no_review_has_no_answer(given, said):
+    """The text names the field."""
+    with pytest.raises(NoReviewError, match=said):
+        review(given, SETTINGS, {})
+
+
+# -- generated pods ---------------------------------------------------------------------------
+
+_STRANGE = st.dictionaries(st.sampled_from(["newField", "runtimeClassName"]), st.text(max_size=3), max_size=2)
+
+
+@st.composite
+def pods(draw):
+    """Pods of all kinds of owners, with whatever else may be in a pod."""
+    made = copy.deepcopy(
+        draw(
+            st.sampled_from(
+                [pod("mnist"), pod("", generateName="run-"), job_pod("r"), job_pod("r", 4), stateful_pod(),
+                 kubeflow_pod(), kubeflow_pod("TFJob", "t", "ps", 0, "tensorflow"), mesh_pod(),
+                 mesh_pod(native=False)]
+            )
+        )
+    )  # fmt: skip
+    made["metadata"]["annotations"] |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "specon.io/checkpoint": st.sampled_from(["periodic", "file:/data/x", "signal:USR1", "none"]),
+                "specon.io/log-path": st.sampled_from(["/data/a.log", "/tmp/b.log"]),
+                "specon.io/queue": st.just("a"),
+                "specon.io/goal": st.sampled_from(["min", "wrong"]),
+                "specon.io/replica": st.just("ml/other/worker/0"),
+            },
+        )
+    )
+    spec = made["spec"]
+    spec |= draw(_STRANGE)
+    for key, values in (
+        ("nodeName", ["node-1"]),
+        ("nodeSelector", [{}, {"kubernetes.io/hostname": "node-1"}, None]),
+        ("securityContext", [{}, {"runAsUser": 0}, {"runAsUser": 5}, None]),
+        ("initContainers", [None, [], [{"name": "i", "image": "i"}]]),
+    ):
+        if draw(st.booleans()):
+            spec[key] = copy.deepcopy(draw(st.sampled_from(values)))
+    if draw(st.booleans()):
+        spec["containers"].append({"name": "second", "image": "x", **draw(_STRANGE)})
+    return made
+
+
+@settings(max_examples=150, deadline=None)
+@given(pods(), st.sampled_from([{}, {"ml/mnist/worker/0": "node-3", "ml/r/worker/4": "node-3"}]))
+def test_admission_is_idempotent_and_adds_only(manifest, pins):
+    """A second call (reinvocation) changes nothing; nothing that was there is lost or changed."""
+    first = answer(manifest, pins=pins)
+    made = patched(manifest, first)
+    if not first["response"]["allowed"]:
+        assert made == manifest
+        return
+    second = answer(made, pins=pins)["response"]
+    assert second["allowed"]
+    assert "patch" not in second
+    for key, value in manifest["spec"].items():
+        if key not in {"initContainers", "volumes", "nodeSelector", "containers"}:
+            assert made["spec"][key] == value
+    for key in ("initContainers", "volumes"):
+        before = manifest["spec"].get(key) or []
+        assert made["spec"][key][: len(before)] == before
+    if "nodeName" in manifest["spec"]:
+        assert (made["spec"].get("nodeSelector") or {}) == (manifest["spec"].get("nodeSelector") or {})
+
+
+def test_the_patch_of_a_large_pod_is_small():
+    """It names what is added, and does not repeat the megabyte that is there."""
+    environment = [{"name": f"V{index}", "value": "x" * 1000} for index in range(1000)]
+    manifest = pod(spec={"containers": [trainer(env=environment, volumeMounts=[MOUNT])], "volumes": [CLAIM]})
+    response = answer(manifest)
+    assert len(msgspec.json.encode(response)) < 10_000

@@ -1,0 +1,265 @@
+"""Replicas and moves written into a status and read back; statuses that were edited to nonsense."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specon_manager.backends.kube.records import migration_record, progress_record, records
+from specon_manager.backends.kube.records.migration_record import read_migration
+from specon_manager.backends.kube.records.progress_record import read_progress
+from specon_manager.model.cluster import Phase, Progress, Replica
+from specon_manager.model.moves import Move, MoveState
+from specon_sidecar.classify import Category
+from specon_sidecar.curve import Estimate
+from specon_sidecar.wire import Checkpoint
+from support.custom_resources import migration_of, progress_of
+
+CRDS = Path(__file__).parents[5] / "charts" / "specon" / "crds"
+R = "default/mnist/worker/0"
+
+# Quarters of seconds: what the API keeps of a time is exact to the microsecond.
+times = st.integers(1, 2**34).map(lambda quarters: quarters / 4)
+counts = st.integers(0, 2**62)
+small = st.integers(0, 2**31 - 1)
+texts = st.text(min_size=1, max_size=64)
+amounts = st.integers(0, 999_999).map(lambda number: number / 1000)  # six digits
+estimates = st.builds(Estimate, value=amounts, uncertainty=amounts)
+checkpoints = st.builds(
+    Checkpoint,
+    step=counts,
+    path=texts,
+    digest=st.none() | st.text("0123456789abcdef", min_size=64, max_size=64),
+)
+
+
+def fields_of(kind):
+    return st.sampled_from([field.encode_name for field in msgspec.structs.fields(kind)])
+
+
+def maybe(strategy):
+    return st.none() | strategy
+
+
+progresses = st.builds(
+    Progress,
+    category=st.sampled_from(Category),
+    category_since=times,
+    reason=texts,
+    metric=maybe(texts),
+    value=maybe(amounts),
+    step=maybe(counts),
+    step_at=maybe(times),
+    total_steps=maybe(counts),
+    gain=maybe(amounts),
+    expected_gain=maybe(estimates),
+    remaining_seconds=maybe(estimates),
+    checkpoint=maybe(checkpoints),
+    cpu_per_step=maybe(amounts),
+    reported_at=maybe(times),
+)
+replicas = st.builds(
+    Replica,
+    name=st.just(R),
+    job=st.just("default/mnist"),
+    phase=st.sampled_from(Phase),
+    node=maybe(texts),
+    incarnation=maybe(texts),
+    former=maybe(texts),
+    starts=small,
+    progress=progresses,
+    crashes=small,
+    moves=small,
+    attempts=small,
+    moved_for=st.lists(texts, unique=True, max_size=5).map(tuple),
+    cooldown_until=times,
+    ended_at=maybe(times),
+    note=texts,
+)
+moves = st.builds(
+    Move,
+    id=st.integers(0, 10**15 - 1).map(lambda number: f"move-{number}"),
+    replica=st.just(R),
+    source=st.text(max_size=60),
+    target=texts,
+    policy=texts,
+    purpose=texts,
+    reason=texts,
+    state=st.sampled_from(MoveState),
+    proposed_at=times,
+    deadline=times,
+    incarnation=maybe(texts),
+    attempt=st.sampled_from([1, 2]),
+    checkpoint=maybe(checkpoints),
+    last_step_before=maybe(counts),
+    last_step_at=maybe(times),
+    first_step_after=maybe(counts),
+    resumed_from=maybe(counts),
+    evicted_at=maybe(times),
+    gone_at=maybe(times),
+    restarted_at=maybe(times),
+    ended_at=maybe(times),
+    downtime=maybe(amounts),
+    steps_lost=maybe(counts),
+    note=texts,
+)
+nonsense = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(replicas, times)
+def test_a_replica_comes_back_from_its_training_progress(replica, now):
+    """Everything that a later manager needs; sessions and weights begin anew."""
+    read, problems = read_progress(progress_of(replica, now=now, checkpoint_at=now))
+    assert not problems
+    assert read is not None
+    assert read.replica == replica
+    assert read.updated_at == now
+    assert read.checkpoint_at == (None if replica.progress.checkpoint is None else now)
+
+
+@given(moves, replicas, times)
+def test_a_move_comes_back_from_its_migration(move, replica, now):
+    """The whole record, and what was known of its replica at the time."""
+    read, problems = read_migration(migration_of(move, replica, now=now))
+    assert not problems
+    assert read.move == move
+    assert read.ours
+    assert read.status.record == records.record_of(replica)
+    assert read.status.destination == move.destination
+
+
+@given(
+    st.dictionaries(
+        fields_of(progress_record.ProgressStatus),
+        nonsense,
+    )
+)
+def test_nonsense_in_a_training_progress_is_told_and_not_believed(status):
+    """Whatever somebody wrote: what can be read is read, each other field is named with its value."""
+    item = {**progress_record.progress_object(R), "status": status}
+    read, problems = read_progress(item)
+    assert read is not None
+    assert read.replica.name == R
+    taken = set(records.status_of(progress_record.progress_status(read.replica, now=1.0)))
+    for problem in problems:
+        field = problem.field.removeprefix("status.")
+        assert field in status
+        assert str(problem).startswith(f"TrainingProgress default/mnist-worker-0: status.{field}: ")
+        assert field not in taken or field in {"phase", "category", *_NEVER_ABSENT}
+
+
+_NEVER_ABSENT = {"starts", "crashes", "moves", "failedMoves", "movedFor", "updatedAt"}
+
+
+@given(
+    nonsense
+    | st.dictionaries(
+        fields_of(migration_record.MigrationStatus),
+        nonsense,
+    ),
+    nonsense,
+    nonsense,
+)
+def test_nonsense_in_a_migration_never_raises(status, spec, labels):
+    """Without a replica, a state and two nodes it records no move."""
+    metadata = {"name": "m", "namespace": "default", "labels": labels, "creationTimestamp": labels}
+    read, _ = read_migration({"metadata": metadata, "spec": spec, "status": status})
+    if read.move is not None:
+        assert read.replica is not None
+        assert read.status.state is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "replica"),
+    [("mnist-worker-0", "other/mnist/worker/0"), ("another", R), ("mnist-worker-0", "mnist"), ("x", None)],
+)
+def test_a_training_progress_speaks_only_of_the_replica_it_is_called_by(name, replica):
+    """One that somebody made in his namespace tells nothing of another's replicas."""
+    item = {"metadata": {"namespace": "default", "name": name}, "spec": {"replica": replica}}
+    read, (problem,) = read_progress(item)
+    assert read is None
+    assert problem.field == "spec.replica"
+    assert repr(replica) in problem.text
+
+
+def test_a_migration_moves_only_replicas_of_its_namespace():
+    """Whoever may create Migrations in one namespace moves nothing in another."""
+    item = {"metadata": {"namespace": "mine", "name": "m"}, "spec": {"replica": R}}
+    read, (problem,) = read_migration(item)
+    assert read.replica is None
+    assert str(problem) == f"Migration mine/m: replica: {R!r} is no replica of the namespace mine"
+
+
+def test_a_label_makes_no_move_ours_unless_it_is_one_of_our_ids():
+    """Other values are as if there were none: the object is somebody's request."""
+    metadata = {"namespace": "default", "name": "m", "labels": {migration_record.MOVE_LABEL: "evil"}}
+    assert not read_migration({"metadata": metadata})[0].ours
+
+
+def test_long_words_are_cut_to_what_the_schema_takes():
+    """A reason of any length is no reason for the API server to refuse the status."""
+    replica = Replica(name=R, job="default/mnist", note="x" * 5000, moved_for=tuple(map(str, range(100))))
+    status = progress_of(replica, now=1.0)["status"]
+    assert len(status["message"]) == 1024
+    assert status["message"].endswith("...")
+    assert list(status["movedFor"]) == [str(number) for number in range(36, 100)]
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "record"),
+    [
+        ("trainingprogresses", (), progress_record.ProgressStatus),
+        ("trainingprogresses", ("checkpoint",), records.CheckpointStatus),
+        ("migrations", (), migration_record.MigrationStatus),
+        ("migrations", ("record",), records.ReplicaRecord),
+        ("migrations", ("averages",), migration_record.Averages),
+    ],
+)
+def test_the_schema_has_exactly_the_fields_that_are_written(file, path, record):
+    """The API server drops what a schema does not name, without a word."""
+    schema = _status_schema(file)
+    for name in path:
+        schema = schema["properties"][name]
+    assert set(schema["properties"]) == {field.encode_name for field in msgspec.structs.fields(record)}
+
+
+def test_the_schema_has_exactly_the_states_categories_and_phases_there_are():
+    """Another one could not be written."""
+    progress, migration = _status_schema("trainingprogresses"), _status_schema("migrations")
+    assert set(progress["properties"]["phase"]["enum"]) == {phase.value for phase in Phase}
+    assert set(progress["properties"]["category"]["enum"]) == {category.value for category in Category}
+    assert set(migration["properties"]["state"]["enum"]) == {state.value for state in MoveState}
+    record = migration["properties"]["record"]
+    assert record["properties"]["phase"] == progress["properties"]["phase"]
+
+
+@pytest.mark.parametrize("file", ["trainingprogresses", "migrations"])
+def test_every_text_and_list_of_the_schemas_is_bounded(file):
+    """No object can be made as large as the API server takes."""
+    (version,) = yaml.safe_load((CRDS / f"{file}.yaml").read_text())["spec"]["versions"]
+    unbounded = []
+
+    def look(schema, at):
+        kind = schema.get("type")
+        if kind == "string" and not schema.keys() & {"maxLength", "enum", "pattern", "format"}:
+            unbounded.append(at)
+        if kind == "array" and "maxItems" not in schema:
+            unbounded.append(at)
+        for name, inner in schema.get("properties", {}).items():
+            look(inner, f"{at}.{name}")
+
+    for part in ("spec", "status"):
+        look(version["schema"]["openAPIV3Schema"]["properties"][part], part)
+    assert not unbounded
+
+
+def _status_schema(file):
+    (version,) = yaml.safe_load((CRDS / f"{file}.yaml").read_text())["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]["properties"]["status"]
