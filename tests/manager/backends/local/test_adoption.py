@@ -14,7 +14,6 @@ from specon_manager.backends.local.processes import Process
 
 if TYPE_CHECKING:
     from conftest import Place
-
     from specon_manager.backends.local.pods import PodSpec
 
 pytestmark = pytest.mark.processes
