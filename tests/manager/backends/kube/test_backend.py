@@ -1,7 +1,6 @@
 """Orders against an API server with its controllers: what they do, and what is said of it."""
 
 import asyncio
-import contextlib
 
 import msgspec
 import pytest
@@ -372,9 +371,7 @@ def _state_with(spec):
     from specon_manager.core.step import step  # noqa: PLC0415  (only this test needs a state)
     from specon_manager.model.events import JobObserved as Observed  # noqa: PLC0415
 
-    with contextlib.suppress(KeyError):
-        return step(State(), Observed(spec), 0.0)[0]
-    pytest.skip("the core does not know JobObserved yet")
+    return step(State(), Observed(spec), 0.0)[0]
 
 
 async def test_nodes_that_go_and_change_are_told(cluster, api, stage):

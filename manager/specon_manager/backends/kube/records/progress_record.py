@@ -28,7 +28,7 @@ from specon_manager.backends.kube.records.records import (
     metadata_of,
     part_of,
     problem_of,
-    purposes_of,
+    record_of,
     status_of,
     with_record,
 )
@@ -99,16 +99,7 @@ def progress_status(
     """Return the status of the TrainingProgress; times in seconds since the epoch."""
     progress = replica.progress
     return ProgressStatus(
-        phase=replica.phase,
-        node=replica.node,
-        incarnation=replica.incarnation,
-        former_incarnation=replica.former,
-        starts=replica.starts,
-        crashes=replica.crashes,
-        moves=replica.moves,
-        failed_moves=replica.attempts,
-        moved_for=purposes_of(replica),
-        cooldown_until=moment(replica.cooldown_until),
+        **msgspec.structs.asdict(record_of(replica)),
         category=progress.category,
         since=moment(progress.category_since),
         reason=bounded(progress.reason, 512),
