@@ -7,6 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import (
     EvictReplica,
     HoldRoom,
+    PlaceJob,
     ReleaseRoom,
     SetWeight,
     StartReplica,
@@ -16,7 +17,7 @@ from specon_manager.model.events import Event
 Emit = Callable[[Event], None]
 """Hands an event to the controller; never blocks, never raises."""
 
-Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | SetWeight
+Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | SetWeight | PlaceJob
 """The actions that are a backend's to carry out; those about checkpoints go to the sidecars."""
 
 
@@ -30,7 +31,9 @@ class Backend(Protocol):
     Orders are idempotent: a manager that was killed gives them again. Outcomes, failures too, come as
     events: a start ends in ReplicaStarted or StartRefused, an eviction in ReplicaGone or, where what runs
     must not be ended, in EvictionRefused, holding room in RoomHeld or RoomRefused. A start beside a live
-    incarnation is answered with that one's name, or refused. A weight has no outcome; it is ordered only
+    incarnation is answered with that one's name, or refused. What is ordered of the owner of a job (PlaceJob)
+    shows in the starts and ends of its replicas, or is refused with JobRefused; only backends where owners
+    place replicas are given such orders. A weight has no outcome; it is ordered only
     where the settings say that the backend can change shares in place. The end of a replica that nobody
     ordered is a ReplicaGone as well.
     """

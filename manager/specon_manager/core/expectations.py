@@ -19,6 +19,8 @@ def overdue_replicas(state: State, now: float) -> tuple[list[Replica], list[Repl
     """
     starts, ends = [], []
     for replica in state.replicas.values():
+        if replica.job in state.changes:
+            continue  # those have deadlines of their own
         if replica.leaving is not None:
             if now >= replica.leaving.deadline and replica.active and replica.name not in state.moves:
                 ends.append(replica)

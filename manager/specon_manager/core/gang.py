@@ -48,13 +48,18 @@ def _observed(state: State, job: Job, now: float) -> State:
 
     It is never among `ended_jobs`: it is remembered for as long as it is there.
     """
-    present = [state.replicas[replica] for replica in job.spec.replicas]
+    members = [state.replicas[replica] for replica in job.spec.replicas]
+    present = [replica for replica in members if replica.phase is not Phase.ABSENT]
     if present and all(replica.ended for replica in present):
         return state if job.ended_at is not None else _over(state, job, present, now)
     trains = any(replica.active for replica in present) and all(
-        replica.ended or replica.phase is Phase.RUNNING for replica in present
+        replica.ended or (replica.phase is Phase.RUNNING and replica.leaving is None) for replica in present
     )
     changed = job if job.ended_at is None else msgspec.structs.replace(job, ended_at=None)
+    runs = any(replica.phase is Phase.RUNNING for replica in present)
+    if job.spec.held and not job.admitted and runs and job.name not in state.changes:
+        # It was let run by somebody else, or before this manager came.
+        changed = msgspec.structs.replace(changed, admitted=True)
     if trains and job.trains_since is None:
         admitted = now if job.admitted_at is None else job.admitted_at
         changed = msgspec.structs.replace(changed, trains_since=now, admitted_at=admitted)

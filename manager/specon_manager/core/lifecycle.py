@@ -32,11 +32,19 @@ def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
             role=role_of(name),
             index=index_of(name),
             requests=spec.requests_of(name),
-            phase=Phase.AWAITED if job.owned else phase,
+            phase=first_phase(job, name) if job.owned else phase,
         )
         replicas = changed(replicas, name, replica)
     jobs = changed(state.jobs, spec.name, job)
     return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, job_count=state.job_count + 1), []
+
+
+def first_phase(job: Job, name: str) -> Phase:
+    """Return the phase of a replica that its owner places and of which nothing is there."""
+    spec = job.spec
+    if spec.present is not None and name in spec.worker_names[spec.present :]:
+        return Phase.ABSENT
+    return Phase.PENDING if spec.held and not job.admitted else Phase.AWAITED
 
 
 def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from specon_manager.core import changes
 from specon_manager.core.gang import regrouped
 from specon_manager.core.migration import orders
 from specon_manager.core.plan import begun
@@ -34,28 +35,42 @@ def order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
     """Return the state in which the accepted proposals are under way, and what is ordered for them."""
     actions: list[Action] = []
     for proposal in accepted:
-        if isinstance(proposal, Admit):
-            placement = {proposal.replica: proposal.node}
-            job = state.replicas[proposal.replica].job
-            state, ordered = _started(state, job, placement, proposal.reason, now)
-        elif isinstance(proposal, AdmitGang | ScaleOut):
-            state, ordered = _started(state, proposal.job, proposal.placement, proposal.reason, now)
-            if isinstance(proposal, AdmitGang):
-                for replica in absent(proposal, state.snapshot(now)):
-                    state = state.with_replica(replica)
-        elif isinstance(proposal, ScaleIn | Preempt):
-            state, ordered = _told_to_end(state, proposal, now)
-        elif isinstance(proposal, Migrate):
-            state, ordered = _moved(state, proposal, now)
-        elif isinstance(proposal, Reweight):
-            replica = msgspec.structs.replace(state.replicas[proposal.replica], weight=proposal.weight)
-            state, ordered = state.with_replica(replica), [weighed(replica, proposal.reason)]
-        elif isinstance(proposal, Claim):
-            state, ordered = _claimed(state, proposal, now), []
-        else:
-            state, ordered = _looked_at(state, proposal), []
+        state, ordered = _ordered(state, proposal, now)
         actions += ordered
     return state.flattened(), actions
+
+
+def _ordered(state: State, proposal: Proposal, now: float) -> Step:
+    if isinstance(proposal, Admit):
+        placement = {proposal.replica: proposal.node}
+        job = state.jobs[state.replicas[proposal.replica].job]
+        if not job.owned:
+            return _started(state, job.name, placement, proposal.reason, now)
+        gang = AdmitGang(job=job.name, placement=placement, reason=proposal.reason)
+        return changes.begin(state, gang, now)
+    if isinstance(proposal, AdmitGang | ScaleOut | ScaleIn | Preempt):
+        if state.jobs[proposal.job].spec.transacted:
+            return changes.begin(state, proposal, now)
+        return _at_once(state, proposal, now)
+    if isinstance(proposal, Migrate):
+        return _moved(state, proposal, now)
+    if isinstance(proposal, Reweight):
+        replica = msgspec.structs.replace(state.replicas[proposal.replica], weight=proposal.weight)
+        return state.with_replica(replica), [weighed(replica, proposal.reason)]
+    return (
+        _claimed(state, proposal, now) if isinstance(proposal, Claim) else _looked_at(state, proposal)
+    ), []
+
+
+def _at_once(state: State, proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, now: float) -> Step:
+    """Start and end replicas one by one, as the simulations of the papers do."""
+    if isinstance(proposal, ScaleIn | Preempt):
+        return _told_to_end(state, proposal, now)
+    state, ordered = _started(state, proposal.job, proposal.placement, proposal.reason, now)
+    if isinstance(proposal, AdmitGang):
+        for replica in absent(proposal, state.snapshot(now)):
+            state = state.with_replica(replica)
+    return state, ordered
 
 
 def told_again(state: State, replica: Replica, now: float) -> Step:

@@ -1,7 +1,7 @@
 """Jobs that their owners place: described, described anew, and gone.
 
-Their replicas are awaited until an incarnation is seen; the life of replicas is in `lifecycle`. Nothing but
-moves is ordered for them.
+Their replicas are awaited until an incarnation is seen; the life of replicas is in `lifecycle`. Beside moves,
+only changes of the job as a whole are ordered for them (`changes`), where their descriptions allow it.
 """
 
 import msgspec
@@ -78,8 +78,23 @@ def _described_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
             )
         elif known.requests != requests:
             state = state.with_replica(msgspec.structs.replace(known, requests=requests))
-    state = state.with_job(msgspec.structs.replace(job, spec=spec, dropped=staying))
+    described = msgspec.structs.replace(job, spec=spec, dropped=staying)
+    state = _as_many_as_described(state.with_job(described), described)
     return regrouped(state, job.name, now), actions
+
+
+def _as_many_as_described(state: State, job: Job) -> State:
+    """Let the workers be absent that its owner runs no more, and awaited that it runs by now."""
+    if job.name in state.changes or job.ended_at is not None:
+        return state
+    for name in job.spec.replicas:
+        replica = state.replicas[name]
+        if replica.phase not in {Phase.ABSENT, Phase.AWAITED, Phase.PENDING}:
+            continue
+        phase = lifecycle.first_phase(job, name)
+        if phase is not replica.phase:
+            state = state.with_replica(msgspec.structs.replace(replica, phase=phase))
+    return state
 
 
 def _move_given_up(state: State, name: str, now: float) -> Step:

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import gate, scaling
+from specon_manager.core.changes import kind_of
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
 from specon_manager.model.actions import (
@@ -27,6 +28,7 @@ from specon_manager.model.actions import (
     ScaleOut,
     Stay,
 )
+from specon_manager.model.changes import Change, ChangeState
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets
@@ -86,10 +88,17 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
         return _objection_to_move(proposal, replica, snapshot, state)
     if isinstance(proposal, Stay):
         return None
-    if snapshot.jobs[replica.job].owned:
-        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it")
     if isinstance(proposal, Reweight):
         return scaling.objection_to_weight(proposal, replica, snapshot)
+    return _objection_to_start(proposal, replica, snapshot)
+
+
+def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -> Objection | None:
+    job = snapshot.jobs[replica.job]
+    if job.owned and (objection := scaling.not_ours(AdmitGang, job, snapshot)) is not None:
+        return objection
+    if job.owned and len(snapshot.members[job.name]) > 1:
+        return Objection(Refusal.PARTIAL_GANG, "its owner lets all of it start, or nothing")
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
         return objection
     if replica.phase is not Phase.PENDING:
@@ -173,6 +182,8 @@ def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.IN_FLIGHT, f"it was told to end: {replica.leaving.reason}")
     if replica.name in snapshot.moves:
         return Objection(Refusal.IN_FLIGHT, f"move {snapshot.moves[replica.name].id} is in flight")
+    if replica.job in snapshot.changes:
+        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[replica.job].id} of its job is in flight")
     if replica.progress.step is None:
         return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
     return None
@@ -206,17 +217,39 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_starts({proposal.replica: proposal.node})
     if isinstance(proposal, AdmitGang):
         without = snapshot.with_records(scaling.absent(proposal, snapshot))
-        return without.with_starts(proposal.placement)
+        return _with_change(proposal, without.with_starts(proposal.placement))
     if isinstance(proposal, ScaleOut):
-        return snapshot.with_starts(proposal.placement)
+        return _with_change(proposal, snapshot.with_starts(proposal.placement))
     if isinstance(proposal, ScaleIn | Preempt):
-        return snapshot.with_records(scaling.leaving(proposal, snapshot, wait=0.0))
+        left = snapshot.with_records(scaling.leaving(proposal, snapshot, wait=0.0))
+        return _with_change(proposal, left)
     if isinstance(proposal, Claim):
         return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Migrate):
         replica = snapshot.replicas[proposal.replica]
         return snapshot.with_move(begun(proposal, replica, policy="", name="", now=snapshot.now, hold=0.0))
     return snapshot
+
+
+def _with_change(proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot in which a change of the job is in flight, where it is changed like that."""
+    if not snapshot.jobs[proposal.job].spec.transacted:
+        return snapshot
+    kind = kind_of(proposal)
+    return snapshot.with_change(
+        Change(
+            id="the change just accepted",
+            job=proposal.job,
+            kind=kind,
+            policy="",
+            reason=proposal.reason,
+            state=ChangeState.CHECKPOINTING,
+            proposed_at=snapshot.now,
+            deadline=snapshot.now,
+            before={},
+            after={},
+        )
+    )
 
 
 def begun(proposal: Migrate, replica: Replica, *, policy: str, name: str, now: float, hold: float) -> Move:

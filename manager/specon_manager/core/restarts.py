@@ -21,6 +21,9 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     """
     if replica.leaving is not None:
         return left(state, replica, now)
+    if replica.job in state.changes and replica.phase is Phase.STARTING:
+        # It was started for a change, which is turned back: that is not held against the job.
+        return put_back(state, replica, reason, now)
     if state.jobs[replica.job].owned:
         crashes = replica.crashes + 1
         noted = msgspec.structs.replace(replica, crashes=crashes)
@@ -69,8 +72,14 @@ def awaited(state: State, replica: Replica, note: str, now: float) -> State:
         remaining = tuple(name for name in job.dropped if name != replica.name)
         state = without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
         return regrouped(state, job.name, now)
+    held = job.spec.held and not job.admitted
     waiting = msgspec.structs.replace(
-        replica, phase=Phase.AWAITED, incarnation=None, deadline=None, weight=1.0, note=note
+        replica,
+        phase=Phase.PENDING if held else Phase.AWAITED,
+        incarnation=None,
+        deadline=None,
+        weight=1.0,
+        note=note,
     )
     return regrouped(state.with_replica(waiting), replica.job, now)
 
@@ -133,9 +142,22 @@ def left(state: State, replica: Replica, now: float) -> State:
     if leaving.purpose in {"complete", "fail"}:
         phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
         return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
+    change = state.changes.get(replica.job)
+    if leaving.purpose == "restart" and change is not None and replica.name in change.wanted:
+        # It comes back, perhaps elsewhere: the room there is taken from now on.
+        again = msgspec.structs.replace(
+            replica,
+            phase=Phase.STARTING,
+            node=change.wanted[replica.name] or None,
+            incarnation=None,
+            deadline=None,
+            leaving=None,
+            weight=1.0,
+        )
+        return regrouped(state.with_replica(again), replica.job, now)
     gone = msgspec.structs.replace(
         replica,
-        phase=Phase.PENDING if leaving.purpose == "preempt" else Phase.ABSENT,
+        phase=Phase.ABSENT if leaving.purpose == "scale-in" else Phase.PENDING,
         incarnation=None,
         deadline=None,
         leaving=None,

@@ -15,6 +15,7 @@ from specon_manager.model.actions import (
     ScaleIn,
     ScaleOut,
 )
+from specon_manager.model.changes import ChangeKind
 from specon_manager.model.cluster import Claimed, Job, Leaving, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.settings import Budgets
@@ -28,8 +29,11 @@ def objection(proposal: Scaling, snapshot: Snapshot, budgets: Budgets) -> Object
     job = snapshot.jobs.get(proposal.job)
     if job is None or job.ended_at is not None:
         return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that has not ended")
-    if job.owned:
-        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it")
+    against = not_ours(type(proposal), job, snapshot)
+    if against is None and isinstance(proposal, ScaleOut | ScaleIn | Preempt) and job.spec.transacted:
+        against = _not_now(proposal, job, snapshot, budgets)
+    if against is not None:
+        return against
     if isinstance(proposal, AdmitGang):
         return _to_admission(proposal, job, snapshot)
     if isinstance(proposal, ScaleOut):
@@ -41,8 +45,61 @@ def objection(proposal: Scaling, snapshot: Snapshot, budgets: Budgets) -> Object
     return _to_claim(proposal, job, snapshot)
 
 
+def not_ours(kind: type, job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why the owner of a job does not let it be changed like this."""
+    spec = job.spec
+    if job.name in snapshot.changes:
+        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[job.name].id} is in flight")
+    if kind in {ScaleOut, ScaleIn} and spec.resizing == "none":
+        return Objection(Refusal.NOT_ELASTIC, spec.unscalable or "its number of workers is fixed")
+    if kind is Preempt and spec.unpreemptible:
+        return Objection(Refusal.FORBIDDEN, spec.unpreemptible)
+    if not job.owned:
+        return None
+    if kind in {ScaleOut, ScaleIn}:
+        if spec.resizing not in {"live", "restart"}:
+            return Objection(Refusal.PLACED_BY_OWNER, spec.unscalable or "its owner places it")
+        return None
+    if not spec.held:
+        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it: it names no queue")
+    return None
+
+
+def _not_now(
+    proposal: ScaleOut | ScaleIn | Preempt, job: Job, snapshot: Snapshot, budgets: Budgets
+) -> Objection | None:
+    """Return why a change of a job is not begun at this moment."""
+    in_flight = sum(change.kind is not ChangeKind.ADMIT for change in snapshot.changes.values())
+    if in_flight >= budgets.changes_at_once:
+        text = f"{in_flight} changes are in flight, which is the cluster's budget"
+        return Objection(Refusal.CHANGE_BUDGET, text)
+    if any(name in snapshot.moves for name in job.spec.replicas):
+        return Objection(Refusal.IN_FLIGHT, "a replica of it moves")
+    if job.cooldown_until > snapshot.now:
+        left = job.cooldown_until - snapshot.now
+        return Objection(Refusal.COOLDOWN, f"cooling down for {left:.0f} s more")
+    if not isinstance(proposal, Preempt) and job.spec.top_down:
+        return _out_of_turn(proposal, job, snapshot)
+    return None
+
+
+def _out_of_turn(proposal: ScaleOut | ScaleIn, job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why the workers that stay would not be those with the lowest indices."""
+    present = {worker.name for worker in snapshot.workers(job.name)}
+    if isinstance(proposal, ScaleIn):
+        stay = present - set(proposal.replicas)
+    else:
+        stay = present | set(proposal.placement)
+    if stay != set(job.spec.worker_names[: len(stay)]):
+        return Objection(Refusal.NOT_ELASTIC, "its owner numbers workers without gaps: the highest go first")
+    return None
+
+
 def objection_to_weight(proposal: Reweight, replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return why the weight cannot be changed in place."""
+    job = snapshot.jobs[replica.job]
+    if job.owned and job.spec.lowest_cpu is None:
+        return Objection(Refusal.NOT_REWEIGHTABLE, "its owner does not let its processors be lowered")
     if not snapshot.reweight:
         return Objection(Refusal.NOT_REWEIGHTABLE, "shares of processors cannot be changed in place here")
     if replica.phase is not Phase.RUNNING or replica.leaving is not None or replica.name in snapshot.moves:

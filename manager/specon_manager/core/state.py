@@ -7,14 +7,16 @@ import msgspec
 from msgspec import Struct, field
 
 from specon_manager.model.actions import Decision
+from specon_manager.model.changes import Change
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served
 from specon_manager.model.moves import Move
 from specon_manager.model.overlay import changed, flat
+from specon_manager.model.queues import Queue
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
 
 HISTORY: Final = 500
-"""How many moves that ended are remembered."""
+"""How many moves that ended are remembered, and how many changes."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,13 @@ class State(Struct, frozen=True, kw_only=True):
     """When a job was last admitted, scaled or preempted."""
     pause: Pause | None = None
     """Set while nothing new is to be ordered."""
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    """Those in flight, by job: a job has one at most."""
+    change_history: tuple[Change, ...] = ()
+    """Changes that ended, oldest first, the latest few hundred."""
+    change_count: int = 0
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    """By name; none at all: no quotas."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what policies may look at."""
@@ -74,6 +83,9 @@ class State(Struct, frozen=True, kw_only=True):
             served=self.served,
             changed_at=self.changed_at,
             reweight=self.settings.reweight,
+            changes=self.changes,
+            queues=self.queues,
+            starvation=self.settings.starvation,
         )
 
     def flattened(self) -> "State":
@@ -90,6 +102,10 @@ class State(Struct, frozen=True, kw_only=True):
     def with_job(self, job: Job) -> "State":
         """Return the state with this job in place of its former record."""
         return msgspec.structs.replace(self, jobs=changed(self.jobs, job.name, job))
+
+    def with_change(self, change: Change) -> "State":
+        """Return the state with this change in flight."""
+        return msgspec.structs.replace(self, changes={**self.changes, change.job: change})
 
     def with_move(self, move: Move) -> "State":
         """Return the state with this move in flight."""

@@ -9,7 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
-from specon_manager.core import lifecycle, node_events, owned_jobs, pause, requested_moves, transaction
+from specon_manager.core import (
+    change_events,
+    changes,
+    lifecycle,
+    node_events,
+    owned_jobs,
+    pause,
+    requested_moves,
+    transaction,
+)
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
 from specon_manager.core.gang import pruned
 from specon_manager.core.orders import order, told_again, weighed
@@ -17,6 +26,7 @@ from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import crashed, eviction, started_anywhere
 from specon_manager.core.state import State
+from specon_manager.core.withheld import withheld
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision, Migrate, StartReplica, subject
 from specon_manager.model.cluster import Phase
@@ -33,7 +43,12 @@ def step(state: State, event: ev.Event, now: float) -> Step:
 
     `now` is seconds on a clock that never goes back; it is not before that of the last call.
     """
-    return _HANDLERS[type(event)](state, event, now)
+    state, actions = _HANDLERS[type(event)](state, event, now)
+    if state.changes:
+        for job in change_events.concerned(state, event):
+            state, ordered = changes.look(state, job, now)
+            actions = [*actions, *ordered]
+    return state, actions
 
 
 def calls_for_tick(event: ev.Event) -> bool:
@@ -48,6 +63,8 @@ def calls_for_tick(event: ev.Event) -> bool:
         | ev.ReplicaStarted
         | ev.ReplicaGone
         | ev.StartRefused
+        | ev.JobRefused
+        | ev.QueuesObserved
         | ev.Paused,
     )
 
@@ -78,6 +95,7 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
     snapshot = state.snapshot(now)
+    snapshot = snapshot.without(withheld(snapshot))
     verdicts = plan(state, policy.propose(snapshot, settings), now, snapshot)
     state = _remember(state, verdicts, now)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
@@ -118,12 +136,17 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
 def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step:
     """Order again whatever was in flight; a deadline that passed while nobody watched is set anew."""
     state = msgspec.structs.replace(state, settings=event.settings)
-    actions: list[Action] = []
+    if event.settings.queues:
+        queues = {queue.name: queue for queue in event.settings.queues}
+        state = msgspec.structs.replace(state, queues=queues)
+    state, actions = change_events.renewed(state, now)
     for move in list(state.moves.values()):
         renewed = transaction.renew(state, move, now)
         state = state.with_move(renewed)
         actions += transaction.current_orders(state, renewed)
     for replica in list(state.replicas.values()):
+        if replica.job in state.changes:
+            continue
         if replica.leaving is not None and replica.active and replica.name not in state.moves:
             state, ordered = told_again(state, replica, now)
             actions += ordered
@@ -153,6 +176,8 @@ def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step
     learnt = learn(state, event.report, now)
     if learnt is None:
         return state, []
+    if learnt.changes:
+        learnt = change_events.reported(learnt, event.report, now)
     move = learnt.moves.get(event.report.replica)
     if move is None or not transaction.resumed(move, event.report):
         return learnt, []
@@ -169,6 +194,8 @@ def _instruction_delivered(state: State, event: ev.InstructionDelivered, now: fl
 def _acknowledged(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
     answer = event.acknowledgement
     move = state.moves.get(answer.replica)
+    if move is None and state.changes:
+        return change_events.answered(state, answer, now)
     if move is None or move.id != answer.id or move.incarnation != answer.incarnation:
         return state, []
     return transaction.answered(state, move, answer, now)
@@ -211,6 +238,8 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.InstructionDelivered: _instruction_delivered,
     ev.InstructionAcknowledged: _acknowledged,
     ev.EvictionRefused: _eviction_refused,
+    ev.JobRefused: change_events.job_refused,
+    ev.QueuesObserved: change_events.queues_observed,
     ev.MoveRequested: requested_moves.move_requested,
     ev.Paused: pause.paused,
     ev.RoomHeld: _room_held,

@@ -80,6 +80,8 @@ class Preempt(Struct, frozen=True, tag=True, kw_only=True):
 
     job: str
     reason: str
+    beneficiary: str = ""
+    """The job for which it is to make room, where there is one."""
 
 
 class Claim(Struct, frozen=True, tag=True, kw_only=True):
@@ -119,6 +121,8 @@ class StartReplica(Struct, frozen=True, tag=True, kw_only=True):
     """None: wherever the scheduler of its owner puts it, after a move that could restore it nowhere."""
     template: Mapping[str, Any]
     reason: str
+    gang: tuple[str, ...] = ()
+    """All replicas that its job has now; none where it is not a gang."""
 
 
 class EvictReplica(Struct, frozen=True, tag=True, kw_only=True):
@@ -176,8 +180,30 @@ class SetWeight(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
+class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
+    """Order: have the owner of a job run exactly these replicas, each on its node, and no others.
+
+    What comes of it shows in the starts and ends of replicas; what cannot be done is refused (JobRefused).
+    """
+
+    job: str
+    change: str
+    """Id of the change; or empty, where nothing but what is said here is wanted of the owner any more."""
+    placement: Mapping[str, str | None]
+    """Node by replica, None for wherever the scheduler puts it. Empty: none runs, and the job is held."""
+    grace_seconds: float
+    reason: str
+
+
 Action = (
-    StartReplica | EvictReplica | HoldRoom | ReleaseRoom | RequestCheckpoint | WithdrawRequest | SetWeight
+    StartReplica
+    | EvictReplica
+    | HoldRoom
+    | ReleaseRoom
+    | RequestCheckpoint
+    | WithdrawRequest
+    | SetWeight
+    | PlaceJob
 )
 
 
@@ -210,6 +236,11 @@ class Refusal(StrEnum):
     NOT_REWEIGHTABLE = "not-reweightable"
     PLACED_BY_OWNER = "placed-by-owner"
     PAUSED = "paused"
+    QUOTA = "quota"
+    STARVATION = "starvation"
+    PRIORITY = "priority"
+    CHANGE_BUDGET = "change-budget"
+    DRY_RUN = "dry-run"
 
 
 class Objection(Struct, frozen=True, gc=False):

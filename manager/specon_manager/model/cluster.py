@@ -40,8 +40,9 @@ class Phase(StrEnum):
 class Leaving(Struct, frozen=True, kw_only=True, gc=False):
     """Why a replica was told to end though nothing moves it, and what becomes of it then."""
 
-    purpose: Literal["preempt", "scale-in", "complete", "fail"]
-    """It waits again, is absent, has succeeded with the workers of its job, or has failed with another."""
+    purpose: Literal["preempt", "scale-in", "complete", "fail", "restart"]
+    """It waits again, is absent, has succeeded with the workers of its job, has failed with another, or
+    starts anew with another number of workers."""
     since: float
     deadline: float
     """When the order is given, or given again."""
@@ -111,11 +112,40 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     immovable: str = ""
     """Why none of its replicas can be moved, in words; empty where they can."""
     placed_by: Literal["manager", "owner"] = "manager"
-    """Who starts its replicas. One that its owner places is observed and moved, and nothing else."""
+    """Who starts its replicas. One that its owner places is observed and moved; it is admitted by us only
+    where it is `held`, and scaled only where `resizing` says how."""
+    held: bool = False
+    """Whether its owner holds it back until it is admitted as a whole (`specon.io/queue`)."""
+    resizing: Literal["at-once", "live", "restart", "none"] = "at-once"
+    """How its number of workers is changed: worker by worker without asking for a checkpoint (the papers'
+    simulations); after a verified checkpoint while the others train on; so that all of it ends and starts
+    anew from that; or not at all."""
+    unscalable: str = ""
+    """Why it cannot be scaled, in words; empty where it can."""
+    unpreemptible: str = ""
+    """Why it cannot be preempted, in words; empty where it can."""
+    top_down: bool = False
+    """Whether only the workers with the highest indices can go, as with most owners."""
+    present: Annotated[int, Meta(ge=0)] | None = None
+    """How many workers its owner runs, or would run if it were not held; None: as many as are named."""
+    priority: int = 0
+    """Of its PriorityClass: a job is never preempted for one of lower priority."""
+    lowest_cpu: Annotated[float, Meta(ge=0)] | None = None
+    """To what its owner lets a replica's request of processors be lowered in place; None: not at all."""
     constraints: Constraints = ANYWHERE
     """On which nodes its replicas may run."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """What the backend needs to start a replica; opaque to every decision."""
+
+    @property
+    def transacted(self) -> bool:
+        """Whether it is admitted, scaled and preempted by a `Change`: recorded, verified, proven."""
+        return self.placed_by == "owner" or self.resizing != "at-once"
+
+    @property
+    def adjustable(self) -> bool:
+        """Whether anything but moves may be ordered for it."""
+        return self.placed_by == "manager" or self.held or self.resizing in {"live", "restart"}
 
     @property
     def ps(self) -> tuple[str, ...]:
@@ -173,6 +203,12 @@ class Job(Struct, frozen=True, kw_only=True):
     attained_seconds: float = 0.0
     """How long it trained before `trains_since`."""
     preemptions: int = 0
+    admitted: bool = False
+    """Of a job that is `held`: whether it was admitted, and not preempted since."""
+    changes: int = 0
+    """How many changes of it did not succeed, since the last that did."""
+    cooldown_until: float = 0.0
+    """Until when no change of it is begun."""
 
     def attained(self, now: float) -> float:
         """Return how long it trained until now, seconds."""
@@ -185,7 +221,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
     @property
     def owned(self) -> bool:
-        """Whether its owner starts and restarts it, and nothing but moves is ours."""
+        """Whether its owner starts and restarts its replicas."""
         return self.spec.placed_by == "owner"
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.constraints import Taint
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_sidecar.wire import Acknowledgement, Report
@@ -117,6 +118,20 @@ class EvictionRefused(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
+class JobRefused(Struct, frozen=True, tag=True, kw_only=True):
+    """What was ordered of the owner of a job cannot be done."""
+
+    job: str
+    change: str
+    reason: str
+
+
+class QueuesObserved(Struct, frozen=True, tag=True, kw_only=True):
+    """These queues are there, with their quotas; others are not any more."""
+
+    queues: tuple[Queue, ...]
+
+
 class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
     """Somebody asks for a move; `id` becomes the move's, with `target` None the manager chooses the node."""
 
@@ -161,6 +176,8 @@ Event = (
     | InstructionDelivered
     | InstructionAcknowledged
     | EvictionRefused
+    | JobRefused
+    | QueuesObserved
     | MoveRequested
     | Paused
     | RoomHeld

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
+from specon_manager.model.queues import Queue
+
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 """More than nothing, and finite: JSON, and so the journal, knows no infinity."""
 Pause = Annotated[float, Meta(ge=0, le=1e9)]
@@ -25,6 +27,10 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds after a move that did not succeed, doubled with each further one."""
     preemptions_per_job: Annotated[int, Meta(ge=0)] = 4
     """Preemptions in the life of a job, whatever the policy would do."""
+    changes_at_once: Annotated[int, Meta(ge=0)] = 16
+    """Scalings and preemptions in flight in the whole cluster; admissions are not counted."""
+    change_cooldown: Pause = 60.0
+    """Seconds between two scalings of one job that succeeded; after others it is `retry_cooldown`."""
 
 
 class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +59,8 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Before the first restart after a crash, doubled with each further one."""
     claim: Seconds = 3600.0
     """How long room is kept free for a job that waits for others to leave it."""
+    ready: Seconds = 300.0
+    """From the admission of a gang, or its change, until all of its replicas run."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +71,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     budgets: Budgets = Budgets()
     gate: Gate = Gate()
     deadlines: Deadlines = Deadlines()
+    queues: tuple[Queue, ...] = ()
+    """Whose jobs may use how much; empty: no quotas."""
+    starvation: Seconds | None = None
+    """After how long a waiting job gets whatever room becomes free, seconds; None: never because of that."""
+    dry_run: bool = False
+    """Whether proposals are judged and told, and nothing is ordered."""
     reweight: bool = False
     """Whether the backend can change shares of processors in place."""
     retention: Annotated[int, Meta(ge=0)] = 1000

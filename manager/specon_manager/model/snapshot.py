@@ -9,16 +9,21 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.model.changes import Change
 from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
 from specon_manager.model.constraints import Constraints, objection
 from specon_manager.model.members import Members
 from specon_manager.model.moves import Move
 from specon_manager.model.overlay import Overlay
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_sidecar.classify import Category
 
 _NONE: Final[Mapping[str, Claimed]] = MappingProxyType({})
 _UNSERVED: Final[Mapping[str, Served]] = MappingProxyType({})
+_UNCHANGED: Final[Mapping[str, Change]] = MappingProxyType({})
+_UNQUEUED: Final[Mapping[str, Queue]] = MappingProxyType({})
+_NONE_WITHHELD: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Census(Struct, frozen=True, kw_only=True, gc=False):
@@ -84,11 +89,17 @@ class Snapshot:
         served: Mapping[str, Served] = _UNSERVED,
         changed_at: float = 0.0,
         reweight: bool = False,
+        changes: Mapping[str, Change] = _UNCHANGED,
+        queues: Mapping[str, Queue] = _UNQUEUED,
+        starvation: float | None = None,
+        withheld: Mapping[str, str] = _NONE_WITHHELD,
     ) -> None:
         """Take the records as they are; `moves` are those in flight, by replica.
 
         `claims` is by waiting job, `served` by kind of job; `changed_at` is when a job was last admitted,
-        scaled or preempted; `reweight` tells whether shares of processors can be changed in place.
+        scaled or preempted; `reweight` tells whether shares of processors can be changed in place. `changes`
+        are those in flight, by job; `withheld` are waiting jobs that no policy is to see now, each with the
+        reason.
         """
         self.now = now
         self.nodes = nodes
@@ -99,6 +110,10 @@ class Snapshot:
         self.served = served
         self.changed_at = changed_at
         self.reweight = reweight
+        self.changes = changes
+        self.queues = queues
+        self.starvation = starvation
+        self.withheld = withheld
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
         self._rooms: dict[str, Resources] = {}
         self._objections: dict[Constraints, dict[str, str | None]] = {}
@@ -120,8 +135,15 @@ class Snapshot:
 
     @cached_property
     def pending(self) -> tuple[Replica, ...]:
-        """The pending replicas, those that may not start yet among them."""
-        return self._survey.pending
+        """The pending replicas, those that may not start yet among them, but no withheld ones."""
+        found = self._survey.pending
+        if not self.withheld and not self.changes:
+            return found
+        return tuple(
+            replica
+            for replica in found
+            if replica.job not in self.withheld and replica.job not in self.changes
+        )
 
     @cached_property
     def _survey(self) -> "_Survey":
@@ -183,8 +205,8 @@ class Snapshot:
     def running(self) -> tuple[Job, ...]:
         """The jobs of which at least one replica occupies a node and none was told to end, oldest first.
 
-        Not those that their owners place: nobody else can end, scale or preempt them. A job of which a worker
-        is being scaled in is among them; its worker is not among `workers`.
+        Not those that nobody but their owners can end or scale, and not those with a change in flight. A job
+        of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
         jobs, active, ending = self.jobs, dict[str, None](), set[str]()
         for replica in self.replicas.values():
@@ -192,8 +214,8 @@ class Snapshot:
                 active[replica.job] = None
                 if replica.leaving is not None and _ends(replica):
                     ending.add(replica.job)
-        found = [jobs[name] for name in active if name not in ending]
-        running = (job for job in found if job.ended_at is None and not job.owned)
+        found = [jobs[name] for name in active if name not in ending and name not in self.changes]
+        running = (job for job in found if job.ended_at is None and job.spec.adjustable)
         return tuple(sorted(running, key=lambda job: job.order))
 
     @cached_property
@@ -260,12 +282,22 @@ class Snapshot:
         claims = {name: other for name, other in self.claims.items() if name != job}
         return self._changed([], claims=claims if claim is None else {**claims, job: claim})
 
+    def without(self, withheld: Mapping[str, str]) -> "Snapshot":
+        """Return the snapshot in which these waiting jobs are not seen, each for its reason."""
+        return self._changed([], withheld=withheld) if withheld else self
+
+    def with_change(self, change: Change) -> "Snapshot":
+        """Return the snapshot in which the change is in flight."""
+        return self._changed([], changes={**self.changes, change.job: change})
+
     def _changed(
         self,
         records: list[Replica],
         *,
         moves: Mapping[str, Move] | None = None,
         claims: Mapping[str, Claimed] | None = None,
+        changes: Mapping[str, Change] | None = None,
+        withheld: Mapping[str, str] | None = None,
     ) -> "Snapshot":
         """Return a copy that differs in a few replicas, without counting the whole cluster anew."""
         replicas = self.replicas
@@ -283,6 +315,10 @@ class Snapshot:
             served=self.served,
             changed_at=self.changed_at,
             reweight=self.reweight,
+            changes=self.changes if changes is None else changes,
+            queues=self.queues,
+            starvation=self.starvation,
+            withheld=self.withheld if withheld is None else withheld,
         )
         on_node = dict(self.on_node)
         for after in records:

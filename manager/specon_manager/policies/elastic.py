@@ -138,6 +138,8 @@ class Books:
         spec, workers = job.spec, self.in_turn(job)
         if spec.checkpointing == "none":
             return []  # what it did would be lost
+        if self._fixed(job):
+            return []
         may_go = [worker for worker in workers if worker.index > 0 and worker.name not in self.snapshot.moves]
         return may_go[: max(0, len(workers) - spec.fewest_workers)]
 
@@ -146,7 +148,13 @@ class Books:
         near = self.home(job)
         rank = {node: index for index, node in enumerate(self.idle.nodes)}
         workers = self._workers(job.name)
+        if job.spec.top_down:
+            return sorted(workers, key=lambda worker: -worker.index)
         return sorted(workers, key=lambda w: (w.node in near, rank.get(w.node or "", -1), -w.index))
+
+    def _fixed(self, job: Job) -> bool:
+        """Whether the number of its workers cannot be changed, or not now."""
+        return job.spec.resizing == "none" or job.cooldown_until > self.snapshot.now
 
     def home(self, job: Job) -> set[str]:
         """Return the nodes of the parameter servers of a job, of its first worker where it has none."""
@@ -158,7 +166,7 @@ class Books:
 
         None while not all of it trains, or some of it is told to end: a job grows or shrinks, not both.
         """
-        if job.trains_since is None:
+        if job.trains_since is None or self._fixed(job):
             return []
         members = self.snapshot.members.get(job.name, ())
         if any(replica.leaving is not None or replica.name in self._gone for replica in members):

@@ -16,12 +16,13 @@ from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model.actions import (
     Action,
     HoldRoom,
+    PlaceJob,
     ReleaseRoom,
     RequestCheckpoint,
     StartReplica,
     WithdrawRequest,
 )
-from specon_manager.model.events import Event, ManagerStarted, RoomRefused, StartRefused, Tick
+from specon_manager.model.events import Event, JobRefused, ManagerStarted, RoomRefused, StartRefused, Tick
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.mailbox import Mailbox
@@ -137,7 +138,7 @@ class Controller:
             observer(stepped)
         for action in actions:
             # Not the whole action: what starts a replica has its environment in it, and that has secrets.
-            subject = getattr(action, "replica", None) or getattr(action, "move", "")
+            subject = getattr(action, "replica", None) or getattr(action, "job", "")
             _log.info("%s %s: %s", type(action).__name__, subject, action.reason)
         return actions
 
@@ -145,7 +146,7 @@ class Controller:
         if isinstance(action, RequestCheckpoint | WithdrawRequest):
             self.mailbox.put(action)
             return
-        key = action.move if isinstance(action, HoldRoom | ReleaseRoom) else action.replica
+        key = _key(action)
         before = self._last.get(key)
         task = asyncio.create_task(self._carry_out(action, before))
         self._last[key] = task
@@ -170,8 +171,17 @@ class Controller:
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
         elif isinstance(order, HoldRoom):
             self.post(RoomRefused(move=order.move, reason=reason))
+        elif isinstance(order, PlaceJob):
+            self.post(JobRefused(job=order.job, change=order.change, reason=reason))
 
     def _done(self, key: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._last.get(key) is task:
             del self._last[key]
+
+
+def _key(order: Order) -> str:
+    """Return what the order is about: one after the other is done for it."""
+    if isinstance(order, HoldRoom | ReleaseRoom):
+        return order.move
+    return order.job if isinstance(order, PlaceJob) else order.replica

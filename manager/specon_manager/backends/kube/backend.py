@@ -32,7 +32,7 @@ from specon_manager.backends.kube.watching.ledger import Remarks
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
-from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
+from specon_manager.model.actions import EvictReplica, HoldRoom, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.events import Event, EvictionRefused, ReplicaGone, ReplicaStarted, StartRefused
 
 _log = logging.getLogger(__name__)
@@ -158,6 +158,8 @@ class KubeBackend:
             await self._start(order)
         elif isinstance(order, SetWeight):
             raise NotImplementedError("the shares of running pods are not changed")
+        elif isinstance(order, PlaceJob):
+            raise NotImplementedError("jobs are not placed yet")
         else:
             await self._rooms.release(order)
 

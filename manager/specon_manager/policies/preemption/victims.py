@@ -50,7 +50,8 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Ro
     jobs, members = snapshot.jobs, dict[str, list[Replica]]()
     for replica in active:
         job = jobs[replica.job]
-        if job.spec.job_class != "trial" and not job.owned:  # what its owner places is not ours to end
+        ours = job.spec.held or not job.owned  # what only its owner places is not ours to end
+        if job.spec.job_class != "trial" and ours:
             members.setdefault(replica.job, []).append(replica)
     found = []
     for name, replicas in members.items():
@@ -126,7 +127,9 @@ def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, rooms: Roo
         if (node := rooms.index.get(replica.node)) is not None:
             frees[node] = plus(frees.get(node, NONE), wanted)
     steady = not any(replica.leaving is not None or replica.name in snapshot.moves for replica in replicas)
-    evictable = bool(frees) and steady and job.spec.checkpointing != "none"
+    allowed = not job.spec.unpreemptible and job.name not in snapshot.changes
+    allowed = allowed and job.cooldown_until <= snapshot.now
+    evictable = bool(frees) and steady and allowed and job.spec.checkpointing != "none"
     return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
 
 

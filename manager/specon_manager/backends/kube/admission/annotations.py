@@ -29,12 +29,18 @@ REPLICA: Final = f"{PREFIX}replica"
 CA: Final = f"{PREFIX}ca"
 """PEM of the authorities that may have signed the manager's certificate; the sidecar reads it as a file."""
 SUSPENDED_FOR: Final = f"{PREFIX}suspended-for"
-"""On an owner that we suspended: the name of the move."""
+"""On an owner that we suspended: the name of the move, the id of the change, or `HELD` and an id."""
+HELD: Final = "held-"
+"""What the value begins with where the owner stays suspended until its job is admitted."""
+SCALED: Final = f"{PREFIX}scaled"
+"""On an owner whose number of workers we changed, `FROM:TO`: what its user asked for, what we wrote."""
+ADMISSION_GATE: Final = f"{PREFIX}admission"
+"""The scheduling gate on pods of jobs that are held until they are admitted."""
 PINNED: Final = f"{PREFIX}pinned"
 """On a pod: the hostname that we wrote into its node selector, which is no wish of its owner."""
 SIGNALS: Final = f"{PREFIX}signals"
 """What we last wrote for other controllers."""
-WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, PINNED, SIGNALS})
+WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, SIGNALS})
 """Annotations that no user writes; on a pod that is created anew from its manifest they are no mistake."""
 
 _LONGEST_SHOWN: Final = 80
