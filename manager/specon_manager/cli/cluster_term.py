@@ -6,6 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
+import msgspec
+
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
 from specon_manager.backends.kube.certificates.store import PodAuthorities
@@ -15,12 +17,13 @@ from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.telling.news import Note, words_of
 from specon_manager.backends.kube.telling.recorder import Recorder, reference
 from specon_manager.backends.kube.telling.signal_follower import SignalFollower
-from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.cli.serve_settings import ServeSettings
 from specon_manager.core.pause import paused
 from specon_manager.model.events import Paused
+from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller, Stepped
 from specon_manager.runtime.metrics import Metrics
@@ -83,7 +86,8 @@ class Term:
 
         Raises NotLeadingError once another manager leads, and whatever broke one of the parts.
         """
-        state = await self._memory.load(self._settings.decisions)
+        decisions = await self._decisions()
+        state = await self._memory.load(decisions)
         clock = Clock(self._memory.last_at)
         state, _ = paused(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
@@ -92,7 +96,7 @@ class Term:
         serve(controller)
         try:
             async with asyncio.TaskGroup() as group:
-                for work in self._parts(controller):
+                for work in self._parts(controller, decisions):
                     group.create_task(work)
         except* NotLeadingError as several:
             raise NotLeadingError(str(several.exceptions[0])) from None
@@ -100,9 +104,18 @@ class Term:
             serve(None)
             self._metrics.forget()
 
-    def _parts(self, controller: Controller) -> list[Coroutine[Any, Any, None]]:
+    async def _decisions(self) -> Settings:
+        """Return the settings, with what this API server can do: from 1.33 on it resizes running pods."""
+        try:
+            reweight = self._settings.reweight and await self._api.serves(POD_RESIZE)
+        except (ApiError, ApiUnavailableError) as error:
+            _log.warning("whether pods can be resized is not known, they are not: %s", error)
+            reweight = False
+        return msgspec.structs.replace(self._settings.decisions, reweight=reweight)
+
+    def _parts(self, controller: Controller, decisions: Settings) -> list[Coroutine[Any, Any, None]]:
         return [
-            controller.run(self._settings.identity, self._settings.decisions),
+            controller.run(self._settings.identity, decisions),
             self._memory.run(),
             self.recorder.run(),
             self._signals.run(),

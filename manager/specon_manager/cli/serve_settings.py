@@ -80,6 +80,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     certificate_directory: Path
     placeholder_priority_class: str | None
     identity: str
+    reweight: bool = True
+    """Whether processors of converged replicas are lowered in place, where the API server can do that."""
     page_listen: Address | None = None
     """Where the status page is served, without TLS; None: nowhere."""
 
@@ -87,6 +89,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
 _FILE_KEYS: Final[Mapping[str, Any]] = {
     "sidecar": SidecarImage,
     "hold_room": bool,
+    "reweight": bool,
     "signals": tuple[Signal, ...],
     "progress_seconds": Annotated[float, Meta(ge=1, le=86400)],
 }
@@ -189,6 +192,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         decisions=decisions,
         sidecar=given.get("sidecar", SidecarImage()),
         hold_room=given.get("hold_room", True),
+        reweight=given.get("reweight", True),
         signals=given.get("signals", ()),
         progress_seconds=given.get("progress_seconds", 60.0),
         kubeconfig=arguments.kubeconfig,

@@ -33,6 +33,7 @@ from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.easing import eases_first
 
 _RANKS: Final[dict[type, int]] = {
     kind: rank
@@ -118,6 +119,7 @@ def _objection_to_move(
     return (
         _no_place(replica, proposal.target, snapshot)
         or _forbidden(replica, snapshot)
+        or _eased_first(replica, snapshot)
         or _over_replica_budget(replica, snapshot, budgets)
         or _over_node_budget(proposal.target, replica, snapshot, budgets)
         or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
@@ -187,6 +189,13 @@ def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
     if replica.progress.step is None:
         return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
     return None
+
+
+def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
+    """Return that less than a move is tried first."""
+    if not eases_first(replica, snapshot):
+        return None
+    return Objection(Refusal.COOLDOWN, "its processors are lowered in place before a move is thought of")
 
 
 def _over_replica_budget(replica: Replica, snapshot: Snapshot, budgets: Budgets) -> Objection | None:

@@ -5,6 +5,7 @@ may be carried out more than once; events may come late, twice or not at all.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,7 @@ from specon_manager.core import (
     transaction,
 )
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
-from specon_manager.core.gang import pruned
+from specon_manager.core.gang import gang_of, pruned
 from specon_manager.core.orders import order, told_again, weighed
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
@@ -31,6 +32,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision, Migrate, StartReplica, subject
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveOutcome
+from specon_manager.policies.easing import ease
 from specon_manager.policies.table import policy_named, settings_of
 
 Step = tuple[State, list[Action]]
@@ -96,7 +98,8 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     settings = settings_of(policy, state.settings.parameters)
     snapshot = state.snapshot(now)
     snapshot = snapshot.without(withheld(snapshot))
-    verdicts = plan(state, policy.propose(snapshot, settings), now, snapshot)
+    proposals = chain(ease(snapshot), policy.propose(snapshot, settings))
+    verdicts = plan(state, proposals, now, snapshot)
     state = _remember(state, verdicts, now)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
     state, ordered = order(state, accepted, now) if accepted else (state, [])
@@ -167,6 +170,7 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
                     node=replica.node,
                     template=state.jobs[replica.job].spec.template,
                     reason="ordered before the manager was started again",
+                    gang=gang_of(state, state.jobs[replica.job]),
                 )
             )
     return state, actions

@@ -23,6 +23,7 @@ from specon_manager.backends.kube.owners.way import (
     RefusedError,
     Way,
 )
+from specon_manager.backends.kube.reweighting import Reweighting
 from specon_manager.backends.kube.rooms import Rooms, RoomSettings
 from specon_manager.backends.kube.telling.recorder import reference
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
@@ -91,6 +92,7 @@ class KubeBackend:
         self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep)
         self._watch = ClusterWatch(api, settings.watch, remark=remark, noticed=self._noticed)
         self._ledger = self._watch.ledger
+        self._reweighting = Reweighting(api, self._fence)
         self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
         self._ways: Mapping[str, Way] = {"suspend": Suspension(), "evict": Eviction(), "bare": Recreation()}
         self._emit: Emit = _before_begin
@@ -143,6 +145,7 @@ class KubeBackend:
                 self._ledger.await_return(replica, awaited=True)
         await self._watch.begin(state, self._say)
         self._spawn(self._rooms.tidy(state))
+        self._spawn(self._restore_weights(state))
         self._spawn(self._tick())
         self._spawn(self._settle())
 
@@ -157,11 +160,28 @@ class KubeBackend:
         elif isinstance(order, StartReplica):
             await self._start(order)
         elif isinstance(order, SetWeight):
-            raise NotImplementedError("the shares of running pods are not changed")
+            await self._weigh(order)
         elif isinstance(order, PlaceJob):
             raise NotImplementedError("jobs are not placed yet")
         else:
             await self._rooms.release(order)
+
+    async def _weigh(self, order: SetWeight) -> None:
+        pod = self._ledger.pod(order.replica, order.incarnation)
+        if pod is not None and not pod.ended and not pod.deleting:
+            await self._reweighting.weigh(pod, order.weight)
+
+    async def _restore_weights(self, state: State) -> None:
+        """Give back what an earlier manager took of running pods: no record of ours says how much."""
+        for replica in state.replicas.values():
+            pod = self._ledger.live(replica.name)
+            if pod is None or pod.detail is None or pod.ended or pod.deleting or replica.weight != 1.0:
+                continue
+            if pod.detail.whole_cpu is not None and pod.detail.trainer_cpu < pod.detail.whole_cpu:
+                try:
+                    await self._reweighting.weigh(pod, 1.0)
+                except (ApiError, ApiUnavailableError) as error:
+                    _log.warning("%s keeps fewer processors: %s", replica.name, error)
 
     async def end(self) -> None:
         """Stop watching; nothing that runs is touched."""

@@ -38,9 +38,11 @@ ADMISSION_GATE: Final = f"{PREFIX}admission"
 """The scheduling gate on pods of jobs that are held until they are admitted."""
 PINNED: Final = f"{PREFIX}pinned"
 """On a pod: the hostname that we wrote into its node selector, which is no wish of its owner."""
+WHOLE_CPU: Final = f"{PREFIX}cpu"
+"""On a pod whose trainer's processors were lowered in place: what it requested before."""
 SIGNALS: Final = f"{PREFIX}signals"
 """What we last wrote for other controllers."""
-WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, SIGNALS})
+WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, WHOLE_CPU, SIGNALS})
 """Annotations that no user writes; on a pod that is created anew from its manifest they are no mistake."""
 
 _LONGEST_SHOWN: Final = 80
@@ -79,6 +81,7 @@ class Options(Struct, frozen=True, kw_only=True):
     grace_period: float | None = None
     min_workers: int | None = None
     max_workers: int | None = None
+    min_cpu: float | None = None
     utility: float | None = None
     queue: str | None = None
     recreate: bool | None = None
@@ -240,6 +243,13 @@ ANNOTATIONS: Final = (
     ),
     Annotation(
         "max-workers", "as many as there are", "how many workers it can use", "8", parse.integer(1, 100_000)
+    ),
+    Annotation(
+        "min-cpu",
+        "none: it is not lowered",
+        "to how many cores its request may be lowered in place once it has converged",
+        "0.5",
+        parse.number(0.001, 1e6),
     ),
     Annotation("utility", "0", "how much its owner values the job", "10", parse.number(0, 1e15)),
     Annotation("queue", "none", "whose quota it counts against", "team-a", _dns_label),

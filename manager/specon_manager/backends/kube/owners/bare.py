@@ -6,14 +6,14 @@ Source of what a manifest must not have: what a real API server refuses, or sets
 import copy
 from typing import Any, Final
 
-from specon_manager.backends.kube.admission.annotations import PINNED
+from specon_manager.backends.kube.admission.annotations import PINNED, WHOLE_CPU
 from specon_manager.backends.kube.owners.eviction import evict
 from specon_manager.backends.kube.owners.way import Coming, Hands, Leaving, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.scheduling import HOSTNAME
-from specon_manager.backends.kube.watching.slim import NodeInfo
+from specon_manager.backends.kube.watching.slim import NodeInfo, trainer_of
 
 Object = dict[str, Any]
 
@@ -78,6 +78,11 @@ def manifest_of(pod: Object) -> Object:
     spec = {key: value for key, value in mapping(pod.get("spec")).items() if key not in _SET_ANEW}
     manifest: Object = copy.deepcopy({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     annotations = manifest["metadata"].get("annotations") or {}
+    if (whole := annotations.pop(WHOLE_CPU, None)) is not None:
+        # Lowered in place: the next pod begins with what its owner asked for.
+        trainer = mapping(trainer_of(manifest).get("resources")).get("requests")
+        if isinstance(trainer, dict):
+            trainer["cpu"] = whole
     hostname = annotations.pop(PINNED, None)
     selector = manifest["spec"].get("nodeSelector") or {}
     if hostname is not None and selector.get(HOSTNAME) == hostname:

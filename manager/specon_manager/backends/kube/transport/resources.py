@@ -59,6 +59,8 @@ def _segment(field: str, value: str) -> str:
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod")
+POD_RESIZE: Final = Resource("", "v1", "pods/resize", "Pod")
+"""Only to ask whether it is served."""
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SECRETS: Final = Resource("", "v1", "secrets", "Secret")
@@ -95,6 +97,10 @@ NODE_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetric
 
 TRAINING_PROGRESSES: Final = Resource("specon.io", "v1alpha1", "trainingprogresses", "TrainingProgress")
 MIGRATIONS: Final = Resource("specon.io", "v1alpha1", "migrations", "Migration")
+TRAINING_JOBS: Final = Resource("specon.io", "v1alpha1", "trainingjobs", "TrainingJob")
+TRAINING_QUEUES: Final = Resource(
+    "specon.io", "v1alpha1", "trainingqueues", "TrainingQueue", namespaced=False
+)
 
 TF_JOBS: Final = Resource("kubeflow.org", "v1", "tfjobs", "TFJob")
 PYTORCH_JOBS: Final = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")

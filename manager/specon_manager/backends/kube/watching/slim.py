@@ -11,6 +11,7 @@ from specon_manager.backends.kube.admission.identity import Identity, controller
 from specon_manager.backends.kube.watching.fields import mapping, mappings
 from specon_manager.backends.kube.watching.quantities import amounts_of, requested, resources_of
 from specon_manager.backends.kube.watching.scheduling import HOSTNAME, constraints_of, taints_of
+from specon_manager.backends.kube.watching.weights import requested_cpu, whole_cpu, why_not
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 
@@ -80,6 +81,12 @@ class Detail(Struct, frozen=True, kw_only=True):
     kueue: bool
     placeholder: str
     move: str
+    whole_cpu: float | None = None
+    """What the trainer requested of processors before they were lowered in place; None: they were not."""
+    trainer_cpu: float = 0.0
+    """What it requests now, cores."""
+    unweightable: str = ""
+    """Why that cannot be changed in place; empty where it can."""
 
 
 class PodInfo(Struct, frozen=True, kw_only=True):
@@ -102,6 +109,15 @@ class PodInfo(Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[str, str]:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def reserved(self) -> Resources:
+        """What it requests, with the processors that it gave up in place: they stay its own."""
+        detail = self.detail
+        if detail is None or detail.whole_cpu is None:
+            return self.requests
+        cpu = self.requests.cpu + max(0.0, detail.whole_cpu - detail.trainer_cpu)
+        return Resources(cpu=round(cpu, 6), memory=self.requests.memory, gpu=self.requests.gpu)
 
     @property
     def ended(self) -> bool:
@@ -224,6 +240,9 @@ def _detail(pod: Object) -> Detail:
         kueue=KUEUE_QUEUE in labels or "kueue.x-k8s.io/managed" in labels,
         placeholder=str(labels.get(PLACEHOLDER, "")),
         move=str(annotations.get(MOVE, "")),
+        whole_cpu=whole_cpu(annotations.get(names.WHOLE_CPU)),
+        trainer_cpu=requested_cpu(trainer),
+        unweightable=why_not(spec, status, trainer),
     )
 
 

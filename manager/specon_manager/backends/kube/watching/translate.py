@@ -51,7 +51,7 @@ def spec_of(
     for pod in ordered:
         replica = replica_of(pod)
         named.add(replica)
-        requests[role_of(replica)] = pod.requests
+        requests[role_of(replica)] = pod.reserved
     latest = ordered[-1]
     detail = _detail(latest)
     options = options_of(detail)
@@ -71,6 +71,7 @@ def spec_of(
         immovable=immovable_because(latest, owner, options)
         or next((verdict.immovable for verdict in judged if verdict.immovable), ""),
         placed_by="owner",
+        lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
     )
 
