@@ -3,12 +3,12 @@
 import msgspec
 
 from specon_manager.core import change_ends, changes
-from specon_manager.core.change_orders import orders, placed
+from specon_manager.core.change_orders import orders, released
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
-from specon_manager.model.changes import Change, ChangeState
-from specon_manager.model.cluster import Phase
+from specon_manager.model.changes import ChangeKind, ChangeState
+from specon_manager.model.cluster import Job, Phase
 from specon_sidecar.wire import Acknowledgement, Report
 
 Step = tuple[State, list[Action]]
@@ -16,8 +16,10 @@ Step = tuple[State, list[Action]]
 
 def concerned(state: State, event: ev.Event) -> list[str]:
     """Return the jobs whose changes are to be looked at after this event, by name."""
-    if isinstance(event, ev.Tick | ev.ManagerStarted):
+    if isinstance(event, ev.Tick | ev.ManagerStarted | ev.NodeGone):
         return sorted(state.changes)
+    if isinstance(event, ev.NodeObserved):
+        return [] if event.ready else sorted(state.changes)
     if isinstance(event, ev.JobObserved | ev.JobSubmitted):
         name: str | None = event.spec.name
     elif isinstance(event, ev.ReportReceived):
@@ -40,36 +42,39 @@ def answered(state: State, answer: Acknowledgement, now: float) -> Step:
         or (change.id, change.lead, change.incarnation) != (answer.id, answer.replica, answer.incarnation)
     ):
         return state, []
+    if state.replicas[change.lead].incarnation != change.incarnation:
+        return state, []  # what it is asked for is over; the look that follows says so
     if not answer.done:
-        why = f"no checkpoint: {answer.reason or 'refused'}"
-        return change_ends.rolled_back(state, change, why, now)
-    spec = state.jobs[change.job].spec
-    if answer.checkpoint is None and spec.checkpointing == "on-termination":
-        return changes.saved(state, change, now)
+        return changes.unsaved(state, change, f"no checkpoint: {answer.reason or 'refused'}", now)
     if answer.checkpoint is None or not answer.checkpoint.verified:
-        why = "the sidecar named no verified checkpoint"
-        return change_ends.rolled_back(state, change, why, now)
+        return changes.unsaved(state, change, "the sidecar named no verified checkpoint", now)
     return changes.saved(state, msgspec.structs.replace(change, checkpoint=answer.checkpoint), now)
 
 
 def reported(state: State, report: Report, now: float) -> State:
     """Take note of the first step by which the lead of a change shows that its job trains."""
     change = state.changes.get(_job_of(report.replica))
-    if change is None or change.state is not ChangeState.VERIFYING or change.proven:
+    if (
+        change is None
+        or change.state is not ChangeState.VERIFYING
+        or change.proven
+        or change.running_at is None
+    ):
         return state
     lead = state.replicas[change.lead]
     if report.replica != change.lead or report.incarnation != lead.incarnation:
         return state
     step = None if report.last is None else report.last.step
     needed = change.last_step_before
-    if change.restart:
+    if lead.incarnation != change.incarnation:
+        # It went on from the checkpoint, or from an earlier one by its own doing.
         needed = None if change.checkpoint is None else change.checkpoint.step
     if step is None and change.last_step_before is None:
         return state.with_change(msgspec.structs.replace(change, proven=True))  # its log names no steps
     if step is None or (needed is not None and step <= needed):
         return state
     downtime = None
-    if change.restart and change.last_step_at is not None:
+    if lead.incarnation != change.incarnation and change.last_step_at is not None:
         first = report.first if report.first is not None else report.last
         at = now - (0.0 if first is None else first.age)
         downtime = max(0.0, at - change.last_step_at)
@@ -82,10 +87,11 @@ def job_refused(state: State, event: ev.JobRefused, now: float) -> Step:
     change = state.changes.get(event.job)
     if change is None or change.id != event.change or change.attempt > 1:
         return state, []
-    if change.state is ChangeState.LEAVING and _untouched(state, change):
-        return _stays(state, change, event.reason, now)
-    if change.state in {ChangeState.LEAVING, ChangeState.COMING}:
-        return changes.failed(state, change, event.reason, now)
+    if change.state is ChangeState.CHECKPOINTING and event.job in state.jobs:
+        # It cannot be recorded: nobody was asked for a checkpoint.
+        return change_ends.rolled_back(state, change, event.reason, now)
+    if change.state in {ChangeState.LEAVING, ChangeState.COMING} and event.job in state.jobs:
+        return changes.refused(state, change, event.reason, now)
     return state, []
 
 
@@ -98,7 +104,7 @@ def renewed(state: State, now: float) -> Step:
             continue
         grace = state.jobs[change.job].spec.grace_seconds
         patience = {
-            ChangeState.CHECKPOINTING: deadlines.checkpoint,
+            ChangeState.CHECKPOINTING: grace if change.kind is ChangeKind.PREEMPT else deadlines.checkpoint,
             ChangeState.LEAVING: grace + deadlines.eviction_margin,
             ChangeState.COMING: deadlines.ready,
             ChangeState.VERIFYING: deadlines.verify,
@@ -109,25 +115,26 @@ def renewed(state: State, now: float) -> Step:
     return state, actions
 
 
+def let_run(state: State) -> list[Action]:
+    """Order again that the owners of jobs let them run of which no change is in flight any more.
+
+    A manager that was killed as a change ended may not have said so; told twice, an owner does nothing.
+    """
+    jobs = (job for job in state.jobs.values() if job.owned and job.spec.adjustable)
+    return [released(state, job) for job in jobs if _is_awaited(state, job)]
+
+
+def _is_awaited(state: State, job: Job) -> bool:
+    if job.name in state.changes or job.ended_at is not None or (job.spec.held and not job.admitted):
+        return False
+    return any(state.replicas[name].phase is Phase.AWAITED for name in job.spec.replicas)
+
+
 def queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:
     """Take note of the queues with their quotas; what runs already is not touched."""
     del now
     queues = {queue.name: queue for queue in event.queues}
     return (state, []) if queues == state.queues else (msgspec.structs.replace(state, queues=queues), [])
-
-
-def _untouched(state: State, change: Change) -> bool:
-    """Whether everything that ran when the change began still does."""
-    return all(state.replicas[name].phase is Phase.RUNNING for name in change.before)
-
-
-def _stays(state: State, change: Change, why: str, now: float) -> Step:
-    """Close a change before anything of it came about: everything trains on as it was."""
-    asked = msgspec.structs.replace(change, state=ChangeState.CHECKPOINTING)
-    state, actions = change_ends.rolled_back(state, asked, why, now)
-    job = state.jobs[change.job]
-    anywhere = dict.fromkeys(change.before, "")
-    return state, [*actions, placed(job, change, anywhere, over=True)]
 
 
 def _job_of(replica: str) -> str:

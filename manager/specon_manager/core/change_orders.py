@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from specon_manager.core.change_members import concerned, kept
 from specon_manager.core.restarts import eviction
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action, PlaceJob, RequestCheckpoint, StartReplica, WithdrawRequest
@@ -15,7 +16,7 @@ def orders(state: State, change: Change) -> list[Action]:
     if change.state is ChangeState.CHECKPOINTING:
         return _asked(change)
     if change.state is ChangeState.LEAVING:
-        return [placed(job, change, _kept(change))] if job.owned else _ended(state, change)
+        return [placed(job, change, kept(change))] if job.owned else _ended(state, change)
     if change.state is ChangeState.COMING:
         return [placed(job, change, change.wanted)] if job.owned else _started(state, job, change)
     return []
@@ -29,6 +30,18 @@ def placed(job: Job, change: Change, placement: Mapping[str, str], *, over: bool
         placement={name: (node or None) for name, node in placement.items()},
         grace_seconds=job.spec.grace_seconds,
         reason=f"{change.id}: {change.note if change.attempt > 1 else change.reason}",
+    )
+
+
+def released(state: State, job: Job) -> PlaceJob:
+    """Return the order for the owner of a job of which no change is in flight: it runs as its owner says."""
+    members = (state.replicas[name] for name in job.spec.replicas)
+    return PlaceJob(
+        job=job.name,
+        change="",
+        placement={each.name: None for each in members if each.active or each.phase is Phase.AWAITED},
+        grace_seconds=job.spec.grace_seconds,
+        reason="no change of it is in flight, and it does not wait to be admitted",
     )
 
 
@@ -52,15 +65,10 @@ def _asked(change: Change) -> list[Action]:
     ]
 
 
-def _kept(change: Change) -> Mapping[str, str]:
-    """Return what runs while the rest leaves: nothing where all of it starts anew."""
-    return {} if change.restart else change.wanted
-
-
 def _ended(state: State, change: Change) -> list[Action]:
     """Return the evictions of what was told to end."""
     found: list[Action] = []
-    for name in sorted({*change.before, *change.after}):
+    for name in concerned(change):
         replica = state.replicas[name]
         if replica.leaving is not None:
             found.append(eviction(state, replica, replica.incarnation, replica.leaving.reason))

@@ -4,7 +4,9 @@ from typing import Final
 
 import msgspec
 
+from specon_manager.core.described import as_described
 from specon_manager.core.state import State
+from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica, Served
 
 _KINDS: Final = 1000  # kinds of jobs whose durations are learnt
@@ -34,13 +36,22 @@ def regrouped(state: State, name: str, now: float) -> State:
             r for r in map(state.replicas.__getitem__, job.spec.replicas) if r.phase is not Phase.ABSENT
         ]
         return _dissolved(state, job, present, "complete", now) if _workers_succeeded(present) else state
-    trains = all(
-        replica.ended or (replica.phase is Phase.RUNNING and replica.leaving is None) for replica in present
-    )
+    trains = _trains(state, job, present)
     if trains == (job.trains_since is not None):
         return state
     changed = msgspec.structs.replace(job, trains_since=now) if trains else _not_training(job, now)
     return state.with_job(changed)
+
+
+def gang_of(state: State, job: Job) -> tuple[str, ...]:
+    """Return the replicas that train together now, for those that start: also those that wait after a crash.
+
+    Empty for one replica alone, and where nothing is done with the job as a whole.
+    """
+    if len(job.spec.replicas) == 1 or not job.spec.transacted:
+        return ()
+    members = (state.replicas[name] for name in job.spec.replicas)
+    return tuple(each.name for each in members if each.phase is not Phase.ABSENT and not each.ended)
 
 
 def _observed(state: State, job: Job, now: float) -> State:
@@ -48,24 +59,40 @@ def _observed(state: State, job: Job, now: float) -> State:
 
     It is never among `ended_jobs`: it is remembered for as long as it is there.
     """
+    if job.spec.present is not None and not job.spec.top_down:
+        state = as_described(state, job)  # which of them run is seen, not described
     members = [state.replicas[replica] for replica in job.spec.replicas]
     present = [replica for replica in members if replica.phase is not Phase.ABSENT]
     if present and all(replica.ended for replica in present):
         return state if job.ended_at is not None else _over(state, job, present, now)
-    trains = any(replica.active for replica in present) and all(
-        replica.ended or (replica.phase is Phase.RUNNING and replica.leaving is None) for replica in present
-    )
+    trains = any(replica.active for replica in present) and _trains(state, job, present)
     changed = job if job.ended_at is None else msgspec.structs.replace(job, ended_at=None)
     runs = any(replica.phase is Phase.RUNNING for replica in present)
+    if runs and job.name in state.claims:
+        # Somebody else has let it run: it waits for no room any more.
+        claims = {name: claim for name, claim in state.claims.items() if name != job.name}
+        state = msgspec.structs.replace(state, claims=claims)
     if job.spec.held and not job.admitted and runs and job.name not in state.changes:
         # It was let run by somebody else, or before this manager came.
         changed = msgspec.structs.replace(changed, admitted=True)
+        state = as_described(state, changed)
     if trains and job.trains_since is None:
         admitted = now if job.admitted_at is None else job.admitted_at
         changed = msgspec.structs.replace(changed, trains_since=now, admitted_at=admitted)
     elif not trains and job.trains_since is not None:
         changed = _not_training(changed, now)
     return state if changed is job else state.with_job(changed)
+
+
+def _trains(state: State, job: Job, present: list[Replica]) -> bool:
+    """Whether all of the job trains; while a change of it lets the others train on, all of the others."""
+    change = state.changes.get(job.name)
+    if change is not None and change.kind is not ChangeKind.ADMIT:
+        if change.state is ChangeState.CHECKPOINTING:
+            return all(state.replicas[name].phase is Phase.RUNNING for name in change.before)
+        if not change.restart and change.kind is not ChangeKind.PREEMPT:
+            present = [each for each in present if each.name in change.before and each.name in change.after]
+    return all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in present)
 
 
 def _not_training(job: Job, now: float) -> Job:

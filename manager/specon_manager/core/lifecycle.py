@@ -3,6 +3,7 @@
 import msgspec
 
 from specon_manager.core import transaction
+from specon_manager.core.described import first_phase
 from specon_manager.core.gang import regrouped
 from specon_manager.core.orders import weighed
 from specon_manager.core.restarts import crashed, ended, eviction, put_back, refused_anywhere
@@ -37,14 +38,6 @@ def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
         replicas = changed(replicas, name, replica)
     jobs = changed(state.jobs, spec.name, job)
     return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, job_count=state.job_count + 1), []
-
-
-def first_phase(job: Job, name: str) -> Phase:
-    """Return the phase of a replica that its owner places and of which nothing is there."""
-    spec = job.spec
-    if spec.present is not None and name in spec.worker_names[spec.present :]:
-        return Phase.ABSENT
-    return Phase.PENDING if spec.held and not job.admitted else Phase.AWAITED
 
 
 def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from specon_manager.core import changes
-from specon_manager.core.gang import regrouped
+from specon_manager.core import change_begin
+from specon_manager.core.gang import gang_of, regrouped
 from specon_manager.core.migration import orders
 from specon_manager.core.plan import begun
 from specon_manager.core.restarts import eviction
@@ -47,10 +47,10 @@ def _ordered(state: State, proposal: Proposal, now: float) -> Step:
         if not job.owned:
             return _started(state, job.name, placement, proposal.reason, now)
         gang = AdmitGang(job=job.name, placement=placement, reason=proposal.reason)
-        return changes.begin(state, gang, now)
+        return change_begin.begin(state, gang, now)
     if isinstance(proposal, AdmitGang | ScaleOut | ScaleIn | Preempt):
         if state.jobs[proposal.job].spec.transacted:
-            return changes.begin(state, proposal, now)
+            return change_begin.begin(state, proposal, now)
         return _at_once(state, proposal, now)
     if isinstance(proposal, Migrate):
         return _moved(state, proposal, now)
@@ -111,6 +111,7 @@ def _started(state: State, job: str, placement: Mapping[str, str], reason: str, 
                 node=node,
                 template=state.jobs[job].spec.template,
                 reason=reason,
+                gang=gang_of(state, state.jobs[job]),
             )
         )
     record = state.jobs[job]

@@ -7,6 +7,8 @@ only changes of the job as a whole are ordered for them (`changes`), where their
 import msgspec
 
 from specon_manager.core import lifecycle, transaction
+from specon_manager.core.change_orders import released
+from specon_manager.core.described import as_described
 from specon_manager.core.gang import regrouped
 from specon_manager.core.restarts import anywhere, without
 from specon_manager.core.state import State
@@ -48,6 +50,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     return msgspec.structs.replace(
         state,
         jobs=lacking(state.jobs, [job.name]),
+        claims=lacking(state.claims, [job.name]),
         verdicts=lacking(state.verdicts, [job.name]),
     ), actions
 
@@ -78,23 +81,16 @@ def _described_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
             )
         elif known.requests != requests:
             state = state.with_replica(msgspec.structs.replace(known, requests=requests))
+    claim = state.claims.get(job.name)
+    if claim is not None and not {name for name, _ in claim.placement} <= set(spec.replicas):
+        state = msgspec.structs.replace(state, claims=lacking(state.claims, [job.name]))
     described = msgspec.structs.replace(job, spec=spec, dropped=staying)
-    state = _as_many_as_described(state.with_job(described), described)
-    return regrouped(state, job.name, now), actions
-
-
-def _as_many_as_described(state: State, job: Job) -> State:
-    """Let the workers be absent that its owner runs no more, and awaited that it runs by now."""
-    if job.name in state.changes or job.ended_at is not None:
-        return state
-    for name in job.spec.replicas:
-        replica = state.replicas[name]
-        if replica.phase not in {Phase.ABSENT, Phase.AWAITED, Phase.PENDING}:
-            continue
-        phase = lifecycle.first_phase(job, name)
-        if phase is not replica.phase:
-            state = state.with_replica(msgspec.structs.replace(replica, phase=phase))
-    return state
+    state = as_described(state.with_job(described), described)
+    state = regrouped(state, job.name, now)
+    if job.spec.held and not spec.held and not job.admitted and job.name not in state.changes:
+        # It names no queue any more: what holds it back for one is to let it go.
+        actions.append(released(state, state.jobs[job.name]))
+    return state, actions
 
 
 def _move_given_up(state: State, name: str, now: float) -> Step:

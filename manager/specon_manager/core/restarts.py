@@ -5,9 +5,11 @@ from typing import Final
 
 import msgspec
 
+from specon_manager.core.described import phase_without
 from specon_manager.core.gang import regrouped
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action, EvictReplica, StartReplica
+from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.overlay import lacking
 
@@ -19,10 +21,13 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
 
     One that was told to end is gone, however it ended: that is no crash.
     """
+    change = state.changes.get(replica.job)
+    if change is not None and change.state is ChangeState.CHECKPOINTING:
+        # What is to leave was not told yet: if it ends now, it ends by itself.
+        replica = msgspec.structs.replace(replica, leaving=None)
     if replica.leaving is not None:
         return left(state, replica, now)
-    if replica.job in state.changes and replica.phase is Phase.STARTING:
-        # It was started for a change, which is turned back: that is not held against the job.
+    if change is not None and _for_the_change(replica, change):
         return put_back(state, replica, reason, now)
     if state.jobs[replica.job].owned:
         crashes = replica.crashes + 1
@@ -43,6 +48,12 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
         note=f"crash {crashes}: {reason}",
     )
     return regrouped(state.with_replica(waiting), replica.job, now)
+
+
+def _for_the_change(replica: Replica, change: Change) -> bool:
+    """Whether it ended because of the change, which is turned back: that is not held against the job."""
+    proving = change.state in {ChangeState.COMING, ChangeState.VERIFYING}
+    return replica.phase is Phase.STARTING or (proving and change.kind is not ChangeKind.ADMIT)
 
 
 def eviction(state: State, replica: Replica, incarnation: str | None, reason: str) -> EvictReplica:
@@ -72,12 +83,12 @@ def awaited(state: State, replica: Replica, note: str, now: float) -> State:
         remaining = tuple(name for name in job.dropped if name != replica.name)
         state = without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
         return regrouped(state, job.name, now)
-    held = job.spec.held and not job.admitted
     waiting = msgspec.structs.replace(
         replica,
-        phase=Phase.PENDING if held else Phase.AWAITED,
+        phase=phase_without(state, job, replica.name),
         incarnation=None,
         deadline=None,
+        leaving=None,
         weight=1.0,
         note=note,
     )
@@ -139,6 +150,8 @@ def left(state: State, replica: Replica, now: float) -> State:
     """Take note that a replica which was told to end outside of a move is gone."""
     leaving = replica.leaving
     assert leaving is not None
+    if replica.name in state.jobs[replica.job].dropped:
+        return awaited(state, replica, "", now)
     if leaving.purpose in {"complete", "fail"}:
         phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
         return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)

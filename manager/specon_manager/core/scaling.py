@@ -78,8 +78,37 @@ def _not_now(
     if job.cooldown_until > snapshot.now:
         left = job.cooldown_until - snapshot.now
         return Objection(Refusal.COOLDOWN, f"cooling down for {left:.0f} s more")
-    if not isinstance(proposal, Preempt) and job.spec.top_down:
-        return _out_of_turn(proposal, job, snapshot)
+    if job.spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
+    if isinstance(proposal, Preempt):
+        return _not_saving(job, snapshot)
+    return _not_settled(job, snapshot) or (
+        _out_of_turn(proposal, job, snapshot) if job.spec.top_down else None
+    )
+
+
+def _not_saving(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why a checkpoint that stands for all of what runs of the job cannot be had now."""
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
+    if starting := [each.name for each in members if each.phase is Phase.STARTING]:
+        return Objection(Refusal.NOT_RUNNING, f"{starting[0]} is only starting")
+    lead = snapshot.replicas[job.spec.worker_names[0]]
+    if lead.phase is not Phase.RUNNING and job.spec.checkpointing == "asked":
+        return Objection(Refusal.NOT_RUNNING, f"{lead.name}, which would save for it, is {lead.phase}")
+    return None
+
+
+def _not_settled(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why the number of workers of the job is not what a change of it could start from."""
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
+    if job.trains_since is None:
+        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
+    if ended := [each.name for each in members if each.ended]:
+        return Objection(Refusal.NOT_ELASTIC, f"{ended[0]} has ended already: it is about to be over")
+    here = sum(each.active and each.role != "ps" for each in members)
+    if job.owned and job.spec.present is not None and job.spec.present != here:
+        text = f"its owner asks for {job.spec.present} workers by now, and {here} run"
+        return Objection(Refusal.IN_FLIGHT, text)
     return None
 
 

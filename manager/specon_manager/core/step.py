@@ -5,7 +5,6 @@ may be carried out more than once; events may come late, twice or not at all.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from specon_manager.core import (
     owned_jobs,
     pause,
     requested_moves,
+    starvation,
     transaction,
 )
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
@@ -27,9 +27,9 @@ from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import crashed, eviction, started_anywhere
 from specon_manager.core.state import State
-from specon_manager.core.withheld import withheld
+from specon_manager.core.withheld import prepared
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Decision, Migrate, StartReplica, subject
+from specon_manager.model.actions import Action, Decision, Migrate, Refusal, StartReplica, subject
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveOutcome
 from specon_manager.policies.easing import ease
@@ -96,9 +96,10 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     state = pruned(state)
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
-    snapshot = state.snapshot(now)
-    snapshot = snapshot.without(withheld(snapshot))
-    proposals = chain(ease(snapshot), policy.propose(snapshot, settings))
+    state, snapshot = prepared(state, now)
+    proposals = [*ease(snapshot), *policy.propose(snapshot, settings)]
+    if (admission := starvation.admission(snapshot, proposals)) is not None:
+        proposals.append(admission)
     verdicts = plan(state, proposals, now, snapshot)
     state = _remember(state, verdicts, now)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
@@ -117,7 +118,8 @@ def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
         name = subject(proposal)
         last = state.verdicts.get(name)
         # A refusal for the same reason is no news, though the target may be another one by now.
-        if refusal is not None and last is not None and last.refusal is refusal:
+        same = refusal is not None and last is not None and last.refusal is refusal
+        if same and (refusal is not Refusal.DRY_RUN or (last is not None and last.proposal == said)):
             continue
         fresh[name] = Decision(
             at=now,
@@ -143,6 +145,7 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
         queues = {queue.name: queue for queue in event.settings.queues}
         state = msgspec.structs.replace(state, queues=queues)
     state, actions = change_events.renewed(state, now)
+    actions += change_events.let_run(state)
     for move in list(state.moves.values()):
         renewed = transaction.renew(state, move, now)
         state = state.with_move(renewed)

@@ -70,6 +70,8 @@ class Change(Struct, frozen=True, kw_only=True):
     first_step_after: int | None = None
     changing_at: float | None = None
     """When replicas were first told to end or to start."""
+    repeats: int = 0
+    """How often the orders to leave were given again because they were not obeyed."""
     running_at: float | None = None
     """When all wanted replicas were last seen to run."""
     proven: bool = False

@@ -56,6 +56,8 @@ class Claimed(Struct, frozen=True, kw_only=True, gc=False):
     """Where its replicas are to start: (replica, node)."""
     until: float
     reason: str
+    firm: bool = False
+    """Whether it is the manager's, for a job that has waited too long: no policy gives it up."""
 
 
 class Served(Struct, frozen=True, kw_only=True, gc=False):

@@ -320,6 +320,8 @@ class Snapshot:
             starvation=self.starvation,
             withheld=self.withheld if withheld is None else withheld,
         )
+        if not records and moves is None and "_survey" in self.__dict__:
+            changed.__dict__["_survey"] = self._survey  # it is about replicas and moves
         on_node = dict(self.on_node)
         for after in records:
             left, joined = self.place(self.replicas[after.name]), changed.place(after)
@@ -417,7 +419,12 @@ class Snapshot:
         room = self.room(node)
         if not self.claims:
             return room
-        taken = [amount for owner, amount in self._claimed.get(node, ()) if owner != job]
+        if self.firm is not None and (job == self.firm or self._occupies(job)):
+            # The claims of others do not count against a firm one; nor does that against what crashed of a
+            # job that goes on as soon as it is whole again.
+            taken = [] if job == self.firm else self._taken_beside(node, job, self.firm)
+        else:
+            taken = self._taken_beside(node, job)
         if not taken:
             return room
         claimed = total(taken)
@@ -426,6 +433,19 @@ class Snapshot:
             memory=max(0.0, room.memory - claimed.memory),
             gpu=max(0.0, room.gpu - claimed.gpu),
         )
+
+    @cached_property
+    def firm(self) -> str | None:
+        """The job whose claim is firm and live, None where there is no such claim."""
+        live = (name for name, claim in self.claims.items() if claim.firm and claim.until > self.now)
+        return next((name for name in sorted(live) if name in self.jobs), None)
+
+    def _taken_beside(self, node: str, *jobs: str | None) -> list[Resources]:
+        """Return what others than these jobs claim on a node."""
+        return [amount for owner, amount in self._claimed.get(node, ()) if owner not in jobs]
+
+    def _occupies(self, job: str | None) -> bool:
+        return job is not None and any(member.active for member in self.members.get(job, ()))
 
 
 def _waits(replicas: Iterable[Replica], now: float) -> bool:

@@ -297,7 +297,15 @@ GANGS = {
     "a weight of what its owner places": (
         owned(trains(reweight=True)),
         reweight(2.5),
-        Refusal.PLACED_BY_OWNER,
+        Refusal.NOT_REWEIGHTABLE,
+    ),
+    "the cluster is busy with changes": (
+        msgspec.structs.replace(
+            trains(spec=gang("g", 3, most=4, fewest=2, resizing="live")),
+            settings=msgspec.structs.replace(OPEN, budgets=Budgets(changes_at_once=0)),
+        ),
+        scale_in(W2),
+        Refusal.CHANGE_BUDGET,
     ),
     "a claim": (idle(), claim(PS, W0, W1), None),
     "a claim that is given up": (idle(), claim(), None),
@@ -443,9 +451,10 @@ def test_a_proposal_is_judged_with_its_reason(state, proposal, expected):
 
 
 def test_every_refusal_has_a_case():
-    """A new reason to refuse must be shown to refuse; the gate has tests of its own."""
-    gate = {Refusal.WORSE_LOADED, Refusal.NO_GAIN}
-    assert {expected for _, _, expected in ALL.values()} - {None} == set(Refusal) - gate
+    """A new reason to refuse must be shown to refuse; the gate, quotas and the like have their own."""
+    elsewhere = {Refusal.WORSE_LOADED, Refusal.NO_GAIN}
+    elsewhere |= {Refusal.QUOTA, Refusal.STARVATION, Refusal.PRIORITY, Refusal.DRY_RUN}
+    assert {expected for _, _, expected in ALL.values()} - {None} == set(Refusal) - elsewhere
 
 
 def test_the_least_disruptive_is_judged_first():
