@@ -3,13 +3,14 @@
 Job files of the local backend and the configuration of `specon serve` share these keys.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.model.queues import Queue
+from specon_manager.model.settings import Budgets, Deadlines, Gate, Seconds, Settings
 from specon_manager.policies.table import policy_named, settings_of
 
 KINDS: Final[Mapping[str, Any]] = {
@@ -18,6 +19,9 @@ KINDS: Final[Mapping[str, Any]] = {
     "budgets": Budgets,
     "gate": Gate,
     "deadlines": Deadlines,
+    "queues": tuple[Queue, ...],
+    "starvation": Seconds | None,
+    "dry_run": bool,
     "tick": Annotated[float, Meta(gt=0, le=1e9)],
 }
 """The type of each key."""
@@ -49,6 +53,7 @@ def read_settings(
         if value is not UNSET:
             given[key] = value
     settings = msgspec.structs.replace(defaults, **given)
+    mistakes += _of_queues(settings.queues)
     try:
         policy = policy_named(settings.policy)
         settings_of(policy, settings.parameters)
@@ -58,6 +63,23 @@ def read_settings(
     except ValueError as error:
         mistakes.append(str(error))
     return settings
+
+
+def _of_queues(queues: Iterable[Queue]) -> Iterator[str]:
+    """Yield what is wrong with queues beside their types."""
+    known = set[str]()
+    for number, queue in enumerate(queues):
+        if not queue.name:
+            yield f"queues[{number}].name: is empty, and a job without a queue has no quota"
+        if queue.name in known:
+            yield f"queues[{number}].name: {shortened(queue.name)} is given twice"
+        known.add(queue.name)
+        if queue.limit is None:
+            continue
+        for kind in ("cpu", "memory", "gpu"):
+            quota, limit = getattr(queue.quota, kind), getattr(queue.limit, kind)
+            if limit < quota:
+                yield f"queues[{number}].limit.{kind}: {limit:g} is less than the quota, {quota:g}"
 
 
 def converted(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.core import gate, scaling
-from specon_manager.core.changes import kind_of
+from specon_manager.core import dry_run, gate, priorities, quotas, scaling, starvation
+from specon_manager.core.change_begin import kind_of
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
 from specon_manager.model.actions import (
@@ -66,12 +66,15 @@ def plan(
     snapshot = state.snapshot(now) if snapshot is None else snapshot
     if (pause := objection_while_paused(state)) is not None:
         return tuple(Verdict(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
-    verdicts = []
-    for proposal in sorted(proposals, key=_rank):
-        objection = _objection(proposal, snapshot, state)
-        verdicts.append(Verdict(proposal=proposal, objection=objection))
+    verdicts, usage = [], quotas.Usage(snapshot)
+    for proposed in sorted(proposals, key=_rank):
+        proposal, over_quota = quotas.fitted(proposed, snapshot, usage)
+        objection = _objection(proposal, snapshot, state) or over_quota
         if objection is None:
+            quotas.given(proposal, snapshot, usage)
             snapshot = _carried_out(proposal, snapshot)
+            objection = dry_run.objection(proposal, state.settings)
+        verdicts.append(Verdict(proposal=proposal, objection=objection))
     return tuple(verdicts)
 
 
@@ -81,17 +84,22 @@ def _rank(proposal: Proposal) -> int:
 
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
     if not isinstance(proposal, Admit | Migrate | Stay | Reweight):
-        return scaling.objection(proposal, snapshot, state.settings.budgets)
+        against = scaling.objection(proposal, snapshot, state.settings.budgets)
+        if against is None and isinstance(proposal, Preempt):
+            against = priorities.objection(proposal, snapshot)
+        against = against or starvation.objection(proposal, snapshot)
+        return starvation.instead(against, proposal, snapshot)
     if proposal.replica not in snapshot.replicas:
         return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
     replica = snapshot.replicas[proposal.replica]
     if isinstance(proposal, Migrate):
-        return _objection_to_move(proposal, replica, snapshot, state)
+        against = _objection_to_move(proposal, replica, snapshot, state)
+        return against or starvation.objection(proposal, snapshot)
     if isinstance(proposal, Stay):
         return None
     if isinstance(proposal, Reweight):
         return scaling.objection_to_weight(proposal, replica, snapshot)
-    return _objection_to_start(proposal, replica, snapshot)
+    return starvation.instead(_objection_to_start(proposal, replica, snapshot), proposal, snapshot)
 
 
 def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -> Objection | None:

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from specon_manager.core import dry_run
 from specon_manager.core.migration import orders
 from specon_manager.core.plan import begun, objection_to_request
 from specon_manager.core.state import HISTORY, State
@@ -57,6 +58,9 @@ def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[
         if target is None:
             return None, why
     objection = objection_to_request(replica, target, snapshot, state)
+    if objection is None:
+        move = Migrate(replica=name, target=target, purpose=PURPOSE, reason="it was asked for")
+        objection = dry_run.objection(move, state.settings)
     return (target, "") if objection is None else (None, objection.text)
 
 

@@ -1,15 +1,121 @@
-"""Waiting jobs that no policy is to see now, each with the reason."""
+"""Waiting jobs that no policy is to see now, each with the reason: they must block nobody who may start."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
+import msgspec
+
+from specon_manager.core import starvation
+from specon_manager.core.quotas import Usage, gang_requests, named
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+
+_ROUNDING: Final = 1e-9
+
+
+def prepared(state: State, now: float) -> tuple[State, Snapshot]:
+    """Return what the policy is to decide on, and the state with the claims that hold from now on.
+
+    Room is kept for the job that starves, and none for a job that could not take it.
+    """
+    snapshot = state.snapshot(now)
+    hidden = barred(snapshot)
+    attended = starvation.kept(_unclaimed(state, hidden), snapshot, hidden)
+    if attended is not state:
+        snapshot = attended.snapshot(now)
+    return attended, snapshot.without({**starvation.others(snapshot), **hidden})
 
 
 def withheld(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the waiting jobs that must not be admitted at this moment, whatever the policy, by name."""
+    return {**starvation.others(snapshot), **barred(snapshot)}
+
+
+def barred(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return those that no room would help: they pause after trouble, or have no quota left."""
     found: dict[str, str] = {}
-    for job in snapshot.waiting:
+    waiting = snapshot.waiting
+    for job in waiting:
         if job.cooldown_until > snapshot.now:
             left = job.cooldown_until - snapshot.now
             found[job.name] = f"it did not become ready the last time, and is tried again in {left:.0f} s"
+    if not snapshot.queues or not waiting:
+        return found
+    return found | _over_quota([job for job in waiting if named(job) and job.name not in found], snapshot)
+
+
+def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
+    """Return the jobs for whose smallest gangs there is no quota.
+
+    One of these is shown all the same where nothing but its own queue occupies the nodes, and those are as
+    full as the quota: room that a policy makes on nodes is then room in the quota too. Of a queue of which
+    one job starves for want of quota, those that came later are barred with it: what becomes free of the
+    quota is for that one.
+    """
+    found: dict[str, str] = {}
+    usage = Usage(snapshot)
+    closed: dict[str, Job] = {}
+    free, running = _free(snapshot), {job.spec.queue for job in snapshot.running}
+    for job in sorted(waiting, key=lambda job: (job.queued_at, job.order, job.name)):
+        queue = named(job)
+        if queue in closed:
+            found[job.name] = _kept_for(closed[queue], snapshot.now)
+            continue
+        amount = gang_requests(job, _members(job, snapshot))
+        why = usage.lacking(queue, amount)
+        if why is None:
+            continue
+        if queue in usage.queues:
+            if running <= {queue} and _as_full_as_the_quota(queue, amount, free, usage):
+                continue
+            if starvation.starves(job, snapshot) and _ever_fits(queue, amount, usage):
+                closed[queue] = job
+        found[job.name] = why
     return found
+
+
+def _members(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
+    return snapshot.members.get(job.name, ())
+
+
+def _kept_for(job: Job, now: float) -> str:
+    waits = now - job.queued_at
+    return f"what becomes free of queue {job.spec.queue} is for {job.name}, which waits for {waits:.0f} s"
+
+
+def _as_full_as_the_quota(queue: str, amount: Resources, free: Resources, usage: Usage) -> bool:
+    """Whether the nodes have no more left than the quota, of all that is asked for."""
+    return all(
+        getattr(free, kind) * (1 - _ROUNDING) <= usage.headroom(queue, kind).amount
+        for kind in ("cpu", "memory", "gpu")
+        if getattr(amount, kind) > 0
+    )
+
+
+def _free(snapshot: Snapshot) -> Resources:
+    rooms = [snapshot.room(node.name) for node in snapshot.ready_nodes]
+    return Resources(
+        cpu=sum(room.cpu for room in rooms),
+        memory=sum(room.memory for room in rooms),
+        gpu=sum(room.gpu for room in rooms),
+    )
+
+
+def _ever_fits(queue: str, amount: Resources, usage: Usage) -> bool:
+    """Whether the queue would have quota for this much if it used none of it."""
+    used = usage.used(queue)
+    return all(
+        getattr(amount, kind) <= usage.headroom(queue, kind).amount + getattr(used, kind)
+        for kind in ("cpu", "memory", "gpu")
+        if getattr(amount, kind) > 0
+    )
+
+
+def _unclaimed(state: State, hidden: Mapping[str, str]) -> State:
+    """Return the state in which no room is kept for jobs that could not take it."""
+    if not hidden or hidden.keys().isdisjoint(state.claims):
+        return state
+    claims = {name: claim for name, claim in state.claims.items() if name not in hidden}
+    return msgspec.structs.replace(state, claims=claims)

@@ -16,7 +16,14 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.queues import Waiting
 from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, plus, within
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
-from specon_manager.policies.preemption.victims import Candidate, Choice, one_by_one, preemptible, shuffled
+from specon_manager.policies.preemption.victims import (
+    Candidate,
+    Choice,
+    gives_way,
+    one_by_one,
+    preemptible,
+    shuffled,
+)
 
 
 class FitGppSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,9 +81,9 @@ class FittingGracePeriod:
             amounts = amounts_of(replica.requests)
             node = rooms.find(amounts)
             if node is None:
-                found = self._fitting(amounts, rooms, victims)
+                found = self._fitting(trial, amounts, rooms, victims)
                 if found is None:
-                    return self._at_random(trial.replicas[position:], rooms, victims, placement)
+                    return self._at_random(trial, trial.replicas[position:], rooms, victims, placement)
                 candidate, node = found
                 victims[candidate.name] = (candidate, self._why(candidate, rooms.nodes[node].name))
                 for freed, held in candidate.frees:
@@ -86,11 +93,13 @@ class FittingGracePeriod:
         return self._chosen(victims, placement)
 
     def _fitting(
-        self, amounts: Amounts, rooms: Rooms, victims: dict[str, tuple[Candidate, str]]
+        self, trial: Waiting, amounts: Amounts, rooms: Rooms, victims: dict[str, tuple[Candidate, str]]
     ) -> tuple[Candidate, int] | None:
         """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
         free = [rooms.open(node) for node in range(len(rooms.nodes))]
         for candidate in self._ranked:
+            if not gives_way(candidate, trial):
+                continue
             for node, held in candidate.frees:
                 if within(amounts, plus(free[node], held)) and self._left(candidate, victims):
                     return candidate, node
@@ -98,6 +107,7 @@ class FittingGracePeriod:
 
     def _at_random(
         self,
+        trial: Waiting,
         replicas: Sequence[Replica],
         rooms: Rooms,
         victims: dict[str, tuple[Candidate, str]],
@@ -107,7 +117,7 @@ class FittingGracePeriod:
         settings = self._settings
         if self._drawn is None:
             self._drawn = shuffled(self._ranked, settings.seed, self._now)
-        left = [candidate for candidate in self._drawn if self._left(candidate, victims)]
+        left = [c for c in self._drawn if gives_way(c, trial) and self._left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:
             if left:

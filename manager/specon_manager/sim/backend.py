@@ -14,6 +14,7 @@ from specon_manager.model.actions import (
     StartReplica,
     WithdrawRequest,
 )
+from specon_manager.model.changes import ChangeKind
 from specon_manager.sim.account import End, amount_of
 from specon_manager.sim.checkpoints import Checkpoints
 from specon_manager.sim.observation import Observation
@@ -94,6 +95,7 @@ class SimulatedBackend:
             return
         training, spec = job.submission.training, job.submission.spec
         joins = job.whole and order.replica not in job.members
+        live = joins and spec.resizing != "at-once"
         requests = spec.requests_of(order.replica)
         record = world.state.replicas.get(order.replica)
         incarnation = Incarnation(
@@ -107,8 +109,9 @@ class SimulatedBackend:
             reserved=0.0 if training.demand else requests.cpu,
             demand=training.demand,
             weight=1.0 if record is None else record.weight,
+            joins=live,
         )
-        if joins:
+        if joins and not live:
             self._resize(job, training.resize_seconds)
         world.place(incarnation)
         self._observation.begin()
@@ -125,6 +128,8 @@ class SimulatedBackend:
         if incarnation.node.incarnations.get(incarnation.replica) is not incarnation:
             return
         incarnation.up = True
+        if incarnation.joins:
+            self._resize(incarnation.job, incarnation.job.submission.training.resize_seconds)
         self._world.regrouped[incarnation.job] = None
         self._tell_of_start(incarnation)
 
@@ -181,12 +186,17 @@ class SimulatedBackend:
         world, training = self._world, job.submission.training
         record = world.state.replicas.get(incarnation.replica)
         purpose = "" if record is None or record.leaving is None else record.leaving.purpose
-        incarnation.ending = _PURPOSES.get(purpose, "other")
+        change = world.state.changes.get(job.name)
+        kind = None if change is None else change.kind
+        # A gang that did not become ready is put back with the words of a preemption, and is none.
+        incarnation.ending = "other" if kind is ChangeKind.ADMIT else _PURPOSES.get(purpose, "other")
         if incarnation.ending == "scale-in":
             job.members.discard(incarnation.replica)
             seconds = training.scale_in_seconds
             self._resize(job, training.resize_seconds if seconds is None else seconds, fewer=True)
             return
+        if purpose == "restart" and change is not None and change.attempt == 1:
+            self._resize(job, 0.0, fewer=kind is ChangeKind.SCALE_IN)
         if incarnation.ending == "preempt":
             world.account.preempted(job.ledger, world.now)
         self.pace.stop(job)
@@ -252,6 +262,11 @@ class SimulatedBackend:
         self._observation.forget(job)
         self._world.leave(job)
         self._world.account.ended(job.ledger, state, self._world.now, reason)
+
+    def prove(self, name: str) -> None:
+        """Let the sidecars of a job report its next step, which a change of it waits for."""
+        if (job := self._world.jobs.get(name)) is not None:
+            self._observation.hasten(job)
 
     # -- room and weights ------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Settings
 from specon_manager.sim.account import Account
@@ -73,7 +74,9 @@ class Engine:
         self._on_progress = on_progress
         self._check = check
         self._events: deque[ev.Event] = deque()
-        self._world = World(workload, State(settings=settings), account, self._events.append)
+        queues = {queue.name: queue for queue in settings.queues}
+        state = State(settings=settings, queues=queues)
+        self._world = World(workload, state, account, self._events.append)
         self._backend = SimulatedBackend(self._world, oracle=oracle, classifier=classifier)
         self._feasibility = Feasibility(workload.nodes)
         self._arrivals = sorted(range(len(workload.jobs)), key=lambda index: workload.jobs[index].at)
@@ -178,6 +181,10 @@ class Engine:
             self._count_moves()
         for action in actions:
             self._backend.carry_out(action)
+        if world.state.changes and world.state.changes is not before.changes:
+            for name, change in world.state.changes.items():
+                if change.state is ChangeState.VERIFYING and change is not before.changes.get(name):
+                    self._backend.prove(name)
         return actions
 
     # -- ticks -----------------------------------------------------------------------------------

@@ -17,9 +17,11 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from specon_manager.core import starvation
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Claimed, Job, Progress, Replica
+from specon_manager.core.withheld import prepared
+from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
 from specon_manager.model.settings import Settings
 from specon_manager.policies.crowding import reserves
 from specon_manager.policies.expectation import Expectation
@@ -37,6 +39,7 @@ APPROXIMATIONS: Final = (
     "a job gains in proportion to its workers, and its network costs nothing",
     "a job that reserves nothing uses all the processors of its node when it can",
     "what was told to leave is gone, what was told to start or to move is there",
+    "jobs are admitted, scaled and preempted at once, and none of it fails",
     "a job that is converged stays so, and one that is not does not become it",
 )
 """What is taken for granted beside the estimates, in words."""
@@ -91,7 +94,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
         submissions.append(
             Submission(
                 at=0.0,
-                spec=msgspec.structs.replace(job.spec, declared_seconds=None, template={}),
+                spec=_simulated(job.spec),
                 training=Training(
                     seconds=left.seconds + done,
                     demand=0.0 if reserves(job.spec) else cores,
@@ -120,7 +123,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
             measured=state.measured,
             changed_at=state.changed_at - now,
         ),
-        settings=_settings(state.settings, workload),
+        settings=_settings(state, workload),
         remaining=tuple(estimates),
     )
 
@@ -136,10 +139,17 @@ def verdicts_now(
     known = policy_named(policy)
     settings = settings_of(known, parameters)
     state = state.flattened()
+    if state.settings.dry_run:
+        # What would be ordered is what is asked for, and not that nothing is.
+        ordering = msgspec.structs.replace(state.settings, dry_run=False)
+        state = msgspec.structs.replace(state, settings=ordering)
     if known.clairvoyant:
         state = _informed(state, now, told)
-    snapshot = state.snapshot(now)
-    return plan(state, known.propose(snapshot, settings), now, snapshot)
+    state, snapshot = prepared(state, now)
+    proposals = list(known.propose(snapshot, settings))
+    if (admission := starvation.admission(snapshot, proposals)) is not None:
+        proposals.append(admission)
+    return plan(state, proposals, now, snapshot)
 
 
 def _remaining(
@@ -216,8 +226,27 @@ def _shifted_claim(claim: Claimed, now: float) -> Claimed:
     return msgspec.structs.replace(claim, until=claim.until - now)
 
 
-def _settings(settings: Settings, workload: Workload) -> Settings:
-    """Return the settings with no deadline that the workload cannot meet."""
+def _simulated(spec: JobSpec) -> JobSpec:
+    """Return the description of a job that nobody's owner starts: the simulator does what owners do.
+
+    What may not be done to the job may not be done in the simulation either.
+    """
+    ours = spec.placed_by == "manager" or spec.held
+    return msgspec.structs.replace(
+        spec,
+        declared_seconds=None,
+        template={},
+        placed_by="manager",
+        held=False,
+        present=None,
+        resizing="none" if spec.resizing == "none" or not spec.adjustable else "at-once",
+        unpreemptible=spec.unpreemptible or ("" if ours else "its owner places it"),
+    )
+
+
+def _settings(state: State, workload: Workload) -> Settings:
+    """Return the settings with no deadline that the workload cannot meet, and with orders really given."""
+    settings = state.settings
     fit, given = settings_for(workload).deadlines, settings.deadlines
     deadlines = msgspec.structs.replace(
         given,
@@ -225,7 +254,9 @@ def _settings(settings: Settings, workload: Workload) -> Settings:
         checkpoint=max(given.checkpoint, fit.checkpoint),
         verify=max(given.verify, fit.verify),
     )
-    return msgspec.structs.replace(settings, deadlines=deadlines)
+    return msgspec.structs.replace(
+        settings, deadlines=deadlines, queues=tuple(state.queues.values()), dry_run=False
+    )
 
 
 def _informed(state: State, now: float, told: tuple[Remaining, ...]) -> State:

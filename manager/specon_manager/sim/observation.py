@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.model import events as ev
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import role_of
 from specon_manager.model.resources import Resources
 from specon_manager.sim.sidecar import Sidecar
@@ -41,6 +42,11 @@ class Observation:
         if any(self._speaks(i) and not i.reported for i in job.incarnations.values()):
             self._report(job)
         self._plan(job)
+
+    def hasten(self, job: SimulatedJob) -> None:
+        """Plan a report at the next step of a job whose change waits for the proof that it trains."""
+        if job in self._sidecars:
+            self._plan(job)
 
     def farewell(self, incarnation: Incarnation, checkpoint: Checkpoint) -> None:
         """Report the checkpoint that a replica has written when it was told to end."""
@@ -115,7 +121,12 @@ class Observation:
         """Plan the next report of a job that trains, unless an earlier one is planned."""
         now, total = self._world.now, job.trainer.total
         done, rate = job.trainer.at(now) / total, job.trainer.rate / total
-        due = max(self._sidecar(job).next_due(now, done, rate), now + pause)
+        sidecar = self._sidecar(job)
+        due = sidecar.next_due(now, done, rate)
+        change = self._world.state.changes.get(job.name)
+        if change is not None and change.state is ChangeState.VERIFYING:
+            due = min(due, sidecar.next_step(now, done, rate))
+        due = max(due, now + pause)
         planned = self._planned.get(job, math.inf)
         if due == math.inf or (now < planned <= due):
             return

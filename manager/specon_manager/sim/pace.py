@@ -12,7 +12,8 @@ class Pace:
     """Sets the speeds of the jobs, and plans their ends.
 
     A job trains only while every replica that it has at present runs and none was told to end, except workers
-    that leave it in a scaling. Nothing is computed for nodes and jobs to which nothing happened.
+    that leave it in a scaling; where it grows by a recorded change, those that are to join it count once they
+    run. Nothing is computed for nodes and jobs to which nothing happened.
     """
 
     def __init__(
@@ -93,14 +94,16 @@ class Pace:
         if world.now < job.paused_until:
             return []
         records = world.state.replicas
+        joining = job.whole and job.submission.spec.resizing in {"live", "restart"}
         found = []
         for name in job.submission.spec.replicas:
             incarnation = job.incarnations.get(name)
             if incarnation is None:
                 record = records.get(name)
-                if record is None or record.phase is not Phase.ABSENT:
+                joins = joining and name not in job.members
+                if record is None or (record.phase is not Phase.ABSENT and not joins):
                     return []
-            elif incarnation.ending == "scale-in":
+            elif incarnation.ending == "scale-in" or (incarnation.joins and not incarnation.up):
                 continue
             elif incarnation.up and incarnation.ending is None:
                 found.append(incarnation)

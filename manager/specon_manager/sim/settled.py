@@ -42,7 +42,7 @@ def _moved(replica: Replica, state: State) -> Replica:
 def _arrived(replica: Replica, ready: set[str]) -> Replica:
     """Return the replica as it is once its start or its end is over; on a node that is lost it waits."""
     phase = replica.phase
-    if replica.leaving is not None:
+    if replica.leaving is not None and replica.leaving.purpose != "restart":
         phase = Phase.ABSENT if replica.leaving.purpose == "scale-in" else Phase.PENDING
     elif replica.active:
         phase = Phase.RUNNING if replica.node in ready else Phase.PENDING

@@ -57,6 +57,8 @@ class Incarnation:
     cpu_at: float = 0.0
     """Up to when `cpu_seconds` are counted."""
     up: bool = False
+    joins: bool = False
+    """Whether the others train on until it runs: it joins a job that is scaled while it trains."""
     training: bool = False
     ending: Ending | None = None
     """Set from being told to end on: it makes no progress any more."""

@@ -7,6 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.constraints import NAME, Constraints, Requirement, Taint, Toleration
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.policies.table import POLICIES
@@ -47,6 +48,8 @@ EVENTS = (
     ev.EvictionRefused(replica=A, incarnation="0001", reason="budget"),
     ev.MoveRequested(id="default/by-hand", replica=A, reason="because"),
     ev.MoveRequested(id="default/by-hand", replica=A, target="node-0"),
+    ev.JobRefused(job="default/j", change="change-1", reason="it cannot be suspended"),
+    ev.QueuesObserved(queues=(Queue(name="a", quota=Resources(cpu=4)),)),
     ev.Paused(reason="the storage is serviced"),
     ev.Paused(reason=None),
     ev.ReplicaStarted(replica=A, incarnation="0001", node="node-0"),

@@ -54,8 +54,11 @@ class Queues:
         self._trials: list[tuple[float, int, str]] = []
         self._best_effort: list[tuple[float, int, str]] = []
         now, jobs, moves = snapshot.now, snapshot.jobs, snapshot.moves
+        hidden, changes = snapshot.withheld, snapshot.changes
         self._jobs = jobs
         for name, replicas in pending.items():
+            if name in hidden or name in changes:
+                continue
             if name in busy or (moves and any(replica.name in moves for replica in replicas)):
                 continue
             if _pauses(replicas, now):

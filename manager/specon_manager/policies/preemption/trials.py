@@ -79,7 +79,8 @@ class Trials:
         self._strategy_of = strategy_of
         self._strategy: Strategy | None = None
         self._too_much: list[Amounts] = []
-        self._hopeless: list[Amounts] = []
+        self._hopeless: dict[int, list[Amounts]] = {}
+        """By priority: for one that ranks higher there are more victims."""
         self._leaving: dict[int, Amounts] | None = None
         self.stranded = False
         """Whether a trial waits for which no room will be made."""
@@ -108,12 +109,13 @@ class Trials:
         # What was kept for it in vain is free for its own choice at once, for others at the next call: the
         # planner judges starts before it is told that the claim is given up.
         held = rooms.release(trial.name) if claimed else {}
-        choice = None if self._known(trial, self._hopeless) and not held else self._choose(trial)
+        hopeless = self._hopeless.setdefault(trial.job.spec.priority, [])
+        choice = None if self._known(trial, hopeless) and not held else self._choose(trial)
         for node, amounts in held.items():
             rooms.reserve(trial.name, node, amounts)
         if choice is None:
             if not held:
-                self._learn(trial, self._hopeless)
+                self._learn(trial, hopeless)
             self.waits = rooms.ever_hold(trial.replicas)
             self.stranded = self.stranded or self.waits
             if claimed:
@@ -133,7 +135,8 @@ class Trials:
     def _carried_out(self, trial: Waiting, choice: Choice) -> Iterator[Proposal]:
         rooms = self._rooms
         for candidate, why in choice.victims:
-            yield Preempt(job=candidate.name, reason=f"trial {trial.name} has no room; {why}")
+            reason = f"trial {trial.name} has no room; {why}"
+            yield Preempt(job=candidate.name, reason=reason, beneficiary=trial.name)
         if not choice.placement:
             return
         for replica in trial.replicas:

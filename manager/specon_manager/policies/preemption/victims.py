@@ -73,6 +73,11 @@ def preemptible(running: Iterable[Candidate], cap: int | None) -> list[Candidate
     ]
 
 
+def gives_way(candidate: Candidate, trial: Waiting) -> bool:
+    """Whether its priority lets a job be preempted for that trial: nobody ends for one of lower priority."""
+    return candidate.job.spec.priority <= trial.job.spec.priority
+
+
 def shuffled(candidates: Iterable[Candidate], seed: int, now: float) -> list[Candidate]:
     """Return the candidates in an order that is random, and the same for the same seed, time and names."""
     return sorted(candidates, key=lambda candidate: (_digest(seed, now, candidate.name), candidate.name))
@@ -105,15 +110,22 @@ class Sequential:
     def __init__(self, candidates: Sequence[Candidate], why: Callable[[Candidate], str]) -> None:
         """Take the candidates in the order in which they are to go."""
         self._candidates = list(candidates)
+        self._highest = max((one.job.spec.priority for one in candidates), default=0)
         self._why = why
 
     def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
         """Choose the first of those that are left, as many as it takes."""
-        found = one_by_one(trial.replicas, rooms, self._candidates)
+        ranked = trial.job.spec.priority < self._highest
+        allowed = [one for one in self._candidates if gives_way(one, trial)] if ranked else self._candidates
+        found = one_by_one(trial.replicas, rooms, allowed)
         if found is None:
             return None
         gone, placement = found
-        del self._candidates[: len(gone)]
+        if ranked:
+            names = {candidate.name for candidate in gone}
+            self._candidates = [one for one in self._candidates if one.name not in names]
+        else:
+            del self._candidates[: len(gone)]
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 

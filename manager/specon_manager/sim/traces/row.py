@@ -52,6 +52,11 @@ class TraceRow(Struct, frozen=True, kw_only=True):
     """How much its owner values it."""
     queue: Text = ""
     """Whose quota it counts against."""
+    priority: Annotated[int, Meta(ge=-(10**9), le=2 * 10**9)] = 0
+    """It is not preempted for a job of lower priority."""
+    resizing: Literal["at-once", "live", "restart", "none"] = "at-once"
+    """How its number of workers changes: worker by worker; after a checkpoint, beside the others or with all
+    of it started anew; not at all."""
     kind: Text = ""
     """What jobs like it have in common; durations are learnt by kind."""
     checkpointing: Literal["asked", "on-termination", "none"] = "asked"
@@ -137,6 +142,8 @@ def submission_of(row: TraceRow, amounts: Amounts) -> Submission:
         job_class=row.job_class,
         utility=row.utility,
         queue=row.queue,
+        priority=row.priority,
+        resizing=row.resizing,
         kind=row.kind,
         restarts=row.restarts,
         grace_seconds=row.grace_seconds,
