@@ -11,9 +11,11 @@ from fakekube.clock import Clock
 from fakekube.failures import FailureError
 from fakekube.faults import Faults
 from fakekube.housekeeping import Accounts, Budgets, Garbage, PodGarbage
+from fakekube.job_sets import JobSetController, TrainJobController
 from fakekube.jobs import JobController
 from fakekube.kinds import (
     BUILT_IN_KINDS,
+    JOB_KINDS,
     NAMESPACES,
     NODES,
     OPTIONAL_KINDS,
@@ -24,7 +26,8 @@ from fakekube.kinds import (
 )
 from fakekube.kubelet import Kubelet
 from fakekube.machinery import Machinery
-from fakekube.operators import JobSetController, TrainingOperator
+from fakekube.mpi_jobs import MpiOperator
+from fakekube.operators import TrainingOperator
 from fakekube.scheduler import Scheduler
 from fakekube.server import Server
 from fakekube.stateful_sets import StatefulSetController
@@ -34,6 +37,7 @@ from fakekube.webhooks import Webhooks
 
 _ROUNDS = 200
 _DEFINITIONS = Path(__file__).parents[2] / "charts" / "specon" / "crds"
+_JOB_DEFINITIONS = Path(__file__).parent / "definitions"
 
 
 class FakeCluster:
@@ -60,19 +64,22 @@ class FakeCluster:
         self.machinery = Machinery(self.store, self.clock)
         self.machinery.admission = self.webhooks.admit
         kinds = [kind for kind in (*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS) if kind not in without]
-        definitions = schemas.read(_DEFINITIONS)
+        definitions = schemas.read(_DEFINITIONS) | schemas.read(_JOB_DEFINITIONS)
         self.machinery.schemas = {
-            kind: definitions[kind.plural] for kind in OWN_KINDS if kind.plural in definitions
+            kind: definitions[kind.plural] for kind in (*OWN_KINDS, *JOB_KINDS) if kind.plural in definitions
         }
         self.server = Server(self.machinery, self.tokens, self.faults, kinds)
         self.scheduler = Scheduler(self.machinery)
         self.kubelet = Kubelet(self.machinery, self.clock)
         self.jobs = JobController(self.machinery, self.clock)
+        self.train_jobs = TrainJobController(self.machinery)
         self._controllers: list[Any] = []
         if controllers:
             self._controllers = [
                 Accounts(self.machinery),
+                self.train_jobs,
                 JobSetController(self.machinery),
+                MpiOperator(self.machinery),
                 TrainingOperator(self.machinery, self.clock),
                 self.jobs,
                 StatefulSetController(self.machinery),

@@ -67,14 +67,21 @@ MUTATING_WEBHOOKS = Kind(
 )
 TRAINING_PROGRESSES = _custom("specon.io", "v1alpha1", "trainingprogresses", "TrainingProgress")
 MIGRATIONS = _custom("specon.io", "v1alpha1", "migrations", "Migration")
+TRAINING_JOBS = _custom("specon.io", "v1alpha1", "trainingjobs", "TrainingJob")
+TRAINING_QUEUES = dataclasses.replace(
+    _custom("specon.io", "v1alpha1", "trainingqueues", "TrainingQueue"), namespaced=False
+)
 TF_JOBS = _custom("kubeflow.org", "v1", "tfjobs", "TFJob")
 PYTORCH_JOBS = _custom("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+MPI_JOBS = _custom("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
+TRAIN_JOBS = _custom("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob")
 JOB_SETS = _custom("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 
-OWN_KINDS = (TRAINING_PROGRESSES, MIGRATIONS)
-OPTIONAL_KINDS = (TF_JOBS, PYTORCH_JOBS, JOB_SETS, POD_METRICS, NODE_METRICS)
+OWN_KINDS = (TRAINING_PROGRESSES, MIGRATIONS, TRAINING_JOBS, TRAINING_QUEUES)
+JOB_KINDS = (TF_JOBS, PYTORCH_JOBS, MPI_JOBS, JOB_SETS, TRAIN_JOBS)
+OPTIONAL_KINDS = (*JOB_KINDS, POD_METRICS, NODE_METRICS)
 BUILT_IN_KINDS = (
     PODS,
     NODES,

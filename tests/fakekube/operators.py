@@ -1,14 +1,15 @@
-"""Stand-ins for the operators of TFJob, PyTorchJob and JobSet, as their sources read; no real ones were run.
+"""A stand-in for the training operator (TFJob, PyTorchJob), as its source reads; no real one was run.
 
-Pods of the first two have fixed names; `runPolicy.suspend` removes them all. A JobSet makes Jobs.
+Pods have fixed names; `runPolicy.suspend` removes them all, fewer `replicas` those with the highest indexes.
 """
+
+import json
 
 from fakekube import owned
 from fakekube.clock import Clock
 from fakekube.failures import FailureError
-from fakekube.kinds import JOB_SETS, JOBS, PODS, PYTORCH_JOBS, TF_JOBS, Kind, Object
+from fakekube.kinds import PODS, PYTORCH_JOBS, TF_JOBS, Kind, Object
 from fakekube.machinery import Machinery
-from fakekube.store import clone, key_of
 
 _SPECS = {
     TF_JOBS: ("tfReplicaSpecs", "tfjob-controller"),
@@ -83,6 +84,8 @@ class TrainingOperator:
         if role in {"Master", "Chief"}:
             labels["training.kubeflow.org/job-role"] = "master"
         manifest = owned.child(kind, job, replica["template"], {"name": name, "labels": labels})
+        for container in manifest["spec"]["containers"]:
+            container["env"] = [*(container.get("env") or []), *_env(kind, job, role, number)]
         policy = replica.get("restartPolicy", "Never")
         manifest["spec"]["restartPolicy"] = "Never" if policy == "ExitCode" else policy
         try:
@@ -91,47 +94,35 @@ class TrainingOperator:
             return  # as for every controller: the next change brings another try
 
 
-class JobSetController:
-    """A Job for each replica of each replicated job; `suspend` is passed on."""
-
-    def __init__(self, machinery: Machinery) -> None:
-        self._machinery = machinery
-        self._store = machinery.store
-
-    async def act(self) -> None:
-        for value in self._store.all(JOB_SETS):
-            if not value["metadata"].get("deletionTimestamp"):
-                await self._reconcile(value)
-
-    async def _reconcile(self, value: Object) -> None:
-        suspend = bool(value["spec"].get("suspend"))
-        jobs = {job["metadata"]["name"]: job for job in owned.of(self._store, JOBS, value)}
-        for replicated in value["spec"]["replicatedJobs"]:
-            for number in range(replicated.get("replicas", 1)):
-                name = f"{value['metadata']['name']}-{replicated['name']}-{number}"
-                if name not in jobs:
-                    await self._make(value, replicated, number, name, suspend=suspend)
-                elif bool(jobs[name]["spec"]["suspend"]) != suspend:
-                    await self._machinery.patch(
-                        JOBS, key_of(jobs[name]), "merge", {"spec": {"suspend": suspend}}
-                    )
-        await self._machinery.set_condition(JOB_SETS, value, "Suspended", str(suspend), "SuspendedJobs")
-
-    async def _make(
-        self, value: Object, replicated: Object, number: int, name: str, *, suspend: bool
-    ) -> None:
-        labels = {
-            "jobset.sigs.k8s.io/jobset-name": value["metadata"]["name"],
-            "jobset.sigs.k8s.io/jobset-uid": value["metadata"]["uid"],
-            "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"],
-            "jobset.sigs.k8s.io/job-index": str(number),
+def _env(kind: Kind, job: Object, role: str, number: int) -> list[Object]:
+    """Return what tells a trainer of the others, as far as a number of them stands in it."""
+    spec, name = job["spec"], job["metadata"]["name"]
+    replicas = spec[_SPECS[kind][0]]
+    if kind is TF_JOBS:
+        sparse = spec.get("enableDynamicWorker") and role == "Worker"
+        peers = {
+            each.lower(): [f"{name}-{each.lower()}-{index}" for index in range(of_role.get("replicas", 1))]
+            for each, of_role in replicas.items()
+            if not sparse or each == "PS"
         }
-        template = clone(replicated["template"])
-        template["spec"]["suspend"] = suspend
-        own = template["spec"]["template"].setdefault("metadata", {})
-        own["labels"] = {**(own.get("labels") or {}), **labels}
-        manifest = owned.child(JOB_SETS, value, template, {"name": name, "labels": labels})
-        await self._machinery.create(JOBS, value["metadata"]["namespace"], manifest)
+        task = {"type": role.lower(), "index": number}
+        key = "sparseCluster" if sparse else "cluster"
+        return [{"name": "TF_CONFIG", "value": json.dumps({key: peers, "task": task})}]
+    world = sum(of_role.get("replicas", 1) for of_role in replicas.values())
+    elastic = spec.get("elasticPolicy")
+    if elastic is not None:
+        nodes = f"{elastic.get('minReplicas', world)}:{elastic.get('maxReplicas', world)}"
+        return [
+            {"name": "PET_NNODES", "value": nodes},
+            {"name": "PET_RDZV_ENDPOINT", "value": f"{name}-worker-0:29400"},
+        ]
+    rank = number + 1 if role == "Worker" and "Master" in replicas else number
+    master = f"{name}-master-0" if "Master" in replicas else f"{name}-worker-0"
+    return [
+        {"name": "MASTER_ADDR", "value": master},
+        {"name": "WORLD_SIZE", "value": str(world)},
+        {"name": "RANK", "value": str(rank)},
+    ]
 
 
 def _over(job: Object) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fakekube.failures import Cause
-from fakekube.kinds import JOBS, LEASES, PODS, STATEFUL_SETS, Kind, Object
+from fakekube.kinds import JOB_SETS, JOBS, LEASES, PODS, STATEFUL_SETS, TRAIN_JOBS, Kind, Object
 
 Schema = Callable[[Object | None, Object], tuple[Object, list[Cause]]]
 """Prunes an object and tells what is wrong with it, given what it was before."""
@@ -28,6 +28,10 @@ def check(kind: Kind, before: Object | None, after: Object, subresource: str = "
         causes += _new_job(after) if before is None else _changed_job(before, after, subresource)
     elif kind is STATEFUL_SETS:
         causes += _stateful_set(before, after)
+    elif kind is JOB_SETS and before is not None:
+        causes += _changed_job_set(before, after)
+    elif kind is TRAIN_JOBS and before is not None:
+        causes += _changed_train_job(before, after)
     elif kind is LEASES:
         seconds = (after.get("spec") or {}).get("leaseDurationSeconds")
         if seconds is not None and seconds <= 0:
@@ -307,6 +311,35 @@ def _bare(template: Object) -> Object:
         "spec": spec,
         "metadata": {k: v for k, v in metadata.items() if k not in {"labels", "annotations"}},
     }
+
+
+def _changed_job_set(before: Object, after: Object) -> list[Cause]:
+    """Refuse what the webhook of JobSet refuses: all but suspension, and the numbers of Indexed Jobs."""
+    old, new = before["spec"]["replicatedJobs"], after["spec"]["replicatedJobs"]
+    suspended = before["spec"].get("suspend") or after["spec"].get("suspend")
+    shown = [_fixed(each, suspended=bool(suspended)) for each in old]
+    if shown == [_fixed(each, suspended=bool(suspended)) for each in new]:
+        return []
+    return [_wrong("spec.replicatedJobs", new, _IMMUTABLE)]
+
+
+def _fixed(replicated: Object, *, suspended: bool) -> Object:
+    """Return what of a replicated job may not change."""
+    job = dict(replicated["template"]["spec"])
+    if job.get("completionMode") == "Indexed" and job.get("completions") == job.get("parallelism"):
+        job = {key: value for key, value in job.items() if key not in {"completions", "parallelism"}}
+    if suspended:
+        job["template"] = _bare(job["template"])
+    return {**replicated, "template": job}
+
+
+def _changed_train_job(before: Object, after: Object) -> list[Cause]:
+    old, new = before["spec"], after["spec"]
+    return [
+        _wrong(f"spec.{field}", new.get(field), f"{field} is immutable")
+        for field in ("trainer", "runtimeRef", "managedBy")
+        if old.get(field) != new.get(field)
+    ]
 
 
 def _stateful_set(before: Object | None, after: Object) -> list[Cause]:

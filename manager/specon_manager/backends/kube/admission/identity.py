@@ -8,11 +8,14 @@ A replica keeps its name over moves and restarts, and no two pods of one owner h
 | batch/v1 Job | its name | worker, completion index (0 where the Job is not Indexed) |
 | StatefulSet | its name | worker, ordinal |
 | Kubeflow v1 (TFJob, PyTorchJob, ...) | its name | ps; or worker, as below |
+| MPIJob | its name | the launcher is ps 0; worker, as below |
 | JobSet | the name of its child Job, JOBSET-REPLICATEDJOB-INDEX | worker, completion index |
 | anything else (ReplicaSet, ...) | its name | worker 0; can be observed only |
 
-Of a Kubeflow job the master, chief or launcher is worker 0, the workers follow from 1, whether there is such
-a head or not, and evaluators from 500000: a pod does not say which other replica types its job has.
+Of a Kubeflow job the master or chief is worker 0, the workers follow from 1, whether there is such a head or
+not, and evaluators from 500000: a pod does not say which other replica types its job has. The launcher of an
+MPIJob trains nothing and always stays, as a parameter server does; the MPI operator (v2beta1) makes it as the
+pod of a Job of its own.
 """
 
 import re
@@ -30,12 +33,15 @@ Role = Literal["worker", "ps"]
 KUBEFLOW_JOB: Final = "training.kubeflow.org/job-name"
 KUBEFLOW_TYPE: Final = "training.kubeflow.org/replica-type"
 KUBEFLOW_INDEX: Final = "training.kubeflow.org/replica-index"
+KUBEFLOW_ROLE: Final = "training.kubeflow.org/job-role"
+KUBEFLOW_OPERATOR: Final = "training.kubeflow.org/operator-name"
+MPI_OPERATOR: Final = "mpi-operator"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_SET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
 
-_HEADS: Final = frozenset({"master", "chief", "launcher"})
+_HEADS: Final = frozenset({"master", "chief"})
 _EVALUATORS_FROM: Final = 500_000
 _HIGHEST_INDEX: Final = 999_999  # as the wire allows
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,5}")
@@ -53,7 +59,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     """Kind of what creates the next pod of this replica: Pod (nobody does), Job, StatefulSet, TFJob, ..."""
     owner_name: str = ""
     owner_uid: str = ""
-    """Empty for a bare pod, which has another UID after each move, and for a JobSet that does not tell it."""
+    """Empty for a bare pod, which has another UID after each move, for a JobSet that does not tell it, and
+    for the launcher of an MPIJob, whose owner is a Job."""
 
     @property
     def replica(self) -> str:
@@ -106,6 +113,8 @@ def kubeflow_member(replica_type: str, index: int) -> tuple[Role, int] | None:
     kind = replica_type.lower()
     if kind == "ps":
         return "ps", index
+    if kind == "launcher":
+        return ("ps", 0) if index == 0 else None
     if kind == "worker":
         return "worker", index + 1
     if kind in _HEADS:
@@ -127,7 +136,8 @@ def _owned(
     job = owner
     if group == "kubeflow.org":
         number = _number(labels.get(KUBEFLOW_INDEX, "0"))
-        member = None if number is None else kubeflow_member(str(labels.get(KUBEFLOW_TYPE, "")), number)
+        replica_type = str(labels.get(KUBEFLOW_TYPE, labels.get(KUBEFLOW_ROLE, "")))
+        member = None if number is None else kubeflow_member(replica_type, number)
         if member is None:
             return None
         role, index = member
@@ -135,6 +145,9 @@ def _owned(
         index = _number(annotations.get(COMPLETION_INDEX, labels.get(COMPLETION_INDEX, "0")))
         if JOB_SET in labels:
             kind, owner, uid = "JobSet", str(labels[JOB_SET]), str(labels.get(JOB_SET_UID, ""))
+        elif labels.get(KUBEFLOW_OPERATOR) == MPI_OPERATOR and KUBEFLOW_JOB in labels:
+            kind, owner, uid = "MPIJob", str(labels[KUBEFLOW_JOB]), ""
+            job, role, index = owner, "ps", 0
     elif kind == "StatefulSet" and group == "apps":
         ordinal = _ORDINAL.search(name)
         index = _number(labels.get(POD_INDEX, ordinal[1] if ordinal else None))

@@ -25,9 +25,15 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
     return _of_owner(owner, in_kueue=owner.kueue or detail.kueue)
 
 
+def owner_immovable_because(owner: OwnerInfo) -> str:
+    """Return why no pod of this owner could be moved if there were one; empty where it could."""
+    return _of_owner(owner, in_kueue=owner.kueue)
+
+
 def suspends(owner: OwnerInfo) -> bool:
     """Whether the owner is suspended for a move: its only pod goes, and nothing is counted."""
-    return owner.kind in {"TFJob", "PyTorchJob", "JobSet"} or (owner.kind == "Job" and owner.at_once <= 1)
+    kinds = {"TFJob", "PyTorchJob", "MPIJob", "JobSet", "TrainJob"}
+    return owner.kind in kinds or (owner.kind == "Job" and owner.at_once <= 1)
 
 
 def _of_owner(owner: OwnerInfo, *, in_kueue: bool) -> str:

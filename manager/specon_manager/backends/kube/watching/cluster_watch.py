@@ -96,6 +96,7 @@ class ClusterWatch:
             changed=lambda change: self._queue(self.nodes.node_changed, change),
         )
         reflectors: list[Reflector[Any]] = [nodes, self.pods]
+        self.ledger.server = await self._version()
         for kind, (resource, slim) in OWNER_RESOURCES.items():
             if kind in _ALWAYS_SERVED or await self._served(resource):
                 owners: Reflector[OwnerInfo] = Reflector(
@@ -153,6 +154,13 @@ class ClusterWatch:
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("whether %s are served is not known, they are left out: %s", resource.plural, error)
             return False
+
+    async def _version(self) -> tuple[int, int]:
+        try:
+            return await self._api.version()
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            _log.warning("the version of the API server is not known: %s", error)
+            return 0, 0
 
     def _queue(self, apply: Callable[[Any, Any], None], change: Change[Any]) -> None:
         self._changes.append((apply, change.before, change.after))

@@ -1,7 +1,8 @@
 """Which pods are which replicas, and what the core was told of them. Pure.
 
 The rules: what is told of a replica is always the end of one incarnation before the start of the next;
-incarnations are pods' UIDs; of two pods that claim to be the same replica, the second is not managed.
+incarnations are pods' UIDs; of two pods that claim to be the same replica, the second is not managed. A job
+that is held or may be scaled is told from its owner alone, before it has pods and while it is suspended.
 """
 
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.identity import Identity
+from specon_manager.backends.kube.records.names import EARLIER_OWNER
+from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
-from specon_manager.backends.kube.watching.translate import spec_of
+from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner, told_by_owner
 from specon_manager.backends.kube.watching.volumes import Verdict
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
@@ -22,7 +25,9 @@ Remarks = Callable[[str, str, str, str], None]
 """Says something about a pod: namespace, name, reason (a word), text."""
 
 _BARE: Final = "Pod"
-_KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob")
+_ABOVE: Final = "TrainJob"
+"""Its pods are those of a JobSet, which is their holder."""
+_KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob", "MPIJob")
 
 
 class _Job(Struct, kw_only=True):
@@ -38,6 +43,8 @@ class _Job(Struct, kw_only=True):
     gone: dict[str, PodInfo] = {}
     """Pods that vanished since events were taken the last time, as they were last."""
     told: JobSpec | None = None
+    template: object = None
+    """What the owner's template asked for when `told` was made; pods know more, as long as it is the same."""
     dirty: set[str] = set()
     """Replicas of which something changed."""
 
@@ -48,10 +55,11 @@ class Ledger:
     def __init__(self, *, remark: Remarks) -> None:
         self._remark = remark
         self._jobs: dict[str, _Job] = {}
-        self._owners: dict[tuple[str, str, str], OwnerInfo] = {}
-        self._owners_by_uid: dict[str, OwnerInfo] = {}
+        self._owners = OwnerBook()
         self._jobs_of: dict[tuple[str, str, str], set[str]] = {}
         """Names of the jobs whose pods an owner creates, by kind, namespace and name of that."""
+        self.server = (0, 0)
+        """Version of the API server; (0, 0) while it is not known."""
         self._dirty: set[str] = set()
         self._told: dict[str, str] = {}
         """Incarnation that the core believes to run, by replica."""
@@ -73,6 +81,7 @@ class Ledger:
             entry.told = job.spec
             entry.dirty |= set(job.spec.replicas)
             self._dirty.add(job.name)
+            _as_written_down(entry, job.spec)
         for replica in state.replicas.values():
             if replica.job not in self._jobs:
                 continue
@@ -123,15 +132,15 @@ class Ledger:
         """Take note of an owner that came, changed or went."""
         for owner in (before, after):
             if owner is not None:
-                jobs = self._jobs_of.get(owner.key, set()) | {f"{owner.namespace}/{owner.name}"}
+                # A TrainJob has the pods of the JobSet that has its name.
+                of_set = self._jobs_of.get(("JobSet", owner.namespace, owner.name), set())
+                jobs = self._jobs_of.get(owner.key, set()) | of_set | {f"{owner.namespace}/{owner.name}"}
                 self._dirty |= jobs & self._jobs.keys()
-        if before is not None and self._owners_by_uid.pop(before.uid, None) is not None:
-            known = self._owners.get(before.key)
-            if known is not None and known.uid == before.uid:
-                del self._owners[before.key]
-        if after is not None:
-            self._owners[after.key] = after
-            self._owners_by_uid[after.uid] = after
+        for job in self._owners.changed(before, after):
+            if self._owners.telling(job) is not None:
+                self._jobs.setdefault(job, _Job(name=job))
+                self._jobs_of.setdefault(_key_of(after or before), set()).add(job)
+            self._dirty.add(job)
 
     def judge(self, uid: str, pod: PodInfo, verdict: Verdict) -> None:
         """Take note of what a pod's volumes mean for it."""
@@ -168,19 +177,24 @@ class Ledger:
                 found = self.owner_of(pod)
                 if found is not None:
                     return found
-        if entry is not None and entry.holder is not None:
-            return self._owners_by_uid.get(entry.holder[1])
-        owners = (self._owners.get((kind, namespace, name)) for kind in _KINDS)
+        if entry is not None and entry.holder is not None and (entry.holder[1] or entry.holder[0] == _BARE):
+            return self._owners.with_uid(entry.holder[1])
+        telling = self._owners.telling(job)
+        if telling is not None:
+            return self._owners.with_uid(telling.uid)
+        owners = (self._owners.at(kind, namespace, name) for kind in _KINDS)
         return next((owner for owner in owners if owner is not None), None)
 
     def suspended(self) -> list[OwnerInfo]:
         """Return the owners that carry the mark of a suspension by us."""
-        return [owner for owner in self._owners.values() if owner.suspended_for]
+        return self._owners.suspended()
 
     def replicas_of(self, owner: OwnerInfo) -> set[str]:
         """Return the names of all replicas of an owner that are known."""
         replicas: set[str] = set()
-        for name in self._jobs_of.get(owner.key, set()) | {f"{owner.namespace}/{owner.name}"}:
+        of_set = self._jobs_of.get(("JobSet", owner.namespace, owner.name), set())
+        own = of_set if owner.kind == "TrainJob" else {f"{owner.namespace}/{owner.name}"}
+        for name in self._jobs_of.get(owner.key, set()) | own:
             job = self._jobs.get(name)
             replicas |= set(() if job is None or job.told is None else job.told.replicas)
         return replicas
@@ -196,12 +210,13 @@ class Ledger:
     def _of_job(self, job: _Job) -> list[Event]:
         events = self._changed_hands(job)
         ours = [pod for pod in job.pods.values() if self._held_by(job, pod)]
+        if not ours and job.holder is None:
+            self._take_hold(job)
         owner = self._owner_of_holder(job)
-        if ours:
-            spec = spec_of(job.name, ours, owner, self._verdicts)
-            if spec != job.told:
-                job.told = spec
-                events.append(JobObserved(spec))
+        spec = self._described(job, ours, owner)
+        if spec is not None and spec != job.told:
+            job.told = spec
+            events.append(JobObserved(spec))
         for replica in sorted(job.dirty):
             events += self._of_replica(job, replica)
         job.dirty.clear()
@@ -209,7 +224,32 @@ class Ledger:
         job.gone.clear()
         if not ours and owner is None and not self._returns(job):
             events += self._closed(job, "its owner is gone")
+            if self._owners.telling(job.name) is not None:  # another one has its name already
+                self._jobs[job.name] = job
+                events += self._of_job(job)
         return events
+
+    def _described(self, job: _Job, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
+        """Return the job as its pods, or its owner alone, describe it; None where neither does anew."""
+        template = None
+        if owner is not None:
+            template = (owner.worker_requests, owner.ps_requests, owner.annotations, owner.constraints)
+        if ours:
+            job.template = template
+            return spec_of(job.name, ours, owner, self._verdicts, self.server)
+        told = job.told
+        elastic = told is not None and (told.held or told.present is not None)
+        if owner is None or owner.job_name != job.name or not (elastic or told_by_owner(owner)):
+            return None
+        known = told if job.template is None or job.template == template else None
+        job.template = template
+        return spec_of_owner(owner, self.server, known=known)
+
+    def _take_hold(self, job: _Job) -> None:
+        """Give the name of a job that nobody has to an owner from which it can be told, the first by kind."""
+        owner = self._owners.telling(job.name)
+        if owner is not None:
+            job.holder = owner.kind, owner.uid
 
     def _of_replica(self, job: _Job, replica: str) -> list[Event]:
         events: list[Event] = []
@@ -219,7 +259,8 @@ class Ledger:
             if pod is not None and (not pod.ended or pod.deleting):
                 self._choose(job, replica)
                 return events
-            events.append(_gone(replica, told, job.gone.get(told) if pod is None else pod))
+            last = job.gone.get(told) if pod is None else pod
+            events.append(_gone(replica, told, last, told_to_end=self._suspended_by_us(job)))
             del self._told[replica]
             self._over.add(told)
         chosen = self._choose(job, replica)
@@ -232,6 +273,10 @@ class Ledger:
             return events
         self._told[replica] = chosen.uid
         return [*events, ReplicaStarted(replica=replica, incarnation=chosen.uid, node=chosen.node)]
+
+    def _suspended_by_us(self, job: _Job) -> bool:
+        owner = self._owner_of_holder(job)
+        return owner is not None and owner.suspended and bool(owner.suspended_for)
 
     def _missed(self, job: _Job, replica: str) -> list[Event]:
         """Tell of an incarnation that was over before anybody saw it run: of the newest, once."""
@@ -264,14 +309,15 @@ class Ledger:
     def _changed_hands(self, job: _Job) -> list[Event]:
         """Let the owner that was first keep the name; another one's pods are remarked until it is gone."""
         events: list[Event] = []
-        holders = {_holder(pod) for pod in job.pods.values()}
+        self._resolve(job)
+        holders = {self._holder(pod) for pod in job.pods.values()}
         left = job.holder is not None and job.holder not in holders and not self._stays(job)
         if left and holders:
             for replica in sorted({_replica(pod) for pod in job.gone.values()}):
                 events += self._of_replica(job, replica)
             events += self._closed(job, "its owner is gone, and another one has its name")
         if job.holder is None and holders:
-            job.holder = _holder(min(job.pods.values(), key=_age))
+            job.holder = self._holder(min(job.pods.values(), key=_age))
             job.dirty |= {_replica(pod) for pod in job.pods.values()}
             self._jobs[job.name] = job
         for pod in job.pods.values():
@@ -290,7 +336,7 @@ class Ledger:
         assert job.holder is not None
         if job.holder[0] == _BARE:
             return self._returns(job)
-        return job.holder[1] in self._owners_by_uid
+        return job.holder[1] in self._owners
 
     def _returns(self, job: _Job) -> bool:
         return any(_job_of(replica) == job.name for replica in self._awaited)
@@ -304,7 +350,7 @@ class Ledger:
         for replica in replicas:
             self._told.pop(replica, None)
             self._incumbents.pop(replica, None)
-        job.told, job.holder = None, None
+        job.told, job.holder, job.template = None, None, None
         if not job.pods:
             self._jobs.pop(job.name, None)
         return [JobGone(job=job.name, reason=reason)] if known else []
@@ -322,31 +368,73 @@ class Ledger:
         return sorted(claimants, key=_age)
 
     def _held_by(self, job: _Job, pod: PodInfo) -> bool:
-        return job.holder is None or _holder(pod) == job.holder
+        if job.holder is None:
+            return True
+        (kind, uid), (holder_kind, holder_uid) = self._holder(pod), job.holder
+        # That nobody tells the UID says nothing against it; a bare pod has none that lasts.
+        return kind == holder_kind and (uid == holder_uid or (kind != _BARE and not (uid and holder_uid)))
+
+    def _holder(self, pod: PodInfo) -> tuple[str, str]:
+        """Return kind and UID of what creates the next pod; the UID is empty while nobody tells it."""
+        identity = _identity(pod)
+        assert identity is not None
+        uid = identity.owner_uid
+        if not uid and identity.owner_kind != _BARE:
+            uid = self._owners.uid_at(*_owner_key(identity))
+        return identity.owner_kind, uid
+
+    def _resolve(self, job: _Job) -> None:
+        """Learn the UID of the owner that has the name, where the first pod did not tell it."""
+        if job.holder is None or job.holder[1] or job.holder[0] == _BARE:
+            return
+        known = {self._holder(pod) for pod in job.pods.values()} - {job.holder}
+        job.holder = next((each for each in sorted(known) if each[0] == job.holder[0]), job.holder)
 
     def _owner_of_holder(self, job: _Job) -> OwnerInfo | None:
         if job.holder is None:
             return self.owner_of_job(job.name)
-        return None if job.holder[0] == _BARE else self._owners_by_uid.get(job.holder[1])
+        return None if job.holder[0] == _BARE else self._owners.with_uid(job.holder[1])
 
     def _owner(self, identity: Identity) -> OwnerInfo | None:
-        owner = self._owners.get(_owner_key(identity))
-        if owner is None or (identity.owner_uid and owner.uid != identity.owner_uid):
+        key = _owner_key(identity)
+        if identity.owner_uid and self._owners.uid_at(*key) != identity.owner_uid:
             return None
-        return owner
+        return self._owners.at(*key)
+
+
+def _key_of(owner: OwnerInfo | None) -> Key:
+    assert owner is not None
+    return owner.key
 
 
 def _owner_key(identity: Identity) -> tuple[str, str, str]:
     return identity.owner_kind, identity.namespace, identity.owner_name
 
 
-def _gone(replica: str, uid: str, pod: PodInfo | None) -> ReplicaGone:
-    """Return the end of an incarnation; `pod` is its last known form, None where nobody saw its end."""
+def _as_written_down(job: _Job, spec: JobSpec) -> None:
+    """Let the owner keep the name that had it when an earlier manager wrote the job down.
+
+    Another one that has come since has another job. The pods of a TrainJob do not name it, but its JobSet.
+    """
+    written = spec.template.get(EARLIER_OWNER)
+    if written is None:
+        job.template = ()  # what its pods asked for was not written down
+    kind, uid = written if isinstance(written, list | tuple) and len(written) == 2 else ("", "")  # noqa: PLR2004  (kind and UID)
+    if uid and kind not in {_BARE, _ABOVE}:
+        job.holder = str(kind), str(uid)
+
+
+def _gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool = False) -> ReplicaGone:
+    """Return the end of an incarnation; `pod` is its last known form, None where nobody saw its end.
+
+    `told_to_end`: whether all of its job was, by us. One that fails because the others went before it does
+    not crash.
+    """
     if pod is None or pod.detail is None:
         return ReplicaGone(replica=replica, incarnation=uid, reason="no trace of it is left")
     detail = pod.detail
     finished = detail.exit_code == 0 and detail.ended_before_told
-    evicted = (pod.deleting or detail.disrupted or not pod.ended) and not finished
+    evicted = (pod.deleting or detail.disrupted or not pod.ended or told_to_end) and not finished
     said = "evicted" if evicted else pod.phase.lower()
     return ReplicaGone(
         replica=replica,
@@ -364,12 +452,6 @@ def _identity(pod: PodInfo) -> Identity | None:
 def _replica(pod: PodInfo) -> str:
     identity = _identity(pod)
     return "" if identity is None else identity.replica
-
-
-def _holder(pod: PodInfo) -> tuple[str, str]:
-    identity = _identity(pod)
-    assert identity is not None
-    return identity.owner_kind, identity.owner_uid
 
 
 def _age(pod: PodInfo) -> tuple[str, str]:

@@ -22,6 +22,8 @@ PLACEHOLDER: Final = f"{names.PREFIX}placeholder"
 MOVE: Final = f"{names.PREFIX}move"
 """Annotation of such a pod: the id of the move, whole."""
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_VOLCANO: Final = "volcano"
+_POD_GROUP: Final = "scheduling.k8s.io/group-name"
 
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 _TRAINER: Final = "SPECON_TRAINER"
@@ -81,6 +83,12 @@ class Detail(Struct, frozen=True, kw_only=True):
     kueue: bool
     placeholder: str
     move: str
+    volcano: str = ""
+    """By what Volcano is known to schedule it; empty where it does not."""
+    gated: bool = False
+    """Whether it waits for our gate: it is no incarnation yet."""
+    priority: int = 0
+    """Of its PriorityClass, as the API server resolved it."""
     whole_cpu: float | None = None
     """What the trainer requested of processors before they were lowered in place; None: they were not."""
     trainer_cpu: float = 0.0
@@ -240,10 +248,24 @@ def _detail(pod: Object) -> Detail:
         kueue=KUEUE_QUEUE in labels or "kueue.x-k8s.io/managed" in labels,
         placeholder=str(labels.get(PLACEHOLDER, "")),
         move=str(annotations.get(MOVE, "")),
+        volcano=volcano_in(spec, annotations),
+        gated=any(each.get("name") == names.ADMISSION_GATE for each in mappings(spec.get("schedulingGates"))),
+        priority=_priority(spec.get("priority")),
         whole_cpu=whole_cpu(annotations.get(names.WHOLE_CPU)),
         trainer_cpu=requested_cpu(trainer),
         unweightable=why_not(spec, status, trainer),
     )
+
+
+def volcano_in(spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:
+    """Return by what Volcano is known to schedule pods of this specification; empty where it does not."""
+    if spec.get("schedulerName") == _VOLCANO:
+        return "the scheduler of its pods is volcano"
+    return f"its pods are in the group {annotations[_POD_GROUP]}" if _POD_GROUP in annotations else ""
+
+
+def _priority(given: object) -> int:
+    return given if isinstance(given, int) and not isinstance(given, bool) else 0
 
 
 def _mounts(spec: Mapping[str, Any], trainer: Mapping[str, Any]) -> tuple[Mount, ...]:

@@ -1,8 +1,10 @@
 """Pods and their owner as the job that the core knows. Pure."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
 
 from specon_manager.backends.kube.admission.annotations import (
     WRITTEN_BY_US,
@@ -10,7 +12,8 @@ from specon_manager.backends.kube.admission.annotations import (
     Options,
     read_options,
 )
-from specon_manager.backends.kube.owners.table import immovable_because
+from specon_manager.backends.kube.owners.capability import Capability, capability
+from specon_manager.backends.kube.owners.table import immovable_because, owner_immovable_because
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import Detail, PodInfo
 from specon_manager.backends.kube.watching.volumes import FREE, Verdict
@@ -18,14 +21,11 @@ from specon_manager.model.cluster import JobSpec, role_of
 from specon_manager.model.constraints import ANYWHERE, Constraints
 from specon_manager.model.resources import NOTHING, Resources
 
-_GRACE: Final = 30.0
-"""Seconds; what Kubernetes gives where nothing is said."""
-
 
 def options_of(pod: Detail) -> Options:
     """Return what a pod's annotations say; those that cannot be read say nothing (admission refused them)."""
     # Without what differs from pod to pod: those of a kind are read once.
-    return _read(tuple(sorted(each for each in pod.annotations.items() if each[0] not in WRITTEN_BY_US)))
+    return _read(_for_options(pod.annotations.items()))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -36,44 +36,145 @@ def _read(annotations: tuple[tuple[str, str], ...]) -> Options:
         return Options(migrate=False)
 
 
+def told_by_owner(owner: OwnerInfo) -> bool:
+    """Whether its job is known from the object alone: it wants a sidecar, and is held or may be scaled.
+
+    Not where something else made the object, which decides: the Job of a JobSet is told as the JobSet's. That
+    of a TrainJob is told by its JobSet, for the TrainJob does not know its pods.
+    """
+    if owner.controller and not (owner.kind == "JobSet" and owner.controller == f"TrainJob {owner.name}"):
+        return False
+    options = _read(_for_options(owner.annotations))
+    asked = options.queue is not None or options.max_workers is not None or options.min_workers is not None
+    return bool(owner.job) and not owner.over and options.inject is True and asked
+
+
+def spec_of_owner(
+    owner: OwnerInfo, server: tuple[int, int] = (0, 0), *, known: JobSpec | None = None
+) -> JobSpec:
+    """Return the job of an owner none of whose pods is there: not yet, or while it is suspended.
+
+    `known` is what was last told of it when there were some: they know more than the template (what the
+    sidecar and their claims add, the value of their PriorityClass).
+    """
+    options = _read(_for_options(owner.annotations))
+    can = capability(owner, options, server)
+    spec = JobSpec(
+        name=owner.job_name,
+        replicas=_names(owner.job_name, owner, can),
+        requests=owner.worker_requests,
+        ps_requests=owner.ps_requests,
+        immovable=owner_immovable_because(owner),
+        placed_by="owner",
+        constraints=owner.constraints,
+        **_said(options, owner.grace_seconds),
+        **_elastic(owner, can, options),
+    )
+    if known is None:
+        return spec
+    return msgspec.structs.replace(
+        spec,
+        requests=known.requests,
+        ps_requests=known.ps_requests,
+        priority=known.priority,
+        lowest_cpu=known.lowest_cpu,
+        constraints=known.constraints,
+    )
+
+
 def spec_of(
-    job: str, pods: Sequence[PodInfo], owner: OwnerInfo | None, verdicts: Mapping[str, Verdict]
+    job: str,
+    pods: Sequence[PodInfo],
+    owner: OwnerInfo | None,
+    verdicts: Mapping[str, Verdict],
+    server: tuple[int, int] = (0, 0),
 ) -> JobSpec:
     """Return the job `namespace/job` whose pods these are: at least one, all with an identity in it.
+
+    `server` is the version of the API server, (0, 0) where it is not known.
 
     Where pods differ, the latest counts. `verdicts` are those of the volumes, by pod UID; a pod without one
     is taken to be free, for the verdict is asked for again before a move. Only what all volumes have in
     common is a constraint of the job: the volumes of its other replicas may be elsewhere.
     """
     ordered = sorted(pods, key=lambda pod: (_detail(pod).created, pod.uid))
-    named = set() if owner is None else {f"{job}/{role}/{index}" for role, index in owner.replicas}
     requests: dict[str, Resources] = {}
     for pod in ordered:
-        replica = replica_of(pod)
-        named.add(replica)
-        requests[role_of(replica)] = pod.reserved
+        requests[role_of(replica_of(pod))] = pod.reserved
     latest = ordered[-1]
     detail = _detail(latest)
     options = options_of(detail)
-    grace = detail.grace_seconds if options.grace_period is None else options.grace_period
+    if owner is not None:
+        owner = _with_what_pods_say(owner, detail)
+    can = capability(owner, options, server)
+    named = {replica_of(pod) for pod in ordered} | set(_names(job, owner, can))
     judged = [verdicts[pod.uid] for pod in ordered if pod.uid in verdicts and not pod.ended]
     return JobSpec(
         name=job,
         replicas=tuple(sorted(named, key=_by_role)),
         requests=requests.get("worker", requests.get("ps", NOTHING)),
         ps_requests=requests.get("ps"),
-        job_class=options.job_class or "best-effort",
-        utility=options.utility or 0.0,
-        queue=options.queue or "",
-        grace_seconds=grace,
-        checkpointing=checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
-        migratable=options.migrate is not False,
         immovable=immovable_because(latest, owner, options)
         or next((verdict.immovable for verdict in judged if verdict.immovable), ""),
         placed_by="owner",
+        priority=detail.priority,
         lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
+        **_said(options, detail.grace_seconds),
+        **_elastic(owner, can, options),
     )
+
+
+def _said(options: Options, grace_seconds: float) -> dict[str, Any]:
+    """Return what the annotations say of any job."""
+    return {
+        "job_class": options.job_class or "best-effort",
+        "utility": options.utility or 0.0,
+        "queue": options.queue or "",
+        "grace_seconds": grace_seconds if options.grace_period is None else options.grace_period,
+        "checkpointing": checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
+        "migratable": options.migrate is not False,
+    }
+
+
+def _elastic(owner: OwnerInfo | None, can: Capability, options: Options) -> dict[str, Any]:
+    """Return how the job is held and scaled; of one that is neither, only why."""
+    held = bool(options.queue) and not can.unholdable
+    said: dict[str, Any] = {
+        "held": held,
+        "resizing": can.resizing,
+        "unscalable": can.unscalable,
+        "unpreemptible": can.unpreemptible,
+        "top_down": can.top_down,
+    }
+    if owner is not None and can.resizing != "none":
+        said |= {"workers": max(1, owner.asked), "min_workers": can.fewest}
+    if owner is not None and (held or can.resizing != "none"):
+        said["present"] = owner.workers
+    return said
+
+
+def _names(job: str, owner: OwnerInfo | None, can: Capability) -> tuple[str, ...]:
+    """Return the names of all replicas that the job may have: absent workers are some of them."""
+    if owner is None:
+        return ()
+    members = owner.replicas
+    if can.resizing != "none":
+        members = owner.named(max(can.most or 0, owner.workers, owner.asked))
+    names = (f"{job}/{role}/{index}" for role, index in members)
+    return tuple(sorted(names, key=_by_role))
+
+
+def _with_what_pods_say(owner: OwnerInfo, pod: Detail) -> OwnerInfo:
+    """Return the owner with whoever else is seen to manage its pods."""
+    kueue, volcano = owner.kueue or pod.kueue, owner.volcano or pod.volcano
+    if (kueue, volcano) == (owner.kueue, owner.volcano):
+        return owner
+    return msgspec.structs.replace(owner, kueue=kueue, volcano=volcano)
+
+
+def _for_options(annotations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(each for each in annotations if each[0] not in WRITTEN_BY_US))
 
 
 def constraints_with(pod: Detail, verdict: Verdict) -> Constraints:

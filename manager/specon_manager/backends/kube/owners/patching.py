@@ -1,0 +1,104 @@
+"""The object of a job, changed only as it was read: what somebody else wrote meanwhile is looked at again."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from specon_manager.backends.kube.admission.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.owners.job_patch import JobPatch, JobWish, job_patch
+from specon_manager.backends.kube.owners.way import BlockedError, Hands, RefusedError
+from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.watching.slim import PodInfo
+
+Object = dict[str, Any]
+Decide = Callable[[Object], JobWish | None]
+"""What an object is to say, from what it says; None: it stays as it is. May raise RefusedError."""
+
+_ATTEMPTS: Final = 8
+"""Somebody else, first of all its controller, may write the object at the same time."""
+
+
+class OwnerGoneError(RefusedError):
+    """The object of the job is not there any more."""
+
+
+class OwnerReplacedError(OwnerGoneError):
+    """Another object has its name."""
+
+
+async def patched(hands: Hands, owner: OwnerInfo, decide: Decide, *, leaving: Sequence[PodInfo] = ()) -> bool:
+    """Have the object of a job say what `decide` wishes; return whether it had to be changed.
+
+    `leaving` are the pods that end by the change: their disruption budgets are asked before it. Raises
+    OwnerGoneError, RefusedError where the object cannot say it, and BlockedError for a budget.
+    """
+    resource, _ = OWNER_RESOURCES[owner.kind]
+    asked = False
+    for attempt in range(_ATTEMPTS):
+        patch = _needed(owner, await _read(hands, owner), decide)
+        if patch is None:
+            return False
+        if not asked:
+            for pod in leaving:
+                await may_go(hands, pod)
+            asked = True
+        hands.fence()
+        try:
+            await hands.api.patch(resource, owner.name, owner.namespace, patch.body, form=patch.form)
+        except ApiError as error:
+            if error.not_found:
+                raise OwnerGoneError(f"{owner} is gone") from error
+            if not error.conflict or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _read(hands: Hands, owner: OwnerInfo) -> Object:
+    resource, _ = OWNER_RESOURCES[owner.kind]
+    try:
+        found = await hands.api.get(resource, owner.name, owner.namespace)
+    except ApiError as error:
+        if error.not_found:
+            raise OwnerGoneError(f"{owner} is gone") from error
+        raise
+    if mapping(found.get("metadata")).get("uid") != owner.uid:
+        raise OwnerReplacedError(f"{owner} is gone, and another one has its name")
+    return found
+
+
+def _needed(owner: OwnerInfo, found: Object, decide: Decide) -> JobPatch | None:
+    wish = decide(found)
+    try:
+        return None if wish is None else job_patch(owner.kind, found, wish)
+    except ValueError as error:
+        raise RefusedError(f"{owner}: {error}") from error
+
+
+async def may_go(hands: Hands, pod: PodInfo) -> None:
+    """Ask the disruption budgets of a pod what neither a suspension nor a smaller number would ask.
+
+    Raises BlockedError where one of them does not let it go. The budgets are asked one pod at a time:
+    one that lets any of them go lets all of them go that leave together.
+    """
+    try:
+        await hands.api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
+    except ApiError as error:
+        if error.blocked or error.throttled:
+            raise BlockedError(error.message) from error
+        if not (error.not_found or error.conflict):
+            raise
+
+
+def mark_of(obj: Object) -> str:
+    """Return for which move or change we suspended a job; empty where it was not us."""
+    return str(mapping(mapping(obj.get("metadata")).get("annotations")).get(SUSPENDED_FOR, ""))
+
+
+async def resumed(hands: Hands, owner: OwnerInfo) -> bool:
+    """Resume a job that carries our mark; return whether it did."""
+    return await patched(
+        hands, owner, lambda found: JobWish(suspended=False, mark=None) if mark_of(found) else None
+    )

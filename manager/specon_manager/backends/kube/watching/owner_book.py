@@ -1,0 +1,77 @@
+"""The objects that create pods, as they are found: by key, by UID, and by the job that is theirs. Pure."""
+
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo, carried
+from specon_manager.backends.kube.watching.translate import told_by_owner
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class OwnerBook:
+    """Takes changes of owners in. A TrainJob is given with what the JobSet of its name says of its pods."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Key, OwnerInfo] = {}
+        self._by_uid: dict[str, OwnerInfo] = {}
+        self._of_job: dict[str, dict[Key, OwnerInfo]] = {}
+        """Those from which a job is told without any pod, by its name."""
+
+    def changed(self, before: OwnerInfo | None, after: OwnerInfo | None) -> set[str]:
+        """Take note of an owner that came, changed or went; return the jobs that it may be told anew from."""
+        jobs: set[str] = set()
+        for owner in (before, after):
+            if owner is not None:
+                jobs.add(self._with_pods(owner).job_name)
+        if before is not None:
+            if self._by_uid.pop(before.uid, None) is not None:
+                known = self._by_key.get(before.key)
+                if known is not None and known.uid == before.uid:
+                    del self._by_key[before.key]
+            named = self._of_job.get(before.job_name, {})
+            named.pop(before.key, None)
+            if not named:
+                self._of_job.pop(before.job_name, None)
+        if after is not None:
+            self._by_key[after.key] = after
+            self._by_uid[after.uid] = after
+            if told_by_owner(after):
+                self._of_job.setdefault(after.job_name, {})[after.key] = after
+        return jobs - {""}
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the object with this UID is there."""
+        return uid in self._by_uid
+
+    def at(self, kind: str, namespace: str, name: str) -> OwnerInfo | None:
+        """Return the owner with this key, None where there is none."""
+        return self._whole(self._by_key.get((kind, namespace, name)))
+
+    def uid_at(self, kind: str, namespace: str, name: str) -> str:
+        """Return the UID of the very object with this key, empty where there is none."""
+        owner = self._by_key.get((kind, namespace, name))
+        return "" if owner is None else owner.uid
+
+    def with_uid(self, uid: str) -> OwnerInfo | None:
+        """Return the owner with this UID; for a JobSet that a TrainJob made, the TrainJob."""
+        return self._whole(self._by_uid.get(uid))
+
+    def telling(self, job: str) -> OwnerInfo | None:
+        """Return the owner from which a job is told, the first by kind; a JobSet itself."""
+        named = self._of_job.get(job)
+        return named[min(named)] if named else None
+
+    def suspended(self) -> list[OwnerInfo]:
+        """Return the owners that carry the mark of a suspension by us."""
+        return [self._with_pods(owner) for owner in self._by_key.values() if owner.suspended_for]
+
+    def _with_pods(self, owner: OwnerInfo) -> OwnerInfo:
+        job_set = self._by_key.get(("JobSet", owner.namespace, owner.name))
+        if owner.kind != "TrainJob" or job_set is None or job_set.controller != str(owner):
+            return owner
+        return carried(owner, job_set)
+
+    def _whole(self, owner: OwnerInfo | None) -> OwnerInfo | None:
+        if owner is None or owner.kind != "JobSet":
+            return owner
+        top = self._by_key.get(("TrainJob", owner.namespace, owner.name))
+        return owner if top is None or owner.controller != str(top) else carried(top, owner)
