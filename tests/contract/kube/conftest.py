@@ -94,7 +94,8 @@ async def _install(client: KubeClient) -> None:
         assert answer.status in {201, 409}, answer.message
 
         async def served(plural: str = document["spec"]["names"]["plural"]) -> bool:
-            return (await client.get(f"specon.io/v1alpha1/{plural}")).status == 200
+            # Of all namespaces: some are in none.
+            return (await client.ask("GET", f"/apis/specon.io/v1alpha1/{plural}")).status == 200
 
         with contextlib.suppress(msgspec.DecodeError):
             await client.eventually(served)

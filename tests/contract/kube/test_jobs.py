@@ -232,3 +232,22 @@ async def _end(client, pod, *, evict: bool) -> None:
 
 def _now() -> str:
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+async def test_numbers_and_resumption_in_one_patch(kube):
+    """A suspended Indexed Job takes its new numbers, its resumption and our marks at once."""
+    await kube.create(JOBS, job(suspend=True, **INDEXED))
+    change = {"suspend": False, "parallelism": 4, "completions": 4}
+
+    async def changed():
+        # Its controller may write it between the reading and the patch.
+        read = (await kube.get(JOBS, "training")).body["metadata"]["resourceVersion"]
+        metadata = {"resourceVersion": read, "annotations": {"specon.io/scaled": "2:4"}}
+        body = {"metadata": metadata, "spec": change}
+        first = (await kube.patch(JOBS, "training", body, form=MERGE)).status
+        again = (await kube.patch(JOBS, "training", body, form=MERGE)).status
+        return (first, again) == (200, 409)
+
+    await kube.eventually(changed)
+    after = (await kube.get(JOBS, "training")).body["spec"]
+    assert (after["suspend"], after["parallelism"], after["completions"]) == (False, 4, 4)

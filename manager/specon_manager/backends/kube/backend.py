@@ -12,6 +12,7 @@ from msgspec import Struct
 from specon_manager.backends.base import Emit, NotLeadingError, Order
 from specon_manager.backends.kube.owners.bare import Recreation
 from specon_manager.backends.kube.owners.eviction import Eviction
+from specon_manager.backends.kube.owners.patching import resumed
 from specon_manager.backends.kube.owners.suspend import Suspension
 from specon_manager.backends.kube.owners.table import suspends
 from specon_manager.backends.kube.owners.way import (
@@ -23,6 +24,9 @@ from specon_manager.backends.kube.owners.way import (
     RefusedError,
     Way,
 )
+from specon_manager.backends.kube.placing.book import Book, job_of
+from specon_manager.backends.kube.placing.placement import Tools
+from specon_manager.backends.kube.placing.placer import Placer
 from specon_manager.backends.kube.reweighting import Reweighting
 from specon_manager.backends.kube.rooms import Rooms, RoomSettings
 from specon_manager.backends.kube.telling.recorder import reference
@@ -30,11 +34,18 @@ from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavail
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Object
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch, WatchSettings
 from specon_manager.backends.kube.watching.ledger import Remarks
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, PlaceJob, SetWeight, StartReplica
-from specon_manager.model.events import Event, EvictionRefused, ReplicaGone, ReplicaStarted, StartRefused
+from specon_manager.model.events import (
+    Event,
+    EvictionRefused,
+    JobGone,
+    ReplicaGone,
+    ReplicaStarted,
+    StartRefused,
+)
 
 _log = logging.getLogger(__name__)
 _TICK: Final = 1.0  # seconds
@@ -93,6 +104,19 @@ class KubeBackend:
         self._watch = ClusterWatch(api, settings.watch, remark=remark, noticed=self._noticed)
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
+        self._book = Book()
+        self._placer = Placer(
+            Tools(
+                hands=self._hands,
+                ledger=self._ledger,
+                nodes=self._watch.nodes,
+                book=self._book,
+                say=self._say,
+                monotonic=monotonic,
+                eviction_patience=settings.eviction_patience,
+                unschedulable_seconds=settings.unschedulable_seconds,
+            )
+        )
         self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
         self._ways: Mapping[str, Way] = {"suspend": Suspension(), "evict": Eviction(), "bare": Recreation()}
         self._emit: Emit = _before_begin
@@ -136,6 +160,14 @@ class KubeBackend:
             found.append(reference(kinds[owner.kind], owner.namespace, owner.name, owner.uid))
         return tuple(found)
 
+    def owner_reference(self, job: str) -> Object | None:
+        """Return a reference to what creates the pods of a job; None where nothing does."""
+        owner = self._ledger.owner_of_job(job)
+        if owner is None or owner.kind not in OWNER_RESOURCES:
+            return None
+        resource, _ = OWNER_RESOURCES[owner.kind]
+        return reference(resource, owner.namespace, owner.name, owner.uid)
+
     async def begin(self, state: State, emit: Emit) -> None:
         """Read everything, tell what changed while nobody watched, tidy up, and watch from then on."""
         self._emit = emit
@@ -143,11 +175,13 @@ class KubeBackend:
         for replica in state.replicas:
             if self._hands.keeper.kept_manifest(replica) is not None:
                 self._ledger.await_return(replica, awaited=True)
+        self._book.begin(state)
         await self._watch.begin(state, self._say)
         self._spawn(self._rooms.tidy(state))
         self._spawn(self._restore_weights(state))
         self._spawn(self._tick())
         self._spawn(self._settle())
+        self._spawn(self._placer.look_after_strays())
 
     async def carry_out(self, order: Order) -> None:
         """Carry one order out; see `Backend`. Waits for disruption budgets, but not for pods."""
@@ -162,7 +196,7 @@ class KubeBackend:
         elif isinstance(order, SetWeight):
             await self._weigh(order)
         elif isinstance(order, PlaceJob):
-            raise NotImplementedError("jobs are not placed yet")
+            self._placer.order(order)
         else:
             await self._rooms.release(order)
 
@@ -188,6 +222,7 @@ class KubeBackend:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._placer.end()
         await self._watch.end()
 
     # -- ending ----------------------------------------------------------------------------------
@@ -384,6 +419,7 @@ class KubeBackend:
     def _noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
         if after is None and before is not None and before.uid in self._went:
             self._went[before.uid].set()
+        self._placer.noticed(before, after)
         pod = after if after is not None else before
         assert pod is not None
         if pod.detail is None:
@@ -407,7 +443,10 @@ class KubeBackend:
             self._rooms.look_at_all()
 
     async def _settle(self) -> None:
-        """Resume what carries our mark though no move of it is in flight: the order may have been lost."""
+        """Resume what carries our mark though nothing of it is in flight and no queue holds it.
+
+        The order to resume it may have been lost, or its job is not to be held any more.
+        """
         settled = False
         while True:
             marked = {owner.key: owner for owner in self._ledger.suspended()}
@@ -415,10 +454,9 @@ class KubeBackend:
             # Later on, a mark may be younger than what is known of its move: it counts the second time.
             for key in idle & self._idle if settled else idle:
                 owner = marked[key]
-                _log.warning("%s in %s is suspended for no move: resumed", owner, owner.namespace)
+                _log.warning("%s in %s is suspended for nothing: resumed", owner, owner.namespace)
                 try:
-                    coming = Coming(replica="", owner=owner, node=None)
-                    await self._way(owner).bring_back(self._hands, coming)
+                    await resumed(self._hands, owner)
                 except (RefusedError, ApiError, ApiUnavailableError) as error:
                     _log.warning("%s in %s could not be resumed: %s", owner, owner.namespace, error)
             self._idle, settled = idle, True
@@ -426,7 +464,8 @@ class KubeBackend:
 
     def _in_flight(self, owner: OwnerInfo) -> bool:
         replicas = self._ledger.replicas_of(owner)
-        return any(
+        jobs = {job_of(replica) for replica in replicas} | {owner.job_name}
+        return self._book.keeps(owner, sorted(jobs)) or any(
             replica in self._starting or self._hands.keeper.reference(replica) is not None
             for replica in replicas
         )
@@ -450,6 +489,9 @@ class KubeBackend:
             raise NotLeadingError("this manager does not hold the lease any more: nothing is done")
 
     def _say(self, event: Event) -> None:
+        self._book.heard(event)
+        if isinstance(event, JobGone):
+            self._placer.forget(event.job)
         self._emit(event)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -1,0 +1,1 @@
+"""Jobs as a whole: held, admitted, scaled and preempted through their owners' objects and gated pods."""

@@ -1,0 +1,154 @@
+"""What the object of a job is to say for an order, and what a gated pod is to say: tables."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.owners.job_patch import job_patch, workers_of
+from specon_manager.backends.kube.owners.way import RefusedError
+from specon_manager.backends.kube.placing.gates import released
+from specon_manager.backends.kube.placing.wishes import Circumstances, EditedError, wish
+from specon_manager.model.actions import PlaceJob
+from specon_manager.model.cluster import JobSpec
+
+JOB = "default/train"
+ANY = dict.fromkeys((f"{JOB}/worker/{index}" for index in range(8)), None)
+
+
+def _object(workers, *, suspend=False, **annotations):
+    marks = {f"specon.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    spec = {"completionMode": "Indexed", "completions": workers, "parallelism": workers, "suspend": suspend}
+    return {"metadata": {"resourceVersion": "7", "annotations": marks}, "spec": spec}
+
+
+def _order(change, workers):
+    placement = {f"{JOB}/worker/{index}": None for index in range(workers)}
+    return PlaceJob(job=JOB, change=change, placement=placement, grace_seconds=30.0, reason="test")
+
+
+def _known(ours, *, held=True, admitting=False, runs=True, resizing="live"):
+    spec = JobSpec(
+        name=JOB, replicas=tuple(ANY), held=held, resizing=resizing, unscalable="no", placed_by="owner"
+    )
+    return Circumstances(spec=spec, admitting=admitting, ours=ours, runs=runs)
+
+
+def _said(obj, order, known):
+    """Return what the object says in the end: suspended, workers, mark, scaled."""
+    wished = wish("Job", obj, order, known)
+    patch = None if wished is None else job_patch("Job", obj, wished)
+    if patch is None:
+        return None
+    assert patch.body["metadata"]["resourceVersion"] == "7"
+    marks = patch.body["metadata"].get("annotations", {})
+    spec = patch.body.get("spec", {})
+    return (
+        spec.get("suspend"),
+        spec.get("completions"),
+        marks.get("specon.io/suspended-for", ""),
+        marks.get("specon.io/scaled", ""),
+    )
+
+
+TABLE = {
+    "held back": (_object(3), _order("c", 0), _known({3}), (True, None, "held-c", "")),
+    "stopped to start anew": (_object(3), _order("c", 0), _known({3}, held=False), (True, None, "c", "")),
+    "suspended by its user already": (_object(3, suspend=True), _order("c", 0), _known({3}), None),
+    "held for another change": (
+        _object(3, suspend=True, suspended_for="held-b"),
+        _order("c", 0),
+        _known({3}),
+        (None, None, "held-c", ""),
+    ),
+    "resumed with more": (
+        _object(3, suspend=True, suspended_for="c"),
+        _order("c", 5),
+        _known({3}, resizing="restart"),
+        (False, 5, None, "3:5"),
+    ),
+    "admitted": (
+        _object(3, suspend=True),
+        _order("c", 3),
+        _known({3}, admitting=True),
+        (False, None, "", ""),
+    ),
+    "as ordered": (_object(3), _order("c", 3), _known({3}), None),
+    "more": (_object(3), _order("c", 4), _known({3}), (None, 4, "", "3:4")),
+    "more still": (_object(4, scaled="3:4"), _order("c", 5), _known({4}), (None, 5, "", "3:5")),
+    "as its user asked": (_object(4, scaled="3:4"), _order("c", 3), _known({4}), (None, 3, "", None)),
+    "over": (_object(3, suspend=True, suspended_for="c"), _order("", 3), _known(()), (False, None, None, "")),
+    "over, the number stays": (
+        _object(5, suspend=True, suspended_for="c", scaled="3:5"),
+        _order("", 3),
+        _known(()),
+        (False, None, None, ""),
+    ),
+    "over, suspended by its user": (_object(3, suspend=True), _order("", 3), _known(()), None),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_the_object_says_what_the_order_wants(case):
+    obj, order, known, expected = TABLE[case]
+    assert _said(obj, order, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("obj", "known", "words"),
+    [
+        (_object(3, suspend=True), _known({3}), "suspended by somebody else"),
+        (_object(3), _known({3}, resizing="none"), "no"),
+        (_object(3), _known({3}, resizing="restart"), "while it runs"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(obj, known, words):
+    with pytest.raises(RefusedError, match=words):
+        wish("Job", obj, _order("c", 5), known)
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.sets(st.integers(1, 8)))
+def test_a_number_that_is_neither_ours_nor_wanted_is_never_overwritten(present, wanted, ours):
+    obj, order, known = _object(present), _order("c", wanted), _known(ours)
+    if present == wanted or present in ours:
+        said = _said(obj, order, known)
+        assert (workers_of("Job", obj) if said is None else said[1]) == wanted
+    else:
+        with pytest.raises(EditedError, match=str(present)):
+            wish("Job", obj, order, known)
+
+
+def _pod(gates, selector=None, **metadata):
+    spec = {"schedulingGates": [{"name": gate} for gate in gates], "nodeSelector": selector}
+    return {"metadata": {"name": "p", "resourceVersion": "9", **metadata}, "spec": spec}
+
+
+def test_gate_and_node_are_one_patch_of_the_version_that_was_read():
+    patch = released(_pod([ADMISSION_GATE, "other"], {"zone": "a"}), "host-1")
+    assert patch == {
+        "metadata": {"resourceVersion": "9", "annotations": {PINNED: "host-1"}},
+        "spec": {
+            "schedulingGates": [{"$patch": "delete", "name": ADMISSION_GATE}],
+            "nodeSelector": {"kubernetes.io/hostname": "host-1"},
+        },
+    }
+
+
+@pytest.mark.parametrize("selected", [None, "host-1"])
+def test_a_node_that_its_owner_chose_is_not_called_ours(selected):
+    selector = None if selected is None else {"kubernetes.io/hostname": selected}
+    patch = released(_pod([ADMISSION_GATE], selector), selected)
+    assert patch is not None
+    assert (PINNED in str(patch), "nodeSelector" in patch["spec"]) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "pod", [_pod(["other"]), _pod([ADMISSION_GATE], deletionTimestamp="2026-01-01T00:00:00Z")]
+)
+def test_a_pod_without_our_gate_or_on_its_way_out_is_left_alone(pod):
+    assert released(pod, "host-1") is None
+
+
+def test_a_pod_that_asks_for_another_node_is_refused():
+    with pytest.raises(RefusedError, match="asks for the node host-2"):
+        released(_pod([ADMISSION_GATE], {"kubernetes.io/hostname": "host-2"}), "host-1")
