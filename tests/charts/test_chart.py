@@ -157,9 +157,14 @@ def test_with_named_namespaces_only_those_are_changed():
     """What is elsewhere is only read, for the room that it takes; the webhook hears of no others."""
     objects = render(RELEASES["namespaces"])
     (cluster,) = of_kind(objects, "ClusterRole")
-    reviews = {"tokenreviews", "subjectaccessreviews", "mutatingwebhookconfigurations"}
+    of_no_namespace = {
+        "tokenreviews",
+        "subjectaccessreviews",
+        "mutatingwebhookconfigurations",
+        "trainingqueues/status",
+    }
     for rule in cluster["rules"]:
-        assert {*rule["verbs"]} <= {"get", "list", "watch"} or {*rule["resources"]} <= reviews
+        assert {*rule["verbs"]} <= {"get", "list", "watch"} or {*rule["resources"]} <= of_no_namespace
     roles = {role["metadata"]["namespace"] for role in of_kind(objects, "Role")}
     assert roles == {NAMESPACE, "team-a", "team-b"}
     for webhook in the(objects, "MutatingWebhookConfiguration")["webhooks"]:
@@ -332,7 +337,12 @@ def test_placeholders_give_way():
 def test_the_definitions_of_the_custom_resources_are_installed():
     """By helm's own way for them."""
     definitions = of_kind(render({}, "--include-crds"), "CustomResourceDefinition")
-    assert {one["spec"]["names"]["kind"] for one in definitions} == {"Migration", "TrainingProgress"}
+    assert {one["spec"]["names"]["kind"] for one in definitions} == {
+        "Migration",
+        "TrainingJob",
+        "TrainingProgress",
+        "TrainingQueue",
+    }
 
 
 @pytest.mark.parametrize("release", ["a" * 53, "specon-two"])

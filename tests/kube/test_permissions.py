@@ -22,7 +22,10 @@ from fakekube.kinds import (
     PYTORCH_JOBS,
     SECRETS,
     TF_JOBS,
+    TRAIN_JOBS,
+    TRAINING_JOBS,
     TRAINING_PROGRESSES,
+    TRAINING_QUEUES,
     Kind,
 )
 from fakekube.store import key_of
@@ -37,13 +40,18 @@ from support.training_templates import training_template
 SIGNALS = ("pod-deletion-cost", "eviction-cost", "priority-boost")
 WORKLOADS = Kind("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", status=True, custom=True)
 POLICY = msgspec.structs.replace(DECISIONS, policy="specon", parameters={"rebalance": False})
-NEVER_ASKED: dict[tuple[str, str, str], str] = {}
+NEVER_ASKED: dict[tuple[str, str, str], str] = {
+    ("specon.io", "trainingjobs", "get"): "after a conflict with another manager only",
+    ("kubeflow.org", "mpijobs", "get"): "before a patch, as of the other kinds",
+    ("kubeflow.org", "mpijobs", "patch"): "as the other kinds; one has several pods, and nothing here scales",
+    ("", "pods/resize", "patch"): "where a pod allows it; no policy here lowers processors",
+}
 """(group, resource, verb) that no request asks for, and why it is permitted all the same."""
 pytestmark = pytest.mark.timeout(240)
 
 
 def operated(name):
-    """Yield a TFJob, a PyTorchJob and a JobSet of one pod each, with their replicas."""
+    """Yield a TFJob, a PyTorchJob, a JobSet and a TrainJob of one pod each, with their replicas."""
     template = training_template(name)
     one = {"replicas": 1, "restartPolicy": "OnFailure", "template": template}
     job = {"metadata": {}, "spec": {"backoffLimit": 0, "template": template}}
@@ -52,6 +60,7 @@ def operated(name):
         (TF_JOBS, {"tfReplicaSpecs": {"Chief": one}}, ""),
         (PYTORCH_JOBS, {"pytorchReplicaSpecs": {"Master": one}}, ""),
         (JOB_SETS, {"replicatedJobs": sets}, "-worker-0"),
+        (TRAIN_JOBS, {"runtimeRef": {"name": "one-pod"}}, "-node-0"),
     ):
         own = f"{name}-{kind.name.lower()}"
         yield kind, {"metadata": {"name": own}, "spec": spec}, f"training/{own}{of_job}/worker/0"
@@ -74,6 +83,7 @@ async def claimed(stage):
 async def moves_of_every_owner(stage):
     replicas = [await stage.make(owner, f"train-{owner.lower()}") for owner in OWNERS]
     replicas.append(await claimed(stage))
+    stage.cluster.train_jobs.runtimes["one-pod"] = training_template("train")
     for kind, manifest, replica in operated("train"):
         await stage.cluster.machinery.create(kind, "training", manifest)
         replicas.append(replica)
@@ -143,6 +153,36 @@ async def moves_by_the_policy(stage, replicas):
     await stage.no_moves()
 
 
+async def a_job_in_a_queue(stage):
+    """Have a job wait in a queue, then in another one, and end; its queue is told what it uses."""
+    spec = {"quota": {"cpu": "0", "memory": "0"}, "borrow": False}
+    queue = {"metadata": {"name": "team-a"}, "spec": spec}
+    await stage.cluster.machinery.create(TRAINING_QUEUES, "", queue)
+    template = training_template("held")
+    template["metadata"]["annotations"]["specon.io/queue"] = "team-a"
+    master = {"replicas": 1, "restartPolicy": "OnFailure", "template": template}
+    # Suspended by its user, it has no pod whose annotations would count.
+    body = {"pytorchReplicaSpecs": {"Master": master}, "runPolicy": {"suspend": True}}
+    manifest = {"metadata": {"name": "held"}, "spec": body}
+    await stage.cluster.machinery.create(PYTORCH_JOBS, "training", manifest)
+    key = ("training", "held")
+
+    def told(name):
+        found = stage.cluster.store.get(TRAINING_JOBS, key) or {}
+        return found.get("spec", {}).get("queue") == name and found.get("status")
+
+    await stage.until(lambda: told("team-a"), "it is written down")
+    written = stage.cluster.store.get
+    await stage.until(
+        lambda: written(TRAINING_QUEUES, ("", "team-a")).get("status"), "the queue is told what it uses"
+    )
+    template["metadata"]["annotations"]["specon.io/queue"] = "team-b"
+    await stage.cluster.machinery.patch(PYTORCH_JOBS, key, "merge", {"spec": body})
+    await stage.until(lambda: told("team-b"), "its other queue is written down")
+    await stage.cluster.machinery.delete(PYTORCH_JOBS, key, {"propagationPolicy": "Background"})
+    await stage.until(lambda: stage.cluster.store.get(TRAINING_JOBS, key) is None, "it is forgotten")
+
+
 async def an_owner_asks(stage):
     """Have somebody ask for the state who may not read it."""
     leader = stage.leader
@@ -172,10 +212,13 @@ async def everything(stage, monkeypatch):
         metadata = {"name": f"{name}-pod", "labels": {"app": "manager"}}
         spec = {"containers": [{"name": "manager", "image": "specon/manager:1"}]}
         await stage.cluster.machinery.create(PODS, SYSTEM, {"metadata": metadata, "spec": spec})
+    left = {"metadata": {"name": "left"}, "spec": {"job": "training/left"}}
+    await stage.cluster.machinery.create(TRAINING_JOBS, "training", left)
     monkeypatch.setenv("POD_NAME", "first-pod")
     first = await stage.manage_and_lead()
     replicas = await moves_of_every_owner(stage)
     await a_request_that_is_refused(stage)
+    await a_job_in_a_queue(stage)
     await an_owner_asks(stage)
     await one_move_more(stage, replicas[0])
     await first.kill()

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,8 +20,10 @@ from specon_manager.backends.kube.certificates.served import (
     secret_reflector,
 )
 from specon_manager.backends.kube.certificates.store import CertificateStore, StoreSettings
+from specon_manager.backends.kube.queues.watch import QueueWatch
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_reason
+from specon_manager.backends.kube.records.pin_watch import PinWatch
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.lease import Elector
 from specon_manager.backends.kube.transport.resources import Object
@@ -68,6 +70,8 @@ class ClusterManager:
             namespaces=settings.watch_namespaces,
             holds=self._elector.holds,
         )
+        self._pins = PinWatch(api, namespaces=settings.watch_namespaces)
+        self._queues = QueueWatch(api, given=settings.decisions.queues)
         identities = KubeIdentities(api, unavailable=IdentityUnavailableError)
         self._page = Page(identities.is_owner, manager=settings.identity.rpartition("_")[0])
         self._page_listener = PageListener(self._page)
@@ -76,9 +80,7 @@ class ClusterManager:
             identities,
             registry,
             _no_jobs,
-            routes=webhook_routes(
-                self._injection, lambda: self._migrations.pins, self._cluster_metrics.admitted
-            ),
+            routes=webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted),
             readiness=self._is_ready,
             takes_orders=False,
         )
@@ -100,6 +102,8 @@ class ClusterManager:
             _log.info("%s serves at %s:%d", self._settings.identity, listen.host, listen.port)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._migrations.run())
+                group.create_task(self._pins.run())
+                group.create_task(self._queues.run())
                 group.create_task(self._follow_certificate())
                 group.create_task(self._candidate())
         finally:
@@ -124,6 +128,7 @@ class ClusterManager:
             self._settings,
             self._api,
             migrations=self._migrations,
+            queues=self._queues,
             holds=self._elector.holds,
             trusted=lambda: self._certificate.trusted,
             metrics=self._metrics,
@@ -195,7 +200,12 @@ class ClusterManager:
 
     def _is_ready(self) -> bool:
         """Whether the webhook may be asked: it has its certificate and knows the pins."""
-        return self._certificate.loaded.is_set() and self._migrations.synced.is_set()
+        synced = self._migrations.synced.is_set() and self._pins.synced.is_set()
+        return self._certificate.loaded.is_set() and synced
+
+    def _pinned(self) -> Mapping[str, str]:
+        """Return the hostname by replica; no replica moves while its job changes, and so none has two."""
+        return {**self._pins.pins, **self._migrations.pins}
 
 
 def _no_jobs(body: bytes, state: State) -> JobSpec:

@@ -9,6 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 import yaml
 from msgspec import UNSET, Meta, Struct, field
 
@@ -22,9 +23,13 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _HIGHEST_PORT: Final = 65535
 
 CLUSTER_DEFAULTS: Final = Settings(
-    deadlines=Deadlines(start=300, hold=300, checkpoint=600, eviction_margin=60, verify=900)
+    deadlines=Deadlines(start=300, hold=300, checkpoint=600, eviction_margin=60, verify=900, ready=900),
+    starvation=6 * 3600,
 )
-"""Images are pulled, volumes detached and schedulers asked: all of it takes longer than on one machine."""
+"""Images are pulled, volumes detached and schedulers asked: all of it takes longer than on one machine.
+
+A job that waits for six hours comes before whatever the policy would prefer.
+"""
 
 Signal = Literal["pod-deletion-cost", "eviction-cost", "priority-boost"]
 
@@ -151,6 +156,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="tls.crt, tls.key, ca.crt where they are not made here",
     )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="judge and tell what the policy proposes, and order nothing",
+    )
     add("--placeholder-priority-class", metavar="NAME", help="PriorityClass of the pods that hold room")
     add("--identity", help="name of this manager in the Lease (the host's name)")
 
@@ -160,6 +170,8 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
     mistakes: list[str] = []
     content = _content(arguments.config)
     decisions = read_settings(content, mistakes, beside=tuple(_FILE_KEYS), defaults=CLUSTER_DEFAULTS)
+    if arguments.dry_run:
+        decisions = msgspec.structs.replace(decisions, dry_run=True)
     given = {
         key: value
         for key, kind in _FILE_KEYS.items()

@@ -252,7 +252,13 @@ ANNOTATIONS: Final = (
         parse.number(0.001, 1e6),
     ),
     Annotation("utility", "0", "how much its owner values the job", "10", parse.number(0, 1e15)),
-    Annotation("queue", "none", "whose quota it counts against", "team-a", _dns_label),
+    Annotation(
+        "queue",
+        "none: its owner starts it at once",
+        "hold its job until it is admitted, and count it against the quota of this queue",
+        "team-a",
+        _dns_label,
+    ),
     Annotation(
         "recreate",
         "false",
@@ -290,6 +296,23 @@ def read_options(annotations: Mapping[str, str]) -> Options:
     if mistakes:
         raise AnnotationError(mistakes)
     return Options(**values)
+
+
+def doubts(options: Options) -> list[str]:
+    """Return what is no mistake and still does nothing, in words for whoever wrote it."""
+    found = []
+    scaled = [
+        f"{PREFIX}{name}"
+        for name, given in (("min-workers", options.min_workers), ("max-workers", options.max_workers))
+        if given is not None
+    ]
+    if scaled and options.checkpoint is not None and options.checkpoint.kind == "none":
+        said = f"{', '.join(scaled)}: the number of workers changes only after a verified checkpoint"
+        found.append(f"{said}, and {PREFIX}checkpoint is none")
+    if options.job_class == "trial" and options.queue is None:
+        said = f"{PREFIX}class: room is made for a trial while it waits, and without {QUEUE} it is not held"
+        found.append(said)
+    return found
 
 
 def table() -> str:

@@ -3,6 +3,10 @@
 A wrong annotation is denied with every mistake named. An error of our own must not stop what has nothing to
 do with it: at the entry `inject` the pod is admitted as it is, with a warning; at `gate`, where a pod without
 what it asked for is worse than one that is tried again, it is denied.
+
+Pods in a queue come through both entries, in this order. Nobody would ever release a gated pod that has no
+sidecar, and `inject` may have been let pass while nobody answered: `gate` injects as well. Either may be
+asked again after another webhook has changed the pod, and then changes nothing.
 """
 
 import base64
@@ -12,8 +16,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.annotations import QUEUE, AnnotationError, read_options
-from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
+from specon_manager.backends.kube.admission.annotations import AnnotationError, doubts, read_options
+from specon_manager.backends.kube.admission.gate import gated
+from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
 
@@ -72,9 +77,12 @@ def _answer(asked: Object, settings: InjectionSettings, pins: Mapping[str, str],
         return _allowed(uid, [], [])
     namespace = asked.get("namespace") or pod["metadata"].get("namespace") or "default"
     done = inject(pod, namespace, options, settings, pins)
-    warnings = list(done.warnings)
-    if entry == "gate" and options.queue is not None:
-        warnings.append(f"{QUEUE}: queues do not hold pods back in this version; the pod is admitted at once")
+    warnings = [*doubts(options), *done.warnings]
+    if entry == "gate":
+        warnings = []  # the other entry says the same, for it is asked about this pod too
+        if options.queue is not None:
+            done = gated(Injection(done.pod), namespace, pins)
+            warnings += done.warnings
     return _allowed(uid, json_patch(pod, done.pod), warnings)
 
 

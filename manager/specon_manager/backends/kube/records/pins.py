@@ -1,4 +1,4 @@
-"""Where the next pod of a replica is to run, as the Migrations say. Pure."""
+"""Where the next pod of a replica is to run, as Migrations and TrainingJobs say. Pure."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,12 +6,21 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
-from specon_manager.backends.kube.records.names import Name
+from specon_manager.backends.kube.records.names import Name, namespace_of
+from specon_manager.backends.kube.records.records import is_replica, metadata_of, part_of
 from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.backends.kube.watching.fields import mappings
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.moves import MoveState
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
+PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
+"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
+_MOST: Final = 100_000
+"""Pins of one job that are read: as many as it may have workers."""
+_LABEL: Final = 63
+"""Characters of a label's value, and so of a hostname in a node selector."""
 
 
 class Glance(Struct, frozen=True, kw_only=True, gc=False):
@@ -68,4 +77,41 @@ def pins_of(glances: Iterable[Glance]) -> dict[str, str]:
     for each in sorted(glances, key=lambda each: (each.updated_at, str(each.name))):
         if each.replica is not None and each.hostname and each.state in PINNING_STATES:
             pins[each.replica] = each.hostname
+    return pins
+
+
+class JobGlance(Struct, frozen=True, kw_only=True, gc=False):
+    """What every manager keeps of a TrainingJob."""
+
+    name: Name
+    uid: str
+    pins: tuple[tuple[str, str], ...] = ()
+    """Replica and hostname label, while a change brings pods about."""
+
+
+def job_glance(item: Object) -> JobGlance:
+    """Return what is kept of a TrainingJob; nonsense in it is as if it were not there.
+
+    A TrainingJob speaks for replicas of its own namespace only: whoever may write there decides nothing
+    about the pods of others.
+    """
+    name, _ = metadata_of(item)
+    status = part_of(item, "status")
+    pins: list[tuple[str, str]] = []
+    if part_of(status, "change").get("state") in PINNING_CHANGES:
+        for pin in mappings(status.get("pins"))[:_MOST]:
+            replica, hostname = _text(pin.get("replica")), _text(pin.get("hostname"))
+            if replica is None or hostname is None or len(hostname) > _LABEL:
+                continue
+            if is_replica(replica) and namespace_of(replica) == name.namespace:
+                pins.append((replica, hostname))
+    uid = part_of(item, "metadata").get("uid")
+    return JobGlance(name=name, uid=str(uid or ""), pins=tuple(pins))
+
+
+def job_pins_of(glances: Iterable[JobGlance]) -> dict[str, str]:
+    """Return the hostname by replica for which a change of a job is at work."""
+    pins: dict[str, str] = {}
+    for each in sorted(glances, key=lambda each: str(each.name)):
+        pins.update(each.pins)
     return pins

@@ -11,6 +11,7 @@ from specon_manager.backends.kube.admission.annotations import (
     WRITTEN_BY_US,
     AnnotationError,
     Options,
+    doubts,
     read_options,
     table,
 )
@@ -170,3 +171,33 @@ def test_any_text_is_read_or_refused(annotations):
             raise
     assert all(mistake.startswith("specon.io/") and len(mistake) < 2000 for mistake in mistakes)
     assert len(mistakes) <= len(annotations)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, None),
+        ({"class": "trial", "queue": "team-a"}, None),
+        ({"class": "best-effort"}, None),
+        ({"min-workers": "2", "max-workers": "4"}, None),
+        ({"max-workers": "4", "checkpoint": "sigterm"}, None),
+        (
+            {"class": "trial"},
+            (
+                "specon.io/class: room is made for a trial while it waits, and without specon.io/queue it is "
+                "not held"
+            ),
+        ),
+        (
+            {"min-workers": "2", "max-workers": "4", "checkpoint": "none"},
+            (
+                "specon.io/min-workers, specon.io/max-workers: the number of workers changes only after a "
+                "verified checkpoint, and specon.io/checkpoint is none"
+            ),
+        ),
+    ],
+)
+def test_what_is_allowed_and_does_nothing_is_doubted(options, said):
+    """In words for a warning: nothing is refused that trains as it stands."""
+    found = doubts(read_options({f"specon.io/{name}": value for name, value in options.items()}))
+    assert found == ([] if said is None else [said])

@@ -64,6 +64,25 @@ def test_a_job_set_is_known_by_its_child_jobs():
     )
 
 
+def test_a_launcher_of_the_mpi_operator_belongs_to_the_mpi_job():
+    """It is the pod of a Job of its own; workers have a role and an index, but no replica type."""
+    labels = {
+        "training.kubeflow.org/operator-name": "mpi-operator",
+        "training.kubeflow.org/job-name": "horovod",
+    }
+    launcher = job_pod("horovod-launcher")
+    launcher["metadata"]["labels"] |= {**labels, "training.kubeflow.org/job-role": "launcher"}
+    assert identity_of(launcher) == Identity(
+        namespace="ml", job="horovod", role="ps", owner_kind="MPIJob", owner_name="horovod"
+    )
+    worker = pod(
+        "horovod-worker-2", ownerReferences=owned_by("MPIJob", "horovod", api="kubeflow.org/v2beta1")
+    )
+    role = {"training.kubeflow.org/job-role": "worker", "training.kubeflow.org/replica-index": "2"}
+    worker["metadata"]["labels"] = {**labels, **role}
+    assert replica_of(worker) == "ml/horovod/worker/3"
+
+
 def test_no_two_replicas_of_a_kubeflow_job_have_the_same_name():
     """Whatever types a job has, role and index differ."""
     members = [kubeflow_member(kind, index) for kind in ("ps", "worker", "evaluator") for index in range(50)]

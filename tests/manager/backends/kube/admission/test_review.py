@@ -94,15 +94,71 @@ def test_a_pod_without_a_volume_is_denied():
         assert response["status"]["message"].startswith("specon.io/log-path: '/tmp/x' is on no volume")
 
 
-def test_a_queue_does_not_hold_pods_yet():
-    """The gate admits, and says so; the other entry keeps quiet."""
-    manifest = pod(annotations=annotated(queue="team-a"))
-    gated = answer(manifest, "gate")["response"]
-    assert gated["allowed"]
-    assert gated["warnings"] == [
-        "specon.io/queue: queues do not hold pods back in this version; the pod is admitted at once"
-    ]
+GATE = {"name": "specon.io/admission"}
+
+
+def queued(manifest, **options):
+    """Return the pod with the annotation that names a queue."""
+    manifest["metadata"]["annotations"] |= annotated(queue="team-a", **options)
+    return manifest
+
+
+def test_a_pod_in_a_queue_is_gated_by_the_entry_that_must_not_be_missed():
+    """The other one, which pods may pass by, injects only."""
+    manifest = queued(job_pod("r", 4))
+    assert patched(manifest, answer(manifest, "gate"))["spec"]["schedulingGates"] == [GATE]
+    assert "schedulingGates" not in patched(manifest, answer(manifest))["spec"]
+
+
+def test_a_gated_pod_has_its_sidecar():
+    """Also where the entry that injects was let pass because nobody answered: nobody else would know it."""
+    manifest = queued(job_pod("r", 4))
+    made = patched(manifest, answer(manifest, "gate"))
+    assert [one["name"] for one in made["spec"]["initContainers"]] == ["specon-sidecar"]
+    assert made["metadata"]["labels"]["specon.io/sidecar"] == "injected"
+
+
+def test_a_pod_without_a_queue_is_never_gated():
+    """Whoever calls that entry."""
+    made = patched(job_pod("r", 4), answer(job_pod("r", 4), "gate"))
+    assert "schedulingGates" not in made["spec"]
+
+
+def test_a_pod_that_asked_for_no_sidecar_is_never_gated():
+    """Nobody would hear of it, and nobody would release it."""
+    manifest = queued(job_pod("r", 4), inject="false")
+    assert answer(manifest, "gate")["response"] == {"uid": "review-1", "allowed": True}
+
+
+def test_a_replica_that_a_change_brings_about_goes_to_its_node_at_once():
+    """By the selector of the pin, without a gate."""
+    manifest = queued(job_pod("r", 4))
+    made = patched(manifest, answer(manifest, "gate", {"ml/r/worker/4": "node-3"}))
+    assert made["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-3"}
+    assert made["metadata"]["annotations"]["specon.io/pinned"] == "node-3"
+    assert "schedulingGates" not in made["spec"]
+
+
+def test_a_pod_that_is_not_held_says_why():
+    """Once: the other entry, which is asked too, keeps quiet about it."""
+    manifest = queued(stateful_pod())
+    (said,) = answer(manifest, "gate")["response"]["warnings"]
+    assert said == (
+        "specon.io/queue: the pod is not held until its job is admitted: a StatefulSet is not held; those "
+        "that are: Job, JobSet, MPIJob, PyTorchJob, TFJob, TrainJob"
+    )
     assert "warnings" not in answer(manifest)["response"]
+
+
+def test_what_does_nothing_is_said_once():
+    """By the entry that every pod comes through."""
+    manifest = pod("mnist", annotations=annotated(max_workers="4", checkpoint="none"))
+    (said,) = answer(manifest)["response"]["warnings"]
+    assert said == (
+        "specon.io/max-workers: the number of workers changes only after a verified checkpoint, and "
+        "specon.io/checkpoint is none"
+    )
+    assert "warnings" not in answer(manifest, "gate")["response"]
 
 
 def test_the_namespace_is_that_of_the_request():
@@ -181,6 +237,7 @@ def pods(draw):
     for key, values in (
         ("nodeName", ["node-1"]),
         ("nodeSelector", [{}, {"kubernetes.io/hostname": "node-1"}, None]),
+        ("schedulingGates", [None, [], [{"name": "example.com/mine"}], [dict(GATE)]]),
         ("securityContext", [{}, {"runAsUser": 0}, {"runAsUser": 5}, None]),
         ("initContainers", [None, [], [{"name": "i", "image": "i"}]]),
     ):
@@ -192,20 +249,34 @@ def pods(draw):
 
 
 @settings(max_examples=150, deadline=None)
-@given(pods(), st.sampled_from([{}, {"ml/mnist/worker/0": "node-3", "ml/r/worker/4": "node-3"}]))
-def test_admission_is_idempotent_and_adds_only(manifest, pins):
+@given(
+    pods(),
+    st.sampled_from([{}, {"ml/mnist/worker/0": "node-3", "ml/r/worker/4": "node-3"}]),
+    st.lists(st.sampled_from(["inject", "gate"]), min_size=1, max_size=3),
+)
+def test_admission_is_idempotent_and_adds_only(manifest, pins, entries):
     """A second call (reinvocation) changes nothing; nothing that was there is lost or changed."""
-    first = answer(manifest, pins=pins)
-    made = patched(manifest, first)
-    if not first["response"]["allowed"]:
-        assert made == manifest
-        return
-    second = answer(made, pins=pins)["response"]
-    assert second["allowed"]
-    assert "patch" not in second
+    made = manifest
+    for entry in entries:
+        said = answer(made, entry, pins=pins)
+        if not said["response"]["allowed"]:
+            assert made == manifest, "the first one denies, or none"
+            return
+        made = patched(made, said)
+    for entry in entries:
+        again = answer(made, entry, pins=pins)["response"]
+        assert again["allowed"]
+        assert "patch" not in again
     for key, value in manifest["spec"].items():
-        if key not in {"initContainers", "volumes", "nodeSelector", "containers"}:
+        if key not in {"initContainers", "volumes", "nodeSelector", "containers", "schedulingGates"}:
             assert made["spec"][key] == value
+    names = [gate["name"] for gate in made["spec"].get("schedulingGates") or []]
+    assert len(names) == len(set(names))
+    given_names = {gate["name"] for gate in manifest["spec"].get("schedulingGates") or []}
+    assert given_names - {GATE["name"]} <= set(names)
+    if GATE["name"] in names and GATE["name"] not in given_names:
+        assert "gate" in entries
+        assert "specon.io/queue" in manifest["metadata"]["annotations"]
     for key in ("initContainers", "volumes"):
         before = manifest["spec"].get(key) or []
         assert made["spec"][key][: len(before)] == before

@@ -1,0 +1,130 @@
+"""A queue as its TrainingQueue has it, and what is written into its status. Pure.
+
+The definition refuses what cannot be read; objects that are older than the definition may still have it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.records.lenient import bounded
+from specon_manager.backends.kube.records.records import part_of
+from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.backends.kube.watching.quantities import quantity
+from specon_manager.core.quotas import Usage
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Phase
+from specon_manager.model.queues import Queue
+from specon_manager.model.resources import NOTHING, Resources
+
+_MOST: Final = 1e15
+"""As much as `Resources` allows: no limit."""
+_NAMES: Final = ("cpu", "memory", "gpu")
+_SHOWN: Final = 40
+_STEPS: Final = (("Ti", 2.0**40), ("Gi", 2.0**30), ("Mi", 2.0**20))
+
+
+class QueueInfo(Struct, frozen=True, kw_only=True):
+    """What is kept of a TrainingQueue."""
+
+    uid: str
+    queue: Queue
+    """What cannot be read counts as nothing here."""
+    problems: tuple[str, ...] = ()
+    """Fields that cannot be read, with their values."""
+
+
+class Use(Struct, frozen=True, kw_only=True):
+    """What jobs of a queue do at this moment."""
+
+    running: int = 0
+    """Jobs of which something runs or is about to."""
+    waiting: int = 0
+    """Jobs of which nothing does, that could run."""
+    use: Resources = NOTHING
+    """What is requested by what runs or is about to."""
+
+
+def queue_info(item: Object) -> QueueInfo:
+    """Return what a TrainingQueue says; it raises nothing, whatever that is."""
+    metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
+    problems: list[str] = []
+    quota = _amounts(spec.get("quota"), "spec.quota", problems, missing=dict.fromkeys(_NAMES, 0.0))
+    named = part_of(spec, "quota")
+    problems += [f"spec.quota.{name}: is missing" for name in ("cpu", "memory") if name not in named]
+    limit = None
+    if spec.get("limit") is not None:
+        limit = _amounts(spec["limit"], "spec.limit", problems, missing=dict.fromkeys(_NAMES, _MOST))
+    borrow = spec.get("borrow", True)
+    if not isinstance(borrow, bool):
+        problems.append(f"spec.borrow: {_shown(borrow)} is neither true nor false")
+        borrow = False
+    queue = Queue(name=str(metadata.get("name") or ""), quota=quota, borrow=borrow, limit=limit)
+    return QueueInfo(uid=str(metadata.get("uid") or ""), queue=queue, problems=tuple(problems))
+
+
+def _amounts(given: object, place: str, problems: list[str], *, missing: Mapping[str, float]) -> Resources:
+    if not isinstance(given, dict):
+        if given is not None:
+            problems.append(f"{place}: {_shown(given)} is no list of amounts")
+        given = {}
+    found = dict(missing)
+    for name in _NAMES:
+        if given.get(name) is None:
+            continue
+        found[name] = 0.0
+        try:
+            amount = quantity(str(given[name]))
+        except ValueError:
+            problems.append(f"{place}.{name}: {_shown(given[name])} is no quantity")
+            continue
+        if amount < 0:
+            problems.append(f"{place}.{name}: {_shown(given[name])} is negative")
+            continue
+        found[name] = min(amount, _MOST)
+    return Resources(**found)
+
+
+def uses_of(state: State) -> Mapping[str, Use]:
+    """Return what the jobs of each queue do, as quotas count it, by its name; linear in the replicas."""
+    snapshot = state.snapshot(0.0)
+    usage = Usage(snapshot)
+    running = dict.fromkeys(usage.queues, 0)
+    waiting = dict.fromkeys(usage.queues, 0)
+    for job in state.jobs.values():
+        if job.spec.queue not in running or job.ended_at is not None:
+            continue
+        if usage.counts(job):
+            running[job.spec.queue] += 1
+        elif any(member.phase is Phase.PENDING for member in snapshot.members[job.name]):
+            waiting[job.spec.queue] += 1
+    return {
+        name: Use(running=running[name], waiting=waiting[name], use=usage.used(name)) for name in usage.queues
+    }
+
+
+def queue_status(use: Use, message: str, manager: str) -> dict[str, Any]:
+    """Return the status of a TrainingQueue, without its time; a null takes away what stood there."""
+    return {
+        "running": use.running,
+        "waiting": use.waiting,
+        "use": {name: written(name, getattr(use.use, name)) for name in _NAMES},
+        "message": bounded(message),
+        "manager": manager[:253],
+    }
+
+
+def written(name: str, amount: float) -> str:
+    """Return the amount as people write it: parts of CPUs in thousandths, memory in Gi or the like."""
+    if name == "memory":
+        for unit, size in _STEPS:
+            if amount >= size and (amount / size).is_integer():
+                return f"{amount / size:.0f}{unit}"
+        return f"{amount:.0f}"
+    return f"{amount:.0f}" if float(amount).is_integer() else f"{round(amount * 1000)}m"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

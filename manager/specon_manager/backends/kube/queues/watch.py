@@ -1,0 +1,91 @@
+"""The TrainingQueues as every manager sees them, and told to the core by the one that leads."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import msgspec
+
+from specon_manager.backends.base import Emit
+from specon_manager.backends.kube.queues.record import QueueInfo, queue_info
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.resources import TRAINING_QUEUES
+from specon_manager.backends.kube.transport.served import when_served
+from specon_manager.model.events import QueuesObserved
+from specon_manager.model.queues import Queue
+
+_log = logging.getLogger(__name__)
+
+
+class QueueWatch:
+    """Follows the TrainingQueues; `run` it in every manager, and `tell` in the one that leads."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        given: Collection[Queue] = (),
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Watch. `given` are queues of the configuration; an object of the same name counts instead."""
+        self._api, self._sleep = api, sleep
+        self._given = {queue.name: queue for queue in given}
+        self._valid: dict[str, Queue] = {}
+        """What each object said when all of it could be read, by name."""
+        self._woken = asyncio.Event()
+        self._reflector = Reflector(api, TRAINING_QUEUES, slim=queue_info, changed=self._changed)
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set once all TrainingQueues were seen, or there cannot be any."""
+        return self._reflector.synced
+
+    @property
+    def infos(self) -> Mapping[str, QueueInfo]:
+        """The objects as they are now, by name."""
+        return {name: info for (_, name), info in self._reflector.items.items()}
+
+    @property
+    def queues(self) -> tuple[Queue, ...]:
+        """All queues by name; of an object that cannot be read, what was last valid, else its quota is 0."""
+        found = dict(self._given)
+        for name, info in self.infos.items():
+            found[name] = self._valid.get(name, info.queue)
+        return tuple(found[name] for name in sorted(found))
+
+    def message(self, name: str) -> str:
+        """Return what is wrong with the object of that name, and what counts instead; empty: nothing."""
+        info = self._reflector.items.get(("", name))
+        return "" if info is None or not info.problems else self._objection(name, info)
+
+    async def run(self) -> None:
+        """Follow the TrainingQueues until cancelled; without their definition there are none."""
+        await when_served(
+            self._api, TRAINING_QUEUES, self._reflector.run, absent=self.synced.set, sleep=self._sleep
+        )
+
+    async def tell(self, emit: Emit) -> None:
+        """Say which queues there are, and again whenever that changes. Until cancelled."""
+        await self.synced.wait()
+        told: tuple[Queue, ...] | None = None
+        while True:
+            self._woken.clear()
+            if self.queues != told:
+                told = self.queues
+                emit(QueuesObserved(queues=told))
+            await self._woken.wait()
+
+    def _changed(self, change: Change[QueueInfo]) -> None:
+        name, after = change.key[1], change.after
+        if after is None:
+            self._valid.pop(name, None)
+        elif not after.problems:
+            self._valid[name] = msgspec.structs.replace(after.queue, name=name)
+        else:
+            _log.warning("TrainingQueue %s: %s", name, self._objection(name, after))
+        self._woken.set()
+
+    def _objection(self, name: str, info: QueueInfo) -> str:
+        instead = "what was valid before" if name in self._valid else "0 for it"
+        return f"{'; '.join(info.problems)}: {instead} counts"
