@@ -68,6 +68,8 @@ class Controller:
         self.observers: list[Observer] = []
         self.ready = False
         self._ticked = float("-inf")
+        self._taken_over = False
+        """Until then the state is that of an earlier manager: nothing is overdue, and no policy is asked."""
         self._deposed: NotLeadingError | None = None
 
     def post(self, event: Event) -> None:
@@ -111,7 +113,8 @@ class Controller:
             event = self._events.popleft()
             tick_due = tick_due or calls_for_tick(event)
             actions += self._step(event)
-        if tick_due or self.clock.now() - self._ticked >= self.state.settings.tick:
+        overdue = self.clock.now() - self._ticked >= self.state.settings.tick
+        if self._taken_over and (tick_due or overdue):
             self._ticked = self.clock.now()
             actions += self._step(Tick())
         if self._events:
@@ -120,16 +123,17 @@ class Controller:
             await asyncio.sleep(0)
         refused = await self._memory.commit(self.state, acting=bool(actions))
         for action in actions:
-            if isinstance(action, HoldRoom) and action.move in refused:
-                self._failed(action, refused[action.move])
-            else:
+            if (why := refused.get(_recorded_as(action))) is None:
                 self._dispatch(action)
+            else:
+                self._failed(action, why)
 
     def _step(self, event: Event) -> list[Action]:
         now, before = self.clock.now(), self.state
         began = time.perf_counter()
         self.state, actions = step(before, event, now)
         seconds = time.perf_counter() - began
+        self._taken_over = self._taken_over or isinstance(event, ManagerStarted)
         self._memory.note(now, event, actions)
         stepped = Stepped(
             before=before, after=self.state, event=event, actions=actions, now=now, seconds=seconds
@@ -165,7 +169,7 @@ class Controller:
             _log.exception("%s failed: %s", type(order).__name__, order.reason)
             self._failed(order, f"{type(error).__name__}: {error}")
 
-    def _failed(self, order: Order, reason: str) -> None:
+    def _failed(self, order: Action, reason: str) -> None:
         """Tell `step` of a failed order; a failed eviction is ordered again when it is overdue."""
         if isinstance(order, StartReplica):
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
@@ -173,11 +177,23 @@ class Controller:
             self.post(RoomRefused(move=order.move, reason=reason))
         elif isinstance(order, PlaceJob):
             self.post(JobRefused(job=order.job, change=order.change, reason=reason))
+        elif isinstance(order, RequestCheckpoint):
+            job = order.replica.rpartition("/")[0].rpartition("/")[0]
+            self.post(JobRefused(job=job, change=order.id, reason=reason))
 
     def _done(self, key: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._last.get(key) is task:
             del self._last[key]
+
+
+def _recorded_as(action: Action) -> str:
+    """Return the id of the move or change that must be on record before the action; empty for none."""
+    if isinstance(action, HoldRoom):
+        return action.move
+    if isinstance(action, PlaceJob):
+        return action.change
+    return action.id if isinstance(action, RequestCheckpoint) else ""
 
 
 def _key(order: Order) -> str:

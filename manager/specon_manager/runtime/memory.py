@@ -23,8 +23,8 @@ class Memory(Protocol):
         """Return once what led to `state` would survive this process.
 
         `acting`: orders are about to be carried out because of it, so they must be known to a later manager
-        before. Returned are moves that were just proposed and cannot be recorded, with the reason by id:
-        nothing may be done for them. Raises NotLeadingError where another manager has taken over.
+        before. Returned are moves and changes that were just proposed and cannot be recorded, with the reason
+        by id: nothing may be done for them. Raises NotLeadingError where another manager has taken over.
         """
 
 

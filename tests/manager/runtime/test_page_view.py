@@ -14,6 +14,8 @@ from specon_manager.runtime.page import activity
 from specon_manager.runtime.page import view as page_view
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.runtime.page.view import view
+from support.changed_jobs import NOW as CHANGED_AT
+from support.changed_jobs import changing, ended
 from support.crowds import crowd
 from support.watched import WatchedCluster
 
@@ -106,6 +108,8 @@ def test_a_large_cluster_gives_a_bounded_picture():
         "queue": 0,
         "moves": 0,
         "ended": 0,
+        "changes": 0,
+        "changed": 0,
         "decisions": 0,
     }
     assert shown["counts"]["words"] == {"progressing": 9804, "converged": 196}
@@ -171,3 +175,19 @@ def test_the_same_state_gives_the_same_picture():
     """The view is a function of what it is given."""
     state = crowd(700)
     assert view(state, 5.0, Curves()) == view(state, 5.0, Curves())
+
+
+def test_changes_of_jobs_are_shown():
+    """In flight and ended, with the workers before and after; who waits has a position and a reason."""
+    state = msgspec.structs.replace(changing(), change_history=(ended(2), ended(3)))
+    shown = view(state, CHANGED_AT, Curves())
+    (change,) = shown["changes"]
+    assert (change["label"], change["kind"], change["before"], change["after"]) == ("e", "scale-out", 2, 3)
+    assert [row["id"] for row in shown["changed"]] == ["change-3", "change-2"]
+    assert shown["changed"][0]["downtime"] == 3.0
+    assert shown["counts"]["changes_in_flight"] == 1
+    (waits,) = shown["queue"]
+    assert (waits["position"], waits["kind"]) == (1, "quota")
+    assert "queue team has no quota" in waits["text"]
+    row = next(row for row in shown["replicas"] if row["name"] == "default/e/worker/0")
+    assert row["workers"] == [2, 1, 3]

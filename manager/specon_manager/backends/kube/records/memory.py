@@ -1,14 +1,16 @@
-"""The memory of the manager in custom resources: moves are written before they are ordered, the rest soon."""
+"""The memory of the manager in custom resources: what is ordered is written before, the rest soon."""
 
 import asyncio
 import json
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
+from specon_manager.backends.kube.records.job_memory import JobMemory, OwnerOf
+from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
 from specon_manager.backends.kube.records.lenient import Problem
 from specon_manager.backends.kube.records.migration_record import MANIFEST_BYTES, Migrated, read_migration
 from specon_manager.backends.kube.records.migration_writer import Kept, MigrationWriter
@@ -16,10 +18,17 @@ from specon_manager.backends.kube.records.names import Name, migration_name
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.progress_writer import ProgressWriter
 from specon_manager.backends.kube.records.restore import Restored, restore
+from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
-from specon_manager.backends.kube.transport.resources import MIGRATIONS, TRAINING_PROGRESSES, Object
+from specon_manager.backends.kube.transport.resources import (
+    MIGRATIONS,
+    TRAINING_JOBS,
+    TRAINING_PROGRESSES,
+    Object,
+    Resource,
+)
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Phase
@@ -27,6 +36,8 @@ from specon_manager.model.events import (
     Event,
     InstructionDelivered,
     NodeObserved,
+    ReplicaGone,
+    ReplicaStarted,
     ReportReceived,
 )
 from specon_manager.model.moves import Move, MoveState
@@ -37,12 +48,12 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class ClusterMemory:
-    """Migrations and TrainingProgress objects, the only memory of a manager on Kubernetes.
+    """Migrations, TrainingJobs and TrainingProgress objects, the only memory of a manager on Kubernetes.
 
-    A Migration is written through with its resourceVersion before anything is ordered because of it; while
-    the API is away nothing is ordered. Every one that is open carries the identity of the manager that wrote
-    it last, and a new manager begins by writing its own into each: so an old one that wakes up finds out.
-    One of these serves one term of leadership.
+    A Migration, or a TrainingJob with a change in flight, is written through with its resourceVersion before
+    anything is ordered because of it; while the API is away nothing is ordered. Every one that is open
+    carries the identity of the manager that wrote it last, and a new manager begins by writing its own into
+    each: so an old one that wakes up finds out. One of these serves one term of leadership.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -55,6 +66,8 @@ class ClusterMemory:
         identity: str,
         holds: Callable[[], bool] = lambda: True,
         pod_of: Callable[[str], str | None] = lambda _: None,
+        owner_of: OwnerOf = lambda _: None,
+        waits: Waits | None = None,
         namespaces: Collection[str] = (),
         progress_seconds: float = 60.0,
         writes_per_second: float = 20.0,
@@ -65,9 +78,10 @@ class ClusterMemory:
     ) -> None:
         """Remember as the manager called `identity`, for as long as `holds` says that it leads.
 
-        `pod_of` names the pod of a replica, for people. With `namespaces`, what is in others
-        is another manager's. Mere steps and losses are written every
-        `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects.
+        `pod_of` names the pod of a replica, for people, `owner_of` refers to what creates the pods of a job.
+        With `namespaces`, what is in others is another manager's. Mere steps and losses are written every
+        `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects, and
+        half as many those of TrainingJobs.
         """
         self._api = api
         self._namespaces = frozenset(namespaces)
@@ -93,6 +107,17 @@ class ClusterMemory:
             rate=Rate(writes_per_second, burst, sleep=sleep),
             rng=rng,
         )
+        self._jobs = JobMemory(
+            api,
+            identity=identity,
+            holds=holds,
+            owner_of=owner_of,
+            waits=waits or Waits(),
+            seconds=progress_seconds,
+            rate=Rate(writes_per_second / 2, max(1, burst // 2), sleep=sleep),
+            sleep=sleep,
+            rng=rng,
+        )
         self._housekeeping = Housekeeping(api, holds=holds, sleep=sleep)
         self.last_at = 0.0
         """The latest time that was written down; the manager's clock must not begin before it."""
@@ -100,20 +125,24 @@ class ClusterMemory:
     # -- what the controller asks for ------------------------------------------------------------
 
     def note(self, now: float, event: Event, actions: Sequence[Action]) -> None:
-        """Take note of which replicas may have changed."""
+        """Take note of which replicas and jobs may have changed."""
         del actions
         self._now = now
         if isinstance(event, ReportReceived):
             self._heard.add(event.report.replica)
+        elif isinstance(event, ReplicaStarted | ReplicaGone):
+            self._jobs.touch("/".join(event.replica.split("/")[:2]))
+            self._scan = True
         elif not isinstance(event, InstructionDelivered | NodeObserved):
             self._scan = True
 
     async def commit(self, state: State, *, acting: bool) -> Mapping[str, str]:
-        """Write every move that changed; returns once all are written, however long the API is away.
+        """Write every move and change that went on; returns once that is done, however long the API is away.
 
-        Raises NotLeadingError, and ApiError where a move that was begun can be recorded no more.
+        Raises NotLeadingError, and ApiError where one that was begun can be recorded no more.
         """
-        del acting  # moves are few: each change of one is written at once
+        del acting  # these are few: each step of one is written at once
+        not_begun = await self._jobs.commit(state, self._now)
         changed = [
             move
             for move in state.moves.values()
@@ -145,12 +174,14 @@ class ClusterMemory:
         self._forget_manifests(state)
         # Last: no TrainingProgress is to be ahead of the Migration that it is read with.
         self._tell_progress(state)
-        return refused
+        self._jobs.tell(state, self._now)
+        return {**refused, **not_begun}
 
     async def run(self) -> None:
-        """Keep TrainingProgress objects up to date and old Migrations few, until cancelled."""
+        """Keep what is written in the background up to date, and old Migrations few, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._progress.run())
+            group.create_task(self._jobs.run())
             group.create_task(self._housekeeping.run())
 
     def _tell_progress(self, state: State) -> None:
@@ -243,9 +274,11 @@ class ClusterMemory:
         pauses = self._writer.pauses()
         while True:
             try:
-                progresses, migrations = await self._read()
+                progresses, migrations, jobs = await self._read()
                 # In a thread: ten thousand replicas take their time, and health is asked for meanwhile.
-                restored = await asyncio.to_thread(restore, progresses, migrations, settings, self._wall())
+                restored = await asyncio.to_thread(
+                    restore, progresses, migrations, settings, self._wall(), recorded=jobs
+                )
                 if await self._take_over(restored, migrations):
                     break
             except ApiUnavailableError as error:
@@ -264,21 +297,35 @@ class ClusterMemory:
         self._scan = True
         return restored.state
 
-    async def _read(self) -> tuple[list[Progressed], list[Migrated]]:
-        progresses, migrations, problems = [], [], []
-        async for page, _ in self._api.pages(TRAINING_PROGRESSES):
-            for item in filter(self._is_ours, page):
-                progress, wrong = read_progress(item)
+    async def _read(self) -> tuple[list[Progressed], list[Migrated], list[Recorded]]:
+        progresses, migrations, jobs, problems = [], [], [], []
+        async for item in self._items(TRAINING_PROGRESSES):
+            progress, wrong = read_progress(item)
+            problems += wrong
+            if progress is not None:
+                progresses.append(progress)
+        async for item in self._items(MIGRATIONS):
+            migration, wrong = read_migration(item)
+            problems += wrong
+            migrations.append(migration)
+        try:
+            async for item in self._items(TRAINING_JOBS):
+                job, wrong = read_training_job(item)
                 problems += wrong
-                if progress is not None:
-                    progresses.append(progress)
-        async for page, _ in self._api.pages(MIGRATIONS):
-            for item in filter(self._is_ours, page):
-                migration, wrong = read_migration(item)
-                problems += wrong
-                migrations.append(migration)
+                if job is not None:
+                    jobs.append(job)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            # Helm installs no custom resource that came with a later chart.
+            _log.warning("there are no TrainingJobs here, nothing is admitted or scaled: %s", error)
         self.problems = tuple(problems)
-        return progresses, migrations
+        return progresses, migrations, jobs
+
+    async def _items(self, resource: Resource) -> AsyncIterator[Object]:
+        async for page, _ in self._api.pages(resource):
+            for item in filter(self._is_ours, page):
+                yield item
 
     def _is_ours(self, item: Object) -> bool:
         return not self._namespaces or item["metadata"].get("namespace") in self._namespaces
@@ -293,6 +340,8 @@ class ClusterMemory:
                 await self._take(move, restored.open[move.replica], state)
             for closing in restored.closings:
                 await self._writer.close(closing, by_name[closing.name], self._wall())
+            self._now = max(self._now, self._wall())
+            await self._jobs.take_over(restored.jobs, state, self._now)
         except ApiError as error:
             if error.conflict or error.not_found:
                 return False

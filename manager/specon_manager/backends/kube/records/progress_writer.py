@@ -14,7 +14,7 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES
-from specon_manager.model.cluster import Replica
+from specon_manager.model.cluster import Phase, Replica
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
@@ -90,6 +90,8 @@ class ProgressWriter:
     def _changed(self, replica: Replica) -> None:
         name, now = replica.name, asyncio.get_running_loop().time()
         self._seen[name] = replica
+        if name not in self._existing and _never_seen(replica):
+            return  # of a thousand jobs that wait there is nothing to tell; TrainingJobs name them
         saved, held = replica.progress.checkpoint, self._checkpoints.get(name)
         if saved is not None and (held is None or held[:2] != (saved.step, saved.path)):
             self._checkpoints[name] = (saved.step, saved.path, self._now)
@@ -233,6 +235,12 @@ class ProgressWriter:
         except ApiError as error:
             if not error.not_found:
                 raise
+
+
+def _never_seen(replica: Replica) -> bool:
+    """Whether the replica waits for the first time, or is one that its job does not have at present."""
+    idle = replica.phase is Phase.PENDING or replica.phase is Phase.ABSENT
+    return idle and replica.former is None and not (replica.starts or replica.crashes or replica.moves)
 
 
 def _headline(replica: Replica) -> tuple[object, ...]:

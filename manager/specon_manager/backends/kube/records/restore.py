@@ -13,14 +13,26 @@ What pods and jobs say comes afterwards, as events, and wins. Until then:
   two.
 - Of two moves in flight of one replica the one that came furthest is kept, of equals the one that began last;
   the other is closed in the same way.
+
+What is known of jobs, and of changes of them as a whole, comes from the TrainingJobs: see `job_restore`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.records.job_record import Recorded
+from specon_manager.backends.kube.records.job_restore import (
+    UNSEEN,
+    JobsRestored,
+    job_of,
+    jobs_restored,
+    member_of,
+    names_of,
+    with_change,
+)
 from specon_manager.backends.kube.records.lenient import Problem
 from specon_manager.backends.kube.records.migration_record import Migrated
 from specon_manager.backends.kube.records.names import Name
@@ -29,11 +41,12 @@ from specon_manager.backends.kube.records.records import with_record
 from specon_manager.backends.kube.transport.resources import MIGRATIONS
 from specon_manager.core.gang import regrouped
 from specon_manager.core.state import HISTORY, Measured, State
-from specon_manager.model.cluster import Job, JobSpec, Phase, Replica, index_of, role_of
+from specon_manager.model.changes import Change
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica, index_of, role_of
 from specon_manager.model.moves import FINAL_STATES, Move, MoveState
+from specon_manager.model.resources import NOTHING
 from specon_manager.model.settings import Settings
 
-_UNSEEN: Final = "the manager has not seen its job since it was started"
 _BEFORE_EVICTION: Final = (MoveState.PROPOSED, MoveState.RESERVED, MoveState.CHECKPOINTING)
 _COURSE: Final = tuple(MoveState)
 
@@ -53,13 +66,20 @@ class Restored(Struct, frozen=True, kw_only=True):
     open: Mapping[str, Migrated]
     """The Migrations of the moves in flight, by replica."""
     closings: tuple[Closing, ...]
+    jobs: JobsRestored
+    """What the TrainingJobs told, with the changes that were closed."""
     problems: tuple[Problem, ...]
     last_at: float
     """The latest time that was written down, seconds since the epoch: the clock must not begin before it."""
 
 
 def restore(
-    progresses: Iterable[Progressed], migrations: Iterable[Migrated], settings: Settings, now: float
+    progresses: Iterable[Progressed],
+    migrations: Iterable[Migrated],
+    settings: Settings,
+    now: float,
+    *,
+    recorded: Iterable[Recorded] = (),
 ) -> Restored:
     """Return the state that the custom resources tell of."""
     found = sorted(migrations, key=lambda each: (each.created_at, str(each.name)))
@@ -82,7 +102,17 @@ def restore(
             replicas[each.replica] = _to_start(replicas.get(each.replica, _unknown(each.replica)))
     for name, move in moves.items():
         replicas[name] = _moving(replicas.get(name, _unknown(name)), move)
-    state = _with_jobs(State(settings=settings), replicas, known, now)
+    told = jobs_restored(recorded, moves.keys(), now)
+    held_apart = {*moves, *(each.replica for each in found if each.name in lost and each.replica)}
+    jobs, replicas = _recorded_jobs(told, replicas, written, moved=held_apart, settings=settings, now=now)
+    state = State(
+        settings=settings,
+        nodes=_nodes_of(told.changes.values()),
+        changes=told.changes,
+        change_history=told.history,
+        change_count=told.change_count,
+    )
+    state = _with_jobs(state, jobs, replicas, known, now)
     ended = [each for each in found if each.move is not None and not each.move.in_flight]
     ended.sort(key=lambda each: (_ended_at(each), str(each.name)))
     state = msgspec.structs.replace(
@@ -92,8 +122,15 @@ def restore(
         measured=_measured(ended),
         move_count=max((_number(each) for each in found), default=0),
     )
-    last_at = max((*written.values(), *map(_updated_at, found)), default=0.0)
-    return Restored(state=state, open=kept, closings=closings, problems=problems, last_at=last_at)
+    at = (each.updated_at for each in told.by_job.values())
+    return Restored(
+        state=state,
+        open=kept,
+        closings=closings,
+        jobs=told,
+        problems=(*problems, *told.problems),
+        last_at=max((*written.values(), *map(_updated_at, found), *at), default=0.0),
+    )
 
 
 def _updated_at(each: Migrated) -> float:
@@ -267,36 +304,73 @@ def _objection(move: Move) -> str | None:
     return None
 
 
+def _nodes_of(changes: Iterable[Change]) -> dict[str, Node]:
+    """Return the nodes of changes in flight, which are to be told anew: none is taken for lost before."""
+    named = {node for each in changes for node in (*each.before.values(), *each.after.values()) if node}
+    return {name: Node(name=name, capacity=NOTHING) for name in sorted(named)}
+
+
+def _recorded_jobs(
+    told: JobsRestored,
+    replicas: Mapping[str, Replica],
+    written: Mapping[str, float],
+    *,
+    moved: Collection[str],
+    settings: Settings,
+    now: float,
+) -> tuple[dict[str, Job], dict[str, Replica]]:
+    """Return the jobs that have a TrainingJob, and all replicas, theirs as it has them.
+
+    `moved` are replicas of which a Migration says where they stand.
+    """
+    found, jobs = dict(replicas), dict[str, Job]()
+    of_job: dict[str, list[str]] = {}
+    for name, replica in replicas.items():
+        of_job.setdefault(replica.job, []).append(name)
+    for job, recorded in told.by_job.items():
+        names = sorted({*names_of(recorded), *of_job.get(job, ())}, key=_by_role)
+        jobs[job] = job_of(recorded, tuple(names), told, settings=settings, now=now)
+        for name in names:
+            if name not in moved:
+                known = replicas.get(name)
+                found[name] = member_of(
+                    jobs[job], known, name, written=written.get(name, 0.0), recorded=recorded
+                )
+        change = told.changes.get(job)
+        if change is not None and recorded.text is not None and recorded.text.change is not None:
+            found |= with_change(found, change, recorded.text.change, now)
+    return jobs, found
+
+
+def _by_role(name: str) -> tuple[str, int, str]:
+    return role_of(name), index_of(name), name
+
+
 def _with_jobs(
-    state: State, replicas: Mapping[str, Replica], known: Mapping[str, Progressed], now: float
+    state: State,
+    recorded: Mapping[str, Job],
+    replicas: Mapping[str, Replica],
+    known: Mapping[str, Progressed],
+    now: float,
 ) -> State:
-    """Return the state with these replicas and their jobs.
+    """Return the state with these replicas and their jobs, in the order in which they were submitted.
 
     Their descriptions come from their owners; until then no replica of theirs is moved, but for the moves
-    that are in flight.
+    that are in flight. `recorded` are the jobs of which more is known than their replicas.
     """
     members: dict[str, list[str]] = {}
-    for name in sorted(replicas, key=lambda name: (role_of(name), index_of(name), name)):
+    for name in sorted(replicas, key=_by_role):
         members.setdefault(replicas[name].job, []).append(name)
-    began = {
-        job: min((known[name].created_at for name in names if name in known), default=now)
-        for job, names in members.items()
-    }
-    jobs = {
-        name: Job(
-            spec=JobSpec(
-                name=name,
-                replicas=tuple(members[name]),
-                placed_by="owner",
-                migratable=False,
-                immovable=_UNSEEN,
-            ),
-            order=order,
-            submitted_at=began[name],
-            queued_at=began[name],
-        )
-        for order, name in enumerate(sorted(members, key=lambda name: (began[name], name)))
-    }
+    found = dict(recorded)
+    for job, names in members.items():
+        if job not in found:
+            began = min((known[name].created_at for name in names if name in known), default=now)
+            spec = JobSpec(
+                name=job, replicas=tuple(names), placed_by="owner", migratable=False, immovable=UNSEEN
+            )
+            found[job] = Job(spec=spec, order=0, submitted_at=began, queued_at=began)
+    ordered = sorted(found.values(), key=lambda job: (job.submitted_at, job.order, job.name))
+    jobs = {job.name: msgspec.structs.replace(job, order=order) for order, job in enumerate(ordered)}
     state = msgspec.structs.replace(state, jobs=jobs, replicas=dict(replicas), job_count=len(jobs))
     for name in jobs:
         state = regrouped(state, name, now)

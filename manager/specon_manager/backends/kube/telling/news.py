@@ -2,27 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from msgspec import Struct
-
+from specon_manager.backends.kube.telling.job_news import words_of_changes
+from specon_manager.backends.kube.telling.note import Note
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
 from specon_manager.model.moves import Move, MoveState
 from specon_sidecar.classify import Category
-
-
-class Note(Struct, frozen=True, kw_only=True):
-    """Something to tell of a replica."""
-
-    replica: str
-    reason: str
-    """In one CamelCase word, for machines."""
-    action: str
-    """What was done, in one CamelCase word."""
-    text: str
-    warning: bool = False
-    topic: str = ""
-    """Notes of one reason and topic say the same, whatever numbers are in their words; empty: the text."""
 
 
 def words_of(before: State, after: State, event: Event | None = None) -> list[Note]:
@@ -37,6 +23,7 @@ def words_of(before: State, after: State, event: Event | None = None) -> list[No
     if after.history is not before.history:
         known = {move.id for move in before.history}
         notes += [_ended(move) for move in after.history if move.id not in known]
+    notes += words_of_changes(before, after)
     if after.decisions is not before.decisions:
         notes += _refusals(before, after)
     return notes

@@ -1,12 +1,13 @@
-"""Where the next pod of a replica is pinned, as the Migrations say."""
+"""Where the next pod of a replica is pinned, as Migrations and TrainingJobs say."""
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.records.pins import glance, pins_of
+from specon_manager.backends.kube.records.pins import glance, job_glance, job_pins_of, pins_of
 from specon_manager.core.state import State
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.moves import Move, MoveState
 from support.custom_resources import migration_of
 
@@ -70,3 +71,61 @@ def test_nonsense_pins_nothing(spec, status):
     """And raises nothing: the admission of every pod goes through here."""
     item = {"metadata": {"namespace": "default", "name": "x", "uid": "u"}, "spec": spec, "status": status}
     assert pins_of([glance(item)]) == {}
+
+
+# -- of TrainingJobs --------------------------------------------------------------------------
+
+PIN = {"replica": R, "hostname": "host-1"}
+
+
+def training_job(state, *pins, name="mnist", namespace="default"):
+    return {
+        "metadata": {"namespace": namespace, "name": name, "uid": f"uid-of-{name}"},
+        "spec": {"job": f"{namespace}/{name}"},
+        "status": {"change": {"id": "change-1", "kind": "admit", "state": str(state)}, "pins": list(pins)},
+    }
+
+
+def job_pins(*items):
+    return job_pins_of(map(job_glance, items))
+
+
+@pytest.mark.parametrize("state", list(ChangeState))
+def test_replicas_of_a_job_are_pinned_while_a_change_brings_them_about(state):
+    """Before that nothing is to start, after it their owner may place them anywhere."""
+    at_work = state in {ChangeState.COMING, ChangeState.VERIFYING}
+    assert job_pins(training_job(state, PIN)) == ({R: "host-1"} if at_work else {})
+
+
+def test_a_training_job_without_a_change_pins_nothing():
+    """What is left of an earlier one is old."""
+    item = training_job("Coming", PIN)
+    del item["status"]["change"]
+    assert job_pins(item) == {}
+
+
+@pytest.mark.parametrize(
+    "pin",
+    [
+        {"replica": "other/mnist/worker/0", "hostname": "host-1"},
+        {"replica": "nonsense", "hostname": "host-1"},
+        {"replica": R, "hostname": ""},
+        {"replica": R, "hostname": "h" * 64},
+        {"replica": R},
+        "nonsense",
+    ],
+    ids=["other namespace", "no replica", "no hostname", "no label", "missing", "no object"],
+)
+def test_pins_that_cannot_be_obeyed_are_passed_over(pin):
+    """Those beside them count; of other namespaces nobody decides here."""
+    good = {"replica": "default/mnist/worker/1", "hostname": "host-2"}
+    assert job_pins(training_job("Coming", pin, good)) == {"default/mnist/worker/1": "host-2"}
+
+
+@given(json, json)
+def test_nonsense_in_a_training_job_pins_nothing(spec, status):
+    """And raises nothing."""
+    item = {"metadata": {"namespace": "default", "name": "x", "uid": "u"}, "spec": spec, "status": status}
+    assert job_pins_of([job_glance(item)]) == {}
+    nested = {**item, "status": {"change": {"state": "Coming"}, "pins": status}}
+    assert job_pins_of([job_glance(nested)]) == {}

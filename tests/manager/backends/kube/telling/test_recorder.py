@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.telling.news import Note, words_of
+from specon_manager.backends.kube.telling.news import words_of
+from specon_manager.backends.kube.telling.note import Note
 from specon_manager.backends.kube.telling.recorder import (
     MAX_NOTE_BYTES,
     Recorder,

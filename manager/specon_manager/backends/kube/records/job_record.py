@@ -1,0 +1,313 @@
+"""A job as its TrainingJob has it, and back. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from specon_manager.backends.kube.records.job_text import JobText, change_of, objection, read_text, text_of
+from specon_manager.backends.kube.records.lenient import Problem, bounded, moment, read_fields, seconds_of
+from specon_manager.backends.kube.records.names import Name, namespace_of, slug
+from specon_manager.backends.kube.records.pins import PINNING_CHANGES
+from specon_manager.backends.kube.records.placements import unpacked
+from specon_manager.backends.kube.records.records import (
+    NodeName,
+    Part,
+    SmallCount,
+    Text,
+    metadata_of,
+    part_of,
+    problem_of,
+)
+from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
+from specon_manager.core.state import State
+from specon_manager.core.waiting import Waiting
+from specon_manager.model.changes import Change, ChangeKind, ChangeState
+from specon_manager.model.cluster import Job, Phase
+
+_JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
+_LONGEST_JOB: Final = 512
+_NODES: Final = 4096
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_LABEL: Final = 63
+Id = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class JobPhase(StrEnum):
+    """Where a job stands, for people."""
+
+    WAITING = "Waiting"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    CHANGING = "Changing"
+    ENDED = "Ended"
+
+
+class ChangeStatus(Part, frozen=True):
+    """The change in flight, for people and for the webhook."""
+
+    id: Id | None = None
+    kind: ChangeKind | None = None
+    state: ChangeState | None = None
+    reason: Text | None = None
+    note: Text | None = None
+    attempt: Annotated[int, Meta(ge=1, le=2)] | None = None
+
+
+class LastChange(Part, frozen=True):
+    """The change that ended last, for people."""
+
+    id: Id | None = None
+    kind: ChangeKind | None = None
+    state: ChangeState | None = None
+    note: Text | None = None
+    ended_at: datetime | None = None
+
+
+class Pin(Struct, frozen=True, kw_only=True):
+    """Where the next pod of a replica is to run."""
+
+    replica: Annotated[str, Meta(max_length=600)]
+    hostname: Annotated[str, Meta(min_length=1, max_length=_LABEL)]
+
+
+class TrainingJobStatus(Part, frozen=True):
+    """The status of a TrainingJob."""
+
+    phase: JobPhase | None = None
+    position: SmallCount | None = None
+    waiting_for: Text | None = None
+    since: datetime | None = None
+    workers: SmallCount | None = None
+    nodes: Annotated[str, Meta(max_length=_NODES)] | None = None
+    preemptions: SmallCount | None = None
+    change: ChangeStatus | None = None
+    pins: tuple[Pin, ...] | None = None
+    record: str | None = None
+    last_change: LastChange | None = None
+    manager: NodeName | None = None
+    updated_at: datetime | None = None
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """What a TrainingJob says."""
+
+    name: Name
+    uid: str
+    version: str
+    """Its resourceVersion."""
+    created_at: float
+    updated_at: float
+    job: str
+    spec: Object
+    owner: str
+    """UID of the owner that it refers to; empty for none."""
+    status: TrainingJobStatus
+    text: JobText | None
+    """None where the record is missing or not to be read."""
+    change: Change | None = None
+    """The change in flight, where it is whole."""
+    last: Change | None = None
+    broken: str = ""
+    """Why what was in flight cannot go on; empty where nothing was, or where it can."""
+
+
+def training_job_name(job: str) -> Name:
+    """Return where the TrainingJob of a job is."""
+    return Name(namespace_of(job), slug(job))
+
+
+def training_job_spec(job: Job) -> Object:
+    """Return the spec of the TrainingJob: what the owner of the job asks for."""
+    spec = job.spec
+    given = {
+        "job": job.name,
+        "queue": bounded(spec.queue, _LABEL) if spec.held else None,
+        "minWorkers": spec.min_workers,
+        "maxWorkers": len(spec.worker_names) if spec.resizing in {"live", "restart"} else None,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def phase_of(job: Job, state: State) -> JobPhase:
+    """Return where the job stands."""
+    change = state.changes.get(job.name)
+    if change is not None:
+        return JobPhase.STARTING if change.kind is ChangeKind.ADMIT else JobPhase.CHANGING
+    if job.ended_at is not None:
+        return JobPhase.ENDED
+    if running(job, state):
+        return JobPhase.RUNNING
+    return JobPhase.WAITING if job.spec.held and not job.admitted else JobPhase.STARTING
+
+
+def running(job: Job, state: State) -> Counter[str]:
+    """Return how many replicas of the job run on which node."""
+    members = (state.replicas.get(name) for name in job.spec.replicas)
+    return Counter(each.node or "" for each in members if each is not None and each.phase is Phase.RUNNING)
+
+
+def training_job_status(
+    job: Job,
+    state: State,
+    *,
+    waiting: Waiting | None = None,
+    last: Change | None = None,
+    owner: tuple[str, str] | None = None,
+    manager: str,
+    now: float,
+) -> TrainingJobStatus:
+    """Return the status; raises ValueError where the record is too long.
+
+    `waiting` is what it waits for, `last` the change of it that ended last, `owner` kind and UID of what
+    creates its pods. Times are seconds since the epoch.
+    """
+    change, phase = state.changes.get(job.name), phase_of(job, state)
+    waits = waiting if phase is JobPhase.WAITING else None
+    where = running(job, state)
+    return TrainingJobStatus(
+        phase=phase,
+        position=None if waits is None else waits.position,
+        waiting_for=None if waits is None else bounded(waits.text),
+        since=moment(_since(job, phase, change)),
+        workers=sum(
+            state.replicas[name].phase is Phase.RUNNING
+            for name in job.spec.worker_names
+            if name in state.replicas
+        ),
+        nodes=bounded(nodes_in_words(where), _NODES),
+        preemptions=job.preemptions,
+        change=None if change is None else _change_status(change),
+        pins=_pins(change, state),
+        record=text_of(job, state.replicas, change, last, owner=owner, changes_ever=state.change_count),
+        last_change=None if last is None else _last_change(last),
+        manager=bounded(manager, 253),
+        updated_at=moment(now),
+    )
+
+
+def nodes_in_words(where: Mapping[str, int]) -> str:
+    """Return on which nodes how many replicas run, `node-1 (2), node-2`."""
+    counted = ((node or "nobody knows where", count) for node, count in sorted(where.items()))
+    return ", ".join(node if count == 1 else f"{node} ({count})" for node, count in counted)
+
+
+def _since(job: Job, phase: JobPhase, change: Change | None) -> float | None:
+    if change is not None:
+        return change.proposed_at
+    since = {
+        JobPhase.WAITING: job.queued_at or job.submitted_at,
+        JobPhase.RUNNING: job.trains_since,
+        JobPhase.ENDED: job.ended_at,
+    }
+    return since.get(phase)
+
+
+def _change_status(change: Change) -> ChangeStatus:
+    return ChangeStatus(
+        id=bounded(change.id, 128),
+        kind=change.kind,
+        state=change.state,
+        reason=bounded(change.reason),
+        note=bounded(change.note),
+        attempt=change.attempt,
+    )
+
+
+def _last_change(change: Change) -> LastChange:
+    return LastChange(
+        id=bounded(change.id, 128),
+        kind=change.kind,
+        state=change.state,
+        note=bounded(change.note),
+        ended_at=moment(change.ended_at),
+    )
+
+
+def _pins(change: Change | None, state: State) -> tuple[Pin, ...] | None:
+    """Return where the pods are to run that a change brings about, but for those that may run anywhere."""
+    if change is None or change.state not in PINNING_CHANGES:
+        return None
+    hostnames: dict[str, str] = {}
+    for node in {*change.wanted.values()} - {""}:
+        known = state.nodes.get(node)
+        hostnames[node] = node if known is None else known.labels.get(_HOSTNAME, node)
+    return tuple(
+        Pin(replica=name, hostname=hostnames[node])
+        for name, node in sorted(change.wanted.items())
+        if node and len(hostnames[node]) <= _LABEL
+    )
+
+
+def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
+    """Return what a TrainingJob says, None where it is not that of a job in its namespace; never raises."""
+    name, created_at = metadata_of(item)
+    kind = TRAINING_JOBS.kind
+    metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
+    job = spec.get("job")
+    if not isinstance(job, str) or len(job) > _LONGEST_JOB or _JOB.fullmatch(job) is None:
+        return None, [problem_of(kind, name, "spec.job", f"{str(job)[:80]!r} is no job")]
+    if training_job_name(job) != name:
+        text = f"{job!r} has its TrainingJob at {training_job_name(job)}"
+        return None, [problem_of(kind, name, "spec.job", text)]
+    status, wrong = read_fields(TrainingJobStatus, item.get("status"), at="status")
+    record, change, last, broken = _read_record(job, status, wrong)
+    read = Recorded(
+        name=name,
+        uid=str(metadata.get("uid") or ""),
+        version=str(metadata.get("resourceVersion") or ""),
+        created_at=created_at,
+        updated_at=seconds_of(status.updated_at) or 0.0,
+        job=job,
+        spec=spec,
+        owner=owner_uid(metadata),
+        status=status,
+        text=record,
+        change=change,
+        last=last,
+        broken=broken,
+    )
+    return read, [problem_of(kind, name, field, why) for field, why in sorted(wrong.items())]
+
+
+def _read_record(
+    job: str, status: TrainingJobStatus, wrong: dict[str, str]
+) -> tuple[JobText | None, Change | None, Change | None, str]:
+    """Return the record, the change in flight, the one that ended last, and why the first is none."""
+    text = change = last = None
+    broken = ""
+    if status.record is not None:
+        try:
+            text = read_text(status.record)
+            unpacked(job, text.described.replicas)
+        except (ValueError, msgspec.DecodeError, RecursionError) as error:
+            text = None
+            wrong["status.record"] = str(error)[:200]
+    if text is not None and text.last is not None:
+        try:
+            last = change_of(job, text.last)
+        except (ValueError, msgspec.ValidationError) as error:
+            wrong["status.record.last"] = str(error)[:200]
+    if text is not None and text.change is not None:
+        try:
+            change = change_of(job, text.change)
+            broken = objection(change, text.change) or ""
+        except (ValueError, msgspec.ValidationError) as error:
+            broken = str(error)[:200]
+    elif text is None and status.change is not None:
+        broken = "its record cannot be read"
+    if broken:
+        wrong["status.record.change"] = broken
+    return text, change, last, broken
+
+
+def owner_uid(metadata: Object) -> str:
+    """Return the UID of the first owner that an object refers to; empty where it refers to none."""
+    owners = metadata.get("ownerReferences")
+    first = owners[0] if isinstance(owners, list) and owners else None
+    return str(first.get("uid") or "") if isinstance(first, dict) else ""
