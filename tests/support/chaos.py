@@ -24,7 +24,7 @@ from support.cluster import DIGEST, Cluster, Live, key_of
 
 NODES = 3
 CPUS = 3.0
-DEADLINES = Deadlines(start=8, hold=4, checkpoint=8, eviction_margin=4, verify=15, crash_backoff=1)
+DEADLINES = Deadlines(start=8, hold=4, checkpoint=8, eviction_margin=4, verify=15, crash_backoff=1, ready=12)
 LONGEST = 400.0
 """In so many seconds without faults every move has ended and everything runs or is over."""
 
@@ -301,13 +301,15 @@ class Chaos(RuleBasedStateMachine):
             for replica in sorted(cluster.live):
                 steps_taken += 1
                 cluster.report(replica, Category.PROGRESSING, step=steps_taken)
-            cluster.tick(1.0 if cluster.state.moves else 4.0)
-            busy = (
-                cluster.state.moves or cluster.orders or any(map(_starting, cluster.state.replicas.values()))
-            )
+            state = cluster.state
+            cluster.tick(1.0 if state.moves or state.changes else 4.0)
+            state = cluster.state
+            waits = any(map(_starting, state.replicas.values()))
+            busy = state.moves or state.changes or cluster.orders or waits
             quiet = 0 if busy else quiet + 1
         cluster.carry_out()
         assert not cluster.state.moves, cluster.state.moves
+        assert not cluster.state.changes, cluster.state.changes
         for replica in cluster.state.replicas.values():
             assert replica.leaving is None, f"{replica.name} is still to end"
             if replica.phase is Phase.RUNNING:

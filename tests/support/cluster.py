@@ -13,6 +13,7 @@ from specon_manager.model.actions import (
     Action,
     EvictReplica,
     HoldRoom,
+    PlaceJob,
     ReleaseRoom,
     RequestCheckpoint,
     SetWeight,
@@ -46,6 +47,8 @@ def key_of(action: Action) -> str:
         return action.replica
     if isinstance(action, HoldRoom | ReleaseRoom):
         return action.move
+    if isinstance(action, PlaceJob):
+        return f"job {action.job}"
     assert isinstance(action, RequestCheckpoint | WithdrawRequest)
     return f"checkpoint {action.replica}"
 
@@ -196,15 +199,25 @@ class Cluster:
         )
         return self.post(ev.ReportReceived(report))
 
+    def asked(self, replica: str) -> str | None:
+        """Return the move or the change for which a checkpoint of the replica may be awaited."""
+        move = self.state.moves.get(replica)
+        if move is not None:
+            return move.id
+        known = self.state.replicas.get(replica)
+        change = None if known is None else self.state.changes.get(known.job)
+        return None if change is None or change.lead != replica else change.id
+
     def acknowledge(
         self, replica: str, *, done: bool = True, checkpoint: Checkpoint | None = None, reason: str = ""
     ) -> list[Action]:
-        move = self.state.moves[replica]
+        asked = self.asked(replica)
+        assert asked is not None, f"nobody asks {replica} for a checkpoint"
         answer = Acknowledgement(
             schema=1,
             replica=replica,
             incarnation=self.live[replica].incarnation,
-            id=move.id,
+            id=asked,
             done=done,
             checkpoint=checkpoint,
             reason=reason,
@@ -275,8 +288,7 @@ class Cluster:
 
     def _save(self, action: RequestCheckpoint) -> None:
         live = self.live.get(action.replica)
-        move = self.state.moves.get(action.replica)
-        if live is None or move is None or live.incarnation != action.incarnation or move.id != action.id:
+        if live is None or live.incarnation != action.incarnation or self.asked(action.replica) != action.id:
             return
         self.post(
             ev.InstructionDelivered(id=action.id, replica=action.replica, incarnation=action.incarnation)
@@ -284,7 +296,7 @@ class Cluster:
         if not self.sidecars_answer:
             return
         saved = self.state.replicas[action.replica].progress.step or 0
-        if action.replica in self.state.moves:
+        if self.asked(action.replica) == action.id:
             checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
             self.acknowledge(action.replica, checkpoint=checkpoint)
 

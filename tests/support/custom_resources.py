@@ -1,5 +1,11 @@
 """A state as its custom resources have it, and the state that a later manager makes of them."""
 
+from specon_manager.backends.kube.records.job_record import (
+    read_training_job,
+    training_job_name,
+    training_job_spec,
+    training_job_status,
+)
 from specon_manager.backends.kube.records.migration_record import (
     migration_object,
     migration_status,
@@ -44,7 +50,31 @@ def objects_of(state, *, now):
     return progresses, migrations
 
 
-def restored_from(progresses, migrations, settings, *, now) -> Restored:
+def training_job_of(job, state, *, now, **changes):
+    """Return a TrainingJob as the API has it."""
+    name = training_job_name(job.name)
+    last = next((each for each in reversed(state.change_history) if each.job == job.name), None)
+    status = training_job_status(job, state, manager="one", now=now, **{"last": last, **changes})
+    return {
+        "metadata": {
+            "name": name.name,
+            "namespace": name.namespace,
+            "uid": f"uid-of-{job.name}",
+            "resourceVersion": "1",
+            "creationTimestamp": CREATED,
+        },
+        "spec": training_job_spec(job),
+        "status": status_of(status),
+    }
+
+
+def training_jobs_of(state, *, now):
+    """Return the TrainingJobs of a state, every one of them up to date."""
+    return [training_job_of(job, state, now=now) for job in state.jobs.values()]
+
+
+def restored_from(progresses, migrations, settings, *, now, jobs=()) -> Restored:
     """Return what a later manager makes of such objects."""
     read = [found for found, _ in map(read_progress, progresses) if found is not None]
-    return restore(read, [read_migration(item)[0] for item in migrations], settings, now)
+    recorded = [found for found, _ in map(read_training_job, jobs) if found is not None]
+    return restore(read, [read_migration(item)[0] for item in migrations], settings, now, recorded=recorded)

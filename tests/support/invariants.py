@@ -9,8 +9,10 @@ import msgspec
 from specon_manager.core.migration import TRANSITIONS
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action, EvictReplica, SetWeight, StartReplica
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import FINAL_STATES, MoveState
+from support import change_invariants
 
 
 def check(
@@ -37,6 +39,7 @@ def check(
     assert all(after.replicas[name].weight == weight for name, weight in weights.items())
     _check_told(before, after, actions, now)
     _check_moves(before, after)
+    change_invariants.check(before, after, actions, now)
     _check_replicas(after)
     _check_jobs(before, after, now, whole=whole)
     _check_claims(after)
@@ -88,6 +91,11 @@ def _check_told(before: State, after: State, actions: Sequence[Action], now: flo
     for replica in after.replicas.values():
         if replica.leaving is None:
             continue
+        change = after.changes.get(replica.job)
+        if change is not None and (
+            after.jobs[replica.job].owned or change.state is ChangeState.CHECKPOINTING
+        ):
+            continue  # its owner is told, or nobody is before the checkpoint is verified
         known = before.replicas.get(replica.name)
         if known is None or known.leaving != replica.leaving:
             assert replica.leaving.deadline <= now or replica.name in evicted, f"{replica.name} is not told"
@@ -143,10 +151,15 @@ def _check_replicas(state: State) -> None:
 
 
 def _check_owned(state: State, replica: Replica) -> None:
-    """See that what its owner places is neither scaled, nor told to end, nor remembered without its job."""
+    """See that what its owner places is neither scaled nor told to end but as it lets us, nor left over."""
     job = state.jobs[replica.job]
     assert (replica.name in job.spec.replicas) != (replica.name in job.dropped), replica.name
-    assert replica.phase not in {Phase.PENDING, Phase.ABSENT}
+    if job.spec.adjustable:
+        assert replica.phase is not Phase.FAILED
+        assert replica.leaving is None or job.name in state.changes, f"{replica.name} leaves for nothing"
+        return
+    assert replica.phase is not Phase.PENDING
+    assert replica.phase is not Phase.ABSENT or job.spec.present is not None
     assert replica.leaving is None
     assert replica.phase is not Phase.FAILED, "its owner counts crashes, not we"
     assert job.preemptions == 0
@@ -157,11 +170,10 @@ def _check_jobs(before: State, after: State, now: float, *, whole: bool) -> None
     for job in after.jobs.values():
         present = _present(after, job)
         active = [replica for replica in present if replica.active]
-        runs = all(r.ended or (r.phase is Phase.RUNNING and r.leaving is None) for r in present)
-        trains = runs and bool(active)
+        trains = bool(active) and change_invariants.trains(after, job, present)
         assert (job.trains_since is not None) == trains, f"{job.name} trains: {trains}"
         workers = [replica for replica in present if replica.role != "ps"]
-        if trains:
+        if trains and not job.owned:
             assert len(workers) >= job.spec.fewest_workers, f"{job.name} trains with {len(workers)} workers"
         if job.owned:
             continue

@@ -24,6 +24,7 @@ from specon_manager.backends.local.jobs import read_job_file
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli import session as sessions
 from specon_manager.core.state import State
+from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Stepped
@@ -43,12 +44,22 @@ def changed_moves(before: State, after: State) -> Iterator[Move]:
             yield move
 
 
+def changed_jobs(before: State, after: State) -> Iterator[Change]:
+    """Yield the changes of whole jobs that entered a state."""
+    known = {each.id: each.state for each in (*before.change_history, *before.changes.values())}
+    for change in (*after.change_history, *after.changes.values()):
+        if known.get(change.id) is not change.state:
+            yield change
+
+
 class Teller:
     """Writes what changes to standard output."""
 
     def __call__(self, stepped: Stepped) -> None:
         for move in changed_moves(stepped.before, stepped.after):
             self.tell(move=move.id, state=move.state, note=move.note)
+        for change in changed_jobs(stepped.before, stepped.after):
+            self.tell(change=change.id, kind=change.kind, state=change.state, note=change.note)
         for name, replica in stepped.after.replicas.items():
             before = stepped.before.replicas.get(name)
             seen, now = (self._shown(one) for one in (before, replica))
@@ -79,12 +90,14 @@ class Killer:
     the step ordered has been given to the backend.
     """
 
-    def __init__(self, state: MoveState, when: str) -> None:
+    def __init__(self, state: str, when: str) -> None:
         self._state = state
         self._when = when
 
     def __call__(self, stepped: Stepped) -> None:
-        if self._state not in {move.state for move in changed_moves(stepped.before, stepped.after)}:
+        entered = {str(move.state) for move in changed_moves(stepped.before, stepped.after)}
+        entered |= {f"{each.kind}:{each.state}" for each in changed_jobs(stepped.before, stepped.after)}
+        if self._state not in entered:
             return
         if self._when == "before":
             kill_myself()
@@ -93,6 +106,16 @@ class Killer:
 
 def kill_myself() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hurry_when_changed(file: Path) -> Callable[[Stepped], None]:
+    """Return an observer that lets the trainers hurry once a job was scaled or preempted, or not."""
+
+    def observe(stepped: Stepped) -> None:
+        if any(each.kind is not ChangeKind.ADMIT for each in stepped.after.change_history):
+            file.touch()
+
+    return observe
 
 
 def hurry_when_moved(file: Path) -> Callable[[Stepped], None]:
@@ -119,7 +142,9 @@ async def run(arguments: argparse.Namespace) -> None:
         jobs=file.jobs,
         settings=file.settings,
         # They share the CPUs, so that a machine with one can have two.
-        nodes=(VirtualNode(name="node-0", cpus=cpus), VirtualNode(name="node-1", cpus=cpus)),
+        nodes=tuple(
+            VirtualNode(name=name, cpus=cpus, capacity=arguments.capacity) for name in ("node-0", "node-1")
+        ),
         working_directory=Path.cwd(),
         environment=os.environ,
         samples=Path.cwd(),
@@ -133,10 +158,11 @@ async def run(arguments: argparse.Namespace) -> None:
         if proxy is not None:
             proxy.upstream = session.address.url
         if arguments.kill_at is not None:
-            session.controller.observers.append(Killer(MoveState(arguments.kill_at), arguments.when))
+            session.controller.observers.append(Killer(arguments.kill_at, arguments.when))
         session.controller.observers.append(teller)
         if arguments.hurry is not None:
             session.controller.observers.append(hurry_when_moved(arguments.hurry))
+            session.controller.observers.append(hurry_when_changed(arguments.hurry))
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
         await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -169,7 +195,9 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="state directory")
     parser.add_argument("--jobs", type=Path, required=True, help="job file")
     parser.add_argument("--hurry", type=Path, help="file to create once a move has ended")
-    parser.add_argument("--kill-at", choices=[state.value for state in MoveState])
+    states = [f"{kind}:{state}" for kind in ChangeKind for state in ChangeState]
+    parser.add_argument("--kill-at", choices=[*(state.value for state in MoveState), *states])
+    parser.add_argument("--capacity", type=float, help="processors to reserve on each node")
     parser.add_argument("--when", choices=("before", "after"), default="before")
     parser.add_argument("--wall-offset", type=float, default=0.0)
     parser.add_argument("--wall-jump", type=float, default=0.0)

@@ -28,6 +28,8 @@ class RandomSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     seed: int = 0
     calm: bool = False
+    scaling: bool = False
+    """Whether it scales more than anything else."""
 
 
 def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
@@ -45,6 +47,10 @@ def propose(snapshot: Snapshot, settings: RandomSettings) -> Iterator[Proposal]:
         return
     if not snapshot.jobs:
         return
+    if settings.scaling:
+        for job in snapshot.running:
+            if job.cooldown_until <= snapshot.now and rng.random() < 0.7:
+                yield from _scaled(job, snapshot, rng)
     for _ in range(rng.choice([0, 1, 1, 2, 4])):
         yield _any(snapshot, rng)
 
@@ -69,6 +75,21 @@ def first_fit(job: Job, snapshot: Snapshot, more: int = 0) -> dict[str, str] | N
     return placement
 
 
+def _scaled(job: Job, snapshot: Snapshot, rng: Random) -> Iterator[Proposal]:
+    """Propose one more worker of a job where it finds room, or one less."""
+    absent = [r for r in snapshot.members[job.name] if r.phase is Phase.ABSENT]
+    if absent and rng.random() < 0.6:
+        nodes = [n.name for n in snapshot.ready_nodes if absent[0].requests.fits(snapshot.open_room(n.name))]
+        if nodes:
+            yield ScaleOut(
+                job=job.name, placement={absent[0].name: rng.choice(nodes)}, reason="there is room"
+            )
+            return
+    here = snapshot.workers(job.name)
+    if len(here) > job.spec.fewest_workers:
+        yield ScaleIn(job=job.name, replicas=(here[-1].name,), reason="it has enough")
+
+
 def _any(snapshot: Snapshot, rng: Random) -> Proposal:
     """Return a proposal about a random job, more often legal than not."""
     kind = rng.choice([ScaleOut, ScaleIn, Preempt, Claim, AdmitGang])
@@ -78,7 +99,9 @@ def _any(snapshot: Snapshot, rng: Random) -> Proposal:
     job = rng.choice(apt if apt and rng.random() < 0.9 else every)
     name, why = job.name, "at random"
     replica = rng.choice(job.spec.replicas)
-    nodes = [*sorted(snapshot.nodes), "node-9"] if rng.random() < 0.1 else sorted(snapshot.nodes)
+    nodes = sorted(snapshot.nodes)
+    if rng.random() < 0.1 or not nodes:
+        nodes.append("node-9")
     if kind is AdmitGang:
         return AdmitGang(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
     if kind is ScaleOut:

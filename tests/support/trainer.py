@@ -168,7 +168,8 @@ def _full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def _arguments() -> argparse.Namespace:
+def parsed(words: list[str] | None = None) -> argparse.Namespace:
+    """Return the command line, or these words of one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--directory", type=Path, required=True, help="where lock, result and violations are")
     parser.add_argument("--log", type=Path, required=True)
@@ -189,8 +190,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--full-disk", action="store_true", help="every checkpoint meets a full disk")
     parser.add_argument("--silent-after", type=int, help="train on after this step, but log nothing")
     parser.add_argument("--crash-at", type=int, help="end by SIGABRT after this step, each time")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":
-    sys.exit(Trainer(_arguments()).run())
+    sys.exit(Trainer(parsed()).run())

@@ -4,11 +4,13 @@ import math
 from typing import Final
 
 from specon_manager.model.cluster import Progress
+from specon_manager.model.resources import Resources
 
 _MANY: Final = 100_000  # steps from which on they are counted in thousands
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
+_GIB: Final = 2.0**30
 
 
 def value_text(value: float | None) -> str:
@@ -56,3 +58,11 @@ def span_text(seconds: float | None) -> str:
 
 def _count(steps: int) -> str:
     return str(steps) if steps < _MANY else f"{steps / 1000:.0f}k"
+
+
+def resources_text(amount: Resources) -> str:
+    """Return processors, memory and GPUs, those of which there are any; `-` for nothing."""
+    parts = [f"{amount.cpu:.4g} CPU"] if amount.cpu else []
+    parts += [f"{amount.memory / _GIB:.4g} GiB"] if amount.memory else []
+    parts += [f"{amount.gpu:.4g} GPU"] if amount.gpu else []
+    return ", ".join(parts) or "-"

@@ -8,7 +8,10 @@ Results are also written as JSON, for other programs. A file holds one object:
   `steps`; `average_completion_seconds`; `makespan_seconds`; `moves_by_outcome`; `moves` with `id`, `replica`,
   `source`, `target`, `state`, `purpose`, `reason`, `note`, `started_at`, `ended_at`, `downtime`,
   `steps_lost`, `checkpoint_step`, `first_step_after`; `placements` with `job`, `replica`, `node`, `start`,
-  `end`; `machine` with `nodes`, `cpus`, `names`
+  `end`; `machine` with `nodes`, `cpus`, `names`; `changes` of whole jobs with `id`, `job`, `kind`, `state`,
+  `policy`, `reason`, `note`, `beneficiary`, `workers_before`, `workers_after`, `restart`, `started_at`,
+  `ended_at`, `checkpoint_step`, `last_step_before`, `first_step_after`, `downtime`, `steps_lost`;
+  `workers`, by job an array of `at` and `workers`
 - `comparison`: of the first run with the second where there are two (`Comparison`), else null: `policy`,
   `policy_without`; `jobs` with `name`, `completion`, `verdict`; `helped`, `hurt`, `unchanged`,
   `not_comparable`; `average_completion` and `makespan`, which are like each `completion` an object of

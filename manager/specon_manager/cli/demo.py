@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from specon_manager.backends.local.jobs import JobFile
+from specon_manager.cli import scenarios
+from specon_manager.cli.change_table import print_changes
 from specon_manager.cli.comparison import compare, print_comparison, write_json
 from specon_manager.cli.plot import plot
 from specon_manager.cli.result import RunResult, print_result
@@ -31,6 +33,11 @@ BASELINE = "round-robin"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("--jobs", type=Path, help="job file (default: the sample of ten training jobs)")
+    parser.add_argument(
+        "--scenario",
+        choices=sorted(scenarios.PROMISES),
+        help="elastic jobs instead: workers that leave for heavier jobs (kod2), or preemption (fitgpp)",
+    )
     parser.add_argument("--nodes", default="auto", help="auto (one per core, at most four), a number, or gpu")
     parser.add_argument("--compare", action="store_true", help="run again with placement only and compare")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
@@ -42,15 +49,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run and print; 0 when every job succeeded, 1 when one failed."""
+    """Run and print; 0 when every job succeeded, 1 when one failed or a scenario did not show its point."""
+    scenario: str | None = arguments.scenario
+    if scenario is not None:
+        for name, given in (
+            ("--jobs", arguments.jobs is not None),
+            ("--compare", arguments.compare),
+            ("--nodes", arguments.nodes != "auto"),
+        ):
+            if given:
+                raise UsageError(f"{name}: a scenario has its own")
     if arguments.jobs is None:
         _require("torch", "sklearn")
-    path = arguments.jobs or samples_directory() / "jobs" / "demo.yaml"
+    path = arguments.jobs or scenarios.file_of(scenario or "demo", samples_directory())
     file = load(path)
     console = console_for_results()
     with _directory(arguments.keep) as directory:
         runs = [_run(arguments, file, directory / file.settings.policy)]
         print_result(runs[0], console)
+        print_changes(runs[0], console)
         if arguments.compare:
             baseline = with_policy(file, BASELINE)
             runs.append(_run(arguments, baseline, directory / BASELINE))
@@ -62,7 +79,11 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         plot(arguments.plot, runs)
         console.print(f"picture written to {arguments.plot}")
-    return 0 if all(job.succeeded for result in runs for job in result.jobs) else 1
+    kept = True
+    for words, met in [] if scenario is None else scenarios.shown(scenario, runs[0]):
+        console.print(f"{'shown' if met else 'NOT shown'}: {words}", style="" if met else "red")
+        kept = kept and met
+    return 0 if kept and all(job.succeeded for result in runs for job in result.jobs) else 1
 
 
 def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunResult:
@@ -70,7 +91,7 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
         directory=directory,
         jobs=file.jobs,
         settings=file.settings,
-        nodes=nodes_of_this_machine(arguments.nodes),
+        nodes=nodes_of_this_machine(arguments.nodes) if arguments.scenario is None else scenarios.nodes(),
         working_directory=Path.cwd(),
         environment=os.environ,
         samples=samples_directory(),

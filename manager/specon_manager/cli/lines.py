@@ -6,8 +6,10 @@ Pure. Only ASCII is added to the names and reasons that others gave.
 from collections.abc import Iterator
 
 from specon_manager.cli import job_label, printable, replica_label
+from specon_manager.cli.job_changes import workers_in
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
+from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import Move
 
@@ -28,6 +30,7 @@ def changes(before: State, after: State, *, began: float, now: float, verbose: b
         *_replicas(before, after, now),
         *_moves(before, after, now),
         *_moves_ended(before, after, now),
+        *_changes(before, after, now),
         *_jobs_ended(before, after),
     ]
     found.sort(key=lambda change: change[0])  # stable: what happened at one moment stays in the order above
@@ -141,6 +144,22 @@ def _moves_ended(before: State, after: State, now: float) -> Iterator[Change]:
 
 def _path(state: State, move: Move) -> str:
     return f"move {move.id}: {replica_label(state, move.replica)} {move.source} -> {move.target}"
+
+
+def _changes(before: State, after: State, now: float) -> Iterator[Change]:
+    if before.changes is after.changes and before.change_history is after.change_history:
+        return
+    known = {change.id: change for change in (*before.change_history, *before.changes.values())}
+    for change in (*after.change_history, *after.changes.values()):
+        last = known.get(change.id)
+        if last is not None and (last.state, last.attempt) == (change.state, change.attempt):
+            continue
+        words = f"{job_label(change.job)} {change.id} {change.kind} {change.state}"
+        if last is None:
+            words += f", {workers_in(change.before)} -> {workers_in(change.after)} workers: {change.reason}"
+        elif change.state is ChangeState.LEAVING and change.checkpoint is not None:
+            words += f", checkpoint of step {change.checkpoint.step}"
+        yield now, words + (f" ({change.note})" if change.note else "")
 
 
 def _jobs_ended(before: State, after: State) -> Iterator[Change]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli import job_label
+from specon_manager.cli.job_changes import ChangeResult, WorkerCount
 from specon_manager.cli.placements import Placement, PlacementLog
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
@@ -84,6 +85,10 @@ class RunResult(Struct, frozen=True, kw_only=True):
     moves: tuple[MoveResult, ...]
     placements: tuple[Placement, ...]
     machine: Machine
+    changes: tuple[ChangeResult, ...] = ()
+    """Of jobs as a whole, in the order of their begin."""
+    workers: Mapping[str, tuple[WorkerCount, ...]] = {}
+    """By job."""
 
 
 def summarize(state: State, *, began: float, placements: Iterable[Placement] = ()) -> RunResult:
@@ -115,7 +120,8 @@ def summarize(state: State, *, began: float, placements: Iterable[Placement] = (
 
 def _job(state: State, job: Job, moves: Iterable[Move], began: float) -> JobResult:
     replicas = [state.replicas[name] for name in job.spec.replicas if name in state.replicas]
-    succeeded = job.ended_at is not None and all(replica.phase is Phase.SUCCEEDED for replica in replicas)
+    present = [replica for replica in replicas if replica.phase is not Phase.ABSENT]
+    succeeded = job.ended_at is not None and all(replica.phase is Phase.SUCCEEDED for replica in present)
     own = [move for move in moves if move.replica in job.spec.replicas]
     return JobResult(
         name=job.name,

@@ -17,6 +17,7 @@ from rich.console import Console
 from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
+from specon_manager.cli.job_changes import ChangeLog
 from specon_manager.cli.lines import changes
 from specon_manager.cli.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.session import Session, SessionOptions, open_session
@@ -109,6 +110,8 @@ async def _run(options: RunOptions) -> RunResult:
     async with open_session(options.session) as session:
         placements = PlacementLog()
         session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
+        jobs = ChangeLog()
+        session.controller.observers.append(jobs.observe)
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
         with _shown(options, session):
@@ -120,7 +123,10 @@ async def _run(options: RunOptions) -> RunResult:
         state, began_at = session.controller.state, session.began_at
     if stop.is_set():
         raise KeyboardInterrupt
-    return summarize(state, began=began_at, placements=placements.placements)
+    result = summarize(state, began=began_at, placements=placements.placements)
+    return msgspec.structs.replace(
+        result, changes=jobs.results(state, began_at), workers=jobs.courses(began_at)
+    )
 
 
 @contextlib.contextmanager

@@ -17,10 +17,12 @@ from rich.segment import SegmentLines
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli import printable, replica_label
+from specon_manager.cli import job_label, printable, replica_label
+from specon_manager.cli.job_changes import workers_in
 from specon_manager.cli.job_table import STYLES, job_table, word_for
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
+from specon_manager.model.changes import Change
 from specon_manager.model.cluster import Node
 from specon_manager.model.moves import Move
 
@@ -120,8 +122,10 @@ def _heading(state: State, title: str, elapsed: float) -> Text:
 
 
 def _moves_heading(state: State) -> str:
-    counts = _counted(str(move.state) for move in state.history)
-    flying = f"{len(state.moves)} in flight" if state.moves else ""
+    moves, changes = state.history, state.change_history
+    counts = _counted([*(str(each.state) for each in moves), *(str(each.state) for each in changes)])
+    count = len(state.moves) + len(state.changes)
+    flying = f"{count} in flight" if count else ""
     return "decisions and moves" + "".join(f" | {part}" for part in (counts, flying) if part)
 
 
@@ -187,6 +191,7 @@ class _Entry(Struct, frozen=True):
 def _entries(state: State, began: float) -> list[Text]:
     """Return the latest decisions and ended moves, newest first, the refusals after all others."""
     found = [_ended(state, move) for move in state.history]
+    found += [_changed(change) for change in (*state.change_history, *state.changes.values())]
     found += [_decision(state, decision) for decision in state.decisions]
     found.sort(key=lambda entry: (entry.refused, -entry.at))
     del found[_ENTRIES:]
@@ -213,6 +218,18 @@ def _ended(state: State, move: Move) -> _Entry:
         what=printable(f"{move.source} -> {move.target} {move.state}"),
         why=printable(", ".join(facts)),
         style=STYLES.get(move.state, ""),
+    )
+
+
+def _changed(change: Change) -> _Entry:
+    workers = f"{workers_in(change.before)} -> {workers_in(change.after)} workers"
+    return _Entry(
+        refused=False,
+        at=change.proposed_at if change.ended_at is None else change.ended_at,
+        replica=job_label(change.job),
+        what=f"{change.kind} {workers} {change.state}",
+        why=printable(change.note or ("" if change.ended_at is not None else change.reason)),
+        style=STYLES.get(change.state, ""),
     )
 
 

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from specon_manager.backends.base import Emit, Order
 from specon_manager.backends.local import pods
+from specon_manager.backends.local.gangs import place_of
 from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.backends.local.pod_files import PodSpec, replica_directory
+from specon_manager.backends.local.pod_files import PodSpec, job_directory, replica_directory
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
@@ -188,18 +189,25 @@ class LocalBackend:
         """Return how the pod is run. What depends on the moment is kept when the order is given twice."""
         job = msgspec.convert(order.template, LocalJob)
         directory = replica_directory(self._root, order.replica)
+        shared = job_directory(self._settings.directory / "jobs", order.replica)
+        place = place_of(order)
         values = {
             "directory": str(directory),
+            "job_directory": str(shared),
             "python": sys.executable,
             "samples": str(self._settings.samples),
+            **place.placeholders,
         }
         values["log"] = self._path(fill_in(job.log, values))
-        values["checkpoint_path"] = self._path(fill_in(job.checkpoint_path, values))
+        values["checkpoint_path"] = self._path(fill_in(job.checkpoints, values))
         Path(values["checkpoint_path"]).mkdir(parents=True, exist_ok=True)
-        environment = {**self._settings.environment}
+        shared.mkdir(parents=True, exist_ok=True)
+        environment = {**self._settings.environment, **place.environment}
         environment |= {name: fill_in(text, values) for name, text in job.environment.items()}
         if node.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = node.gpu
+        # A parameter server says nothing of the loss.
+        sidecar = None if place.role == "ps" else self._sidecar(job, order.replica, incarnation, values)
         return PodSpec(
             replica=order.replica,
             incarnation=incarnation,
@@ -209,7 +217,7 @@ class LocalBackend:
             working_directory=self._path(fill_in(job.working_directory or ".", values)),
             cpus=node.cpus,
             log=values["log"],
-            sidecar_command=self._sidecar(job, order.replica, incarnation, values),
+            sidecar_command=sidecar,
             grace_seconds=job.grace_seconds,
             end_with_manager=self._settings.end_with_manager,
         )
@@ -234,7 +242,8 @@ class LocalBackend:
             f"--replica={replica}",
             f"--incarnation={incarnation}",
             f"--token-file={token_file}",
-            f"--checkpoint={job.checkpoint}",
+            # The checkpoints of a gang are its first worker's.
+            f"--checkpoint={job.checkpoint if values['index'] == '0' else 'none'}",
             f"--checkpoint-path={values['checkpoint_path']}",
             "--trainer-pid={trainer_pid}",
             f"--fresh-from={log_size(log)}",
@@ -266,7 +275,7 @@ class LocalBackend:
         return NodeObserved(
             node=node.name,
             capacity=Resources(
-                cpu=float(len(node.cpus)),
+                cpu=float(len(node.cpus)) if node.capacity is None else node.capacity,
                 memory=float(int(memory.total * share)),
                 gpu=0.0 if node.gpu is None else 1.0,
             ),

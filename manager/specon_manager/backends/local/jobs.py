@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, field
 
 from specon_manager.core.given_settings import converted, read_settings, shortened
 from specon_manager.model.cluster import JobSpec
@@ -25,13 +25,23 @@ Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z")]
 Text = Annotated[str, Meta(min_length=1, max_length=4096)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 
-PLACEHOLDERS: Final = ("directory", "log", "checkpoint_path", "python", "samples")
+Workers = Annotated[int, Meta(ge=1, le=1000)]
+
+PLACEHOLDERS: Final = (
+    *("directory", "job_directory", "log", "checkpoint_path", "python", "samples"),
+    *("role", "index", "rank", "workers", "world_size", "start"),
+)
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]*)\}")
 NAMESPACE: Final = "default"
 
 
 class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One training command. `{directory}`, `{log}`, `{checkpoint_path}`, `{python}` are filled in."""
+    """A training command, run as one replica or as a gang of them, each with its placeholders filled in.
+
+    `{directory}` is the replica's own, `{job_directory}` that of all replicas. `{role}` is worker or ps,
+    `{index}` the replica's number, `{rank}` that among the workers which train together now, `{workers}`
+    (`{world_size}`) how many those are, `{start}` the ordinal of this start of the replica.
+    """
 
     name: Name
     command: Annotated[tuple[Text, ...], Meta(min_length=1)] | Text
@@ -53,11 +63,32 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     interval: Annotated[float, Meta(ge=0.05, le=86400)] = 30.0
     scale: Literal["first", "range"] = "first"
     checkpoint: Text = "periodic"
-    checkpoint_path: Text = "{directory}/checkpoints"
+    checkpoint_path: Text | None = None
+    """By default `checkpoints` in `{directory}`; in `{job_directory}` where the job has several replicas."""
     marker: Text | None = None
     submit_at: Seconds = 0.0
     """Seconds after the begin of the run."""
     requests: Resources = NOTHING
+    """What one worker reserves."""
+    workers: Workers = 1
+    """How many are wanted; they start together or not at all."""
+    min_workers: Workers | None = None
+    """With how many it can train; by default with `workers`."""
+    max_workers: Workers | None = None
+    """How many it can use; by default `workers`."""
+    ps: Annotated[int, Meta(ge=0, le=100)] = 0
+    """Parameter servers."""
+    ps_requests: Resources | None = None
+    """What one parameter server reserves; by default as much as a worker."""
+    resizing: Literal["restart", "live"] | None = None
+    """How the number of workers changes: all end and start anew (the default), or the others go on."""
+    job_class: Literal["trial", "best-effort"] = field(default="best-effort", name="class")
+    """A trial is to start at once; best-effort jobs may be preempted for it (FitGpp)."""
+    utility: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
+    queue: Annotated[str, Meta(max_length=253)] = ""
+    """Whose quota it counts against."""
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
     grace_seconds: Annotated[float, Meta(ge=0, le=86400)] = 30.0
     migrate: bool = True
@@ -67,6 +98,28 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def arguments(self) -> tuple[str, ...]:
         """The command as a list."""
         return tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+
+    @property
+    def most_workers(self) -> int:
+        """How many workers it can use."""
+        return self.workers if self.max_workers is None else self.max_workers
+
+    @property
+    def fewest_workers(self) -> int:
+        """With how many workers it can train."""
+        return self.workers if self.min_workers is None else self.min_workers
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has one replica, now and always."""
+        return self.most_workers + self.ps == 1
+
+    @property
+    def checkpoints(self) -> str:
+        """Where its checkpoints are, with placeholders."""
+        return self.checkpoint_path or (
+            "{directory}/checkpoints" if self.alone else "{job_directory}/checkpoints"
+        )
 
 
 class JobFile(Struct, frozen=True, kw_only=True):
@@ -128,14 +181,29 @@ def read_job(body: bytes) -> LocalJob:
 def job_spec(job: LocalJob) -> JobSpec:
     """Return the job as the manager knows it; the backend's share of it goes into the template."""
     kind = parse.checkpoint_mode(job.checkpoint).kind
+    name = f"{NAMESPACE}/{job.name}"
+    elastic = job.most_workers > job.fewest_workers
     return JobSpec(
-        name=f"{NAMESPACE}/{job.name}",
-        replicas=(f"{NAMESPACE}/{job.name}/worker/0",),
+        name=name,
+        replicas=(
+            *(f"{name}/ps/{index}" for index in range(job.ps)),
+            *(f"{name}/worker/{index}" for index in range(job.most_workers)),
+        ),
         requests=job.requests,
+        ps_requests=job.ps_requests,
+        workers=None if job.alone else job.workers,
+        min_workers=None if job.alone else job.fewest_workers,
+        job_class=job.job_class,
+        utility=job.utility,
+        queue=job.queue,
+        priority=job.priority,
         restarts=job.restarts,
         grace_seconds=job.grace_seconds,
         checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
         migratable=job.migrate,
+        immovable="" if job.alone else "its replicas train together, and none of them moves alone",
+        resizing=(job.resizing or "restart") if elastic else "none",
+        unscalable="" if elastic else "its number of workers is fixed",
         template=msgspec.to_builtins(job),
     )
 
@@ -154,20 +222,20 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
         place = f"{place} ({entry['name']})"
     before = len(mistakes)
     merged = {**defaults, **entry}
-    for key in ("environment", "requests"):
+    for key in ("environment", "requests", "ps_requests"):
         if isinstance(defaults.get(key), dict) and isinstance(entry.get(key), dict):
             merged[key] = {**defaults[key], **entry[key]}
-    fields = {field.name: field for field in msgspec.structs.fields(LocalJob)}
+    fields = {one.encode_name: one for one in msgspec.structs.fields(LocalJob)}
     mistakes += [f"{place}.{key}: is not known" for key in merged if key not in fields]
     values: dict[str, Any] = {}
-    for name, field in fields.items():
+    for name, one in fields.items():
         if name not in merged:
-            if field.required:
+            if one.required:
                 mistakes.append(f"{place}.{name}: is missing")
             continue
-        value = converted(merged[name], field.type, f"{place}.{name}", mistakes)
+        value = converted(merged[name], one.type, f"{place}.{name}", mistakes)
         if value is not UNSET:
-            values[name] = value
+            values[one.name] = value
     mistakes += [f"{place}.{found}" for found in _disagreements(values)]
     return LocalJob(**values) if len(mistakes) == before else None
 
@@ -201,6 +269,21 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
             for unknown in _PLACEHOLDER.findall(text)
             if unknown and unknown not in PLACEHOLDERS
         ]
+    return found + _disagreements_of_numbers(values)
+
+
+def _disagreements_of_numbers(values: Mapping[str, Any]) -> list[str]:
+    """Return what the numbers of replicas do not allow."""
+    workers = values.get("workers", 1)
+    fewest, most = values.get("min_workers") or workers, values.get("max_workers") or workers
+    found = []
+    if fewest > workers:
+        found.append(f"min_workers: must be at most workers ({workers}), not {fewest}")
+    if most < workers:
+        found.append(f"max_workers: must be at least workers ({workers}), not {most}")
+    log = values.get("log", "{directory}")
+    if most + values.get("ps", 0) > 1 and "{directory}" not in log and "{index}" not in log:
+        found.append(f"log: each replica writes its own, so {{directory}} or {{index}} is in it, not {log!r}")
     return found
 
 

@@ -19,6 +19,8 @@ class VirtualNode(msgspec.Struct, frozen=True):
     name: str
     cpus: tuple[int, ...]
     gpu: str | None = None
+    capacity: float | None = None
+    """How many processors jobs may reserve; None: as many as it has CPUs."""
 
 
 def divide_cpus(cpus: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:

@@ -113,6 +113,11 @@ def replica_directory(root: Path, replica: str) -> Path:
     return root / ".".join(parts)
 
 
+def job_directory(root: Path, replica: str) -> Path:
+    """Return the directory that the replicas of a job share; raises ValueError like `replica_directory`."""
+    return root / replica_directory(root, replica).name.rsplit(".", 2)[0]
+
+
 def read_record(path: Path, kind: type[Record]) -> Record | None:
     """Read a record; None when there is none, or garbage in its place."""
     try:
