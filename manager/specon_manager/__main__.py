@@ -10,6 +10,7 @@ from specon_manager import __version__
 try:
     from specon_manager.cli import (
         bundle,
+        changes,
         classify,
         completion,
         demo,
@@ -21,6 +22,7 @@ try:
         owner,
         pause,
         policies,
+        queues,
         replay,
         reproduce,
         serve,
@@ -55,6 +57,18 @@ _COMMANDS: Final = (
     _Command("top", "show who trains where and how it goes, live", top.add_arguments, top.main),
     _Command("explain", "say what was decided about a job, and why", explain.add_arguments, explain.main),
     _Command("moves", "list the moves, with their outcomes and reasons", moves.add_arguments, moves.main),
+    _Command(
+        "changes",
+        "list admissions, scalings and preemptions of jobs, with their outcomes and reasons",
+        changes.add_arguments,
+        changes.main,
+    ),
+    _Command(
+        "queue",
+        "show queues with their quotas and use, and the jobs that wait, next first",
+        queues.add_arguments,
+        queues.main,
+    ),
     _Command("migrate", "move a replica to another node", migrate.add_arguments, migrate.main),
     _Command("drain", "move everything that can be moved off a node", drain.add_arguments, drain.main),
     _Command(
@@ -97,7 +111,18 @@ _COMMANDS: Final = (
         "completion", "print what a shell needs to complete this", completion.add_arguments, completion.main
     ),
 )
-_OF_CLUSTERS: Final = ("top", "explain", "moves", "migrate", "drain", "pause", "resume", "support-bundle")
+_OF_CLUSTERS: Final = (
+    "top",
+    "explain",
+    "moves",
+    "changes",
+    "queue",
+    "migrate",
+    "drain",
+    "pause",
+    "resume",
+    "support-bundle",
+)
 
 
 def make_parser(name: str = "specon", commands: Iterable[_Command] = _COMMANDS) -> argparse.ArgumentParser:

@@ -12,6 +12,7 @@ from specon_manager.observability.catalogue import EVERYWHERE, SIDECAR, catalogu
 from specon_manager.observability.files import with_table
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_sidecar.classify import Category
+from support.changed_jobs import changing
 from support.observed import Observed, moved
 from support.programs import program
 
@@ -19,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 BOUNDED = {
     *("category", "phase", "state", "outcome", "purpose", "policy", "proposal", "part", "effect"),
     *("direction", "entry", "verb", "resource", "code", "format", "metric", "goal"),
+    *("kind", "result", "reason", "queue"),
 }
 NAMES = {"job_namespace", "job_name", "replica", "node"}
 
@@ -31,6 +33,7 @@ def scraped():
     cluster.carry_out()
     cluster.report(replica, Category.CONVERGED, step=201, gain=0.01, lines=9, samples=8, unparsed=1)
     cluster.tick()
+    cluster.metrics._changes.count(changing(), cluster.now + 10)
     ClusterMetrics(cluster.registry)
     ApiMetrics(cluster.registry)("get", "pods", "200", 0.1)
     return generate_latest(cluster.registry).decode()

@@ -11,6 +11,7 @@ from specon_manager.observability.files import DASHBOARDS
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.state_directory import read_address
 from specon_sidecar.classify import Category
+from support.changed_jobs import ChangedJobs
 from support.programs import program
 from support.prometheus import Prometheus
 from support.promql import filled_in
@@ -68,15 +69,22 @@ async def until(holds, stage, seconds=40.0):
 async def test_every_panel_shows_something(stage, tmp_path):
     """Local jobs converge and move; on a cluster in memory a manager leads, injects and hears of pods.
 
-    A panel without a number is one whose query is wrong. Rules are evaluated, and no label is renamed.
+    That jobs are changed, and wait in queues, is made up. A panel without a number is one whose query is
+    wrong. Rules are evaluated, and no label is renamed.
     """
     # Both want to leave as soon as somebody comes who grows: one may, the other one is refused.
     pinned, mover = stage.job("pinned", migrate=False), stage.job(MOVER, submit_at=4)
     stage.write_jobs(pinned, {"name": "first", "command": "true"}, mover)
     manager = stage.manager(hurry=False)
     local = await until(lambda: read_address(stage.state), stage)
+    with ChangedJobs() as changed:
+        targets = {"local": local.port, "changed": changed.port}
+        await _look(stage, manager, targets, tmp_path)
+
+
+async def _look(stage, manager, targets, tmp_path):
     async with ScrapedCluster(tmp_path) as cluster:
-        targets = {"local": local.port, "cluster": cluster.metrics_port}
+        targets = {**targets, "cluster": cluster.metrics_port}
         async with Prometheus(tmp_path, targets=targets, rules=RULES) as prometheus:
             await cluster.train("a")
             await cluster.train("b")

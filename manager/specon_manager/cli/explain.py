@@ -1,16 +1,40 @@
-"""`specon explain`: what was decided about a job, why, and what was refused and why."""
+"""`specon explain`: what was decided about a job, why, and what was refused and why.
+
+Of a job that waits: its position, what it waits for, and when it may start. Of a job that is being changed:
+what is awaited, and until when.
+"""
 
 import argparse
+import asyncio
 import sys
+from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.cli import printable
+from specon_manager.cli import job_label, printable
+from specon_manager.cli.amounts import span_text
+from specon_manager.cli.changes import chosen, sentence
+from specon_manager.cli.queues import waited_text
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import job_named
-from specon_manager.cli.remote.remote import MoveRow, Remark, Remote, iso, to_json
+from specon_manager.cli.remote.remote import (
+    ChangeRow,
+    MoveRow,
+    Remark,
+    Remote,
+    View,
+    WaitingRow,
+    iso,
+    to_json,
+)
+from specon_manager.cli.run import UsageError
+from specon_manager.cli.start_forecast import ExpectedStart, expected_start
 from specon_manager.cli.top_rows import PauseRow, ReplicaRow, top_of
 from specon_manager.core.state import State
+from specon_manager.model.actions import Refusal
+
+_READING_SECONDS: Final = 10.0
+"""How long the reading of a cluster for a forecast may take."""
 
 
 class DecisionRow(Struct, frozen=True, kw_only=True):
@@ -32,6 +56,12 @@ class Explained(Struct, frozen=True, kw_only=True):
     manager: str
     job: str
     paused: PauseRow | None
+    waiting: WaitingRow | None
+    """What it waits for; None where it does not wait to be admitted."""
+    start: ExpectedStart | None
+    """When it may start; None where it does not wait, or where nobody asked for it."""
+    changes: tuple[ChangeRow, ...]
+    """In the order in which they began; at most the last has not ended."""
     replicas: tuple[ReplicaRow, ...]
     moves: tuple[MoveRow, ...]
     decisions: tuple[DecisionRow, ...]
@@ -43,6 +73,9 @@ class Explained(Struct, frozen=True, kw_only=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("job", help="name of the job, with or without its namespace")
+    parser.add_argument(
+        "--no-forecast", action="store_true", help="do not simulate when a waiting job may start"
+    )
     add_remote_arguments(parser)
 
 
@@ -58,12 +91,20 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     remarks = await remote.remarks(job)
     replicas = state.jobs[job].spec.replicas
     moves = tuple(row for row in view.moves if row.replica in replicas)
+    waiting = next((row for row in view.waiting if row.job == job), None)
+    start = None
+    if waiting is not None and not arguments.no_forecast:
+        start = await _start(remote, view, job)
+    changes = chosen(view, job=job, namespace=None, ended=True)
     if arguments.output == "json":
         top = top_of(view, where=remote.where, sort="name", ended=True)
         told = Explained(
             manager=remote.where,
             job=job,
             paused=top.paused,
+            waiting=waiting,
+            start=start,
+            changes=tuple(changes),
             replicas=tuple(row for row in top.replicas if row.job == job),
             moves=moves,
             decisions=_decisions(state, {job, *replicas}),
@@ -78,6 +119,8 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
                 f"the manager is paused: {state.pause.reason or 'nobody says why'}; specon resume ends it"
             )
         )
+    for line in [*waiting_lines(waiting, start, view.now), *map(sentence, changes)]:
+        print(line)
     for replica in replicas:
         for line in explanation(state, replica, [row for row in moves if row.replica == replica]):
             print(line)
@@ -88,6 +131,40 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     for caveat in view.caveats:
         print(printable(f"but: {caveat}"))
     return 0
+
+
+async def _start(remote: Remote, view: View, job: str) -> ExpectedStart:
+    """Return when a waiting job may start; a cluster is read as a whole for it, within bounded time."""
+    if not view.state.nodes:
+        try:
+            async with asyncio.timeout(_READING_SECONDS):
+                view = await remote.whole(lambda _: ())
+        except TimeoutError:
+            why = f"the cluster was not read within {_READING_SECONDS:g} s"
+            return ExpectedStart(in_seconds=None, why=why)
+        except UsageError as error:
+            return ExpectedStart(in_seconds=None, why=str(error))
+    return expected_start(view.state, view.now, job)
+
+
+def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: float) -> list[str]:
+    """Return, in lines, what a job waits for and when it may start; none where it does not wait."""
+    if waiting is None:
+        return []
+    where = f"of queue {waiting.queue}" if waiting.queue else "of the jobs that name no queue"
+    waited = waited_text(waiting.since, now)
+    since = f", since {waiting.since} ({waited})" if waited else ""
+    position = f"position {waiting.position} {where}, {waiting.overall} of all"
+    lines = [
+        f"{job_label(waiting.job)} waits at {position}{since}",
+        f"  for {waiting.kind}: {waiting.text}" if waiting.kind else f"  for: {waiting.text}",
+    ]
+    if start is not None and start.in_seconds is None:
+        lines.append(f"  when it may start is not known: {start.why}")
+    elif start is not None:
+        lines.append(f"  it may start in about {span_text(start.in_seconds)}, by simulation, if:")
+        lines += [f"    {each}" for each in start.assumptions]
+    return [_indented(line) for line in lines]
 
 
 def explanation(state: State, name: str, moves: list[MoveRow]) -> list[str]:
@@ -105,10 +182,17 @@ def explanation(state: State, name: str, moves: list[MoveRow]) -> list[str]:
         text = f"{row.id} {row.source or '?'} -> {row.target or '?'}, {row.state}: {row.reason}"
         lines.append(f"  {text}{f' [{row.note}]' if row.note else ''}")
     lines += [f"  {_said(decision)}" for decision in _decisions(state, {name})]
-    return [printable(line) if not line.startswith("  ") else f"  {printable(line)}" for line in lines]
+    return [_indented(line) for line in lines]
+
+
+def _indented(line: str) -> str:
+    """Return the line without anything that steers a terminal, and with its own indentation."""
+    return " " * (len(line) - len(line.lstrip(" "))) + printable(line)
 
 
 def _said(decision: DecisionRow) -> str:
+    if decision.refusal == str(Refusal.DRY_RUN):
+        return printable(f"{decision.policy} proposed {decision.proposal}: dry run: {decision.reason}")
     verdict = "ordered" if decision.ordered else f"refused ({decision.refusal})"
     return printable(f"{decision.policy} proposed {decision.proposal}: {verdict}: {decision.reason}")
 

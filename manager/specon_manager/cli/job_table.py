@@ -11,6 +11,7 @@ from rich.text import Text
 
 from specon_manager.cli import job_label, printable
 from specon_manager.cli.amounts import gain_text, steps_text, value_text
+from specon_manager.cli.remote.change_rows import change_label, workers_in
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.moves import MoveState
@@ -152,6 +153,10 @@ def _moves(state: State, job: Job, replicas: list[Replica]) -> Text:
     crashes = sum(replica.crashes for replica in replicas)
     for move in flying[:1]:
         text.append(f" -> {printable(move.destination)} {move.state}", "bold magenta")
+    change = state.changes.get(job.name)
+    if change is not None and not flying:
+        label = change_label(str(change.kind), workers_in(change.before), workers_in(change.after))
+        text.append(f", {label} {change.state}", "bold magenta")
     if crashes:
         text.append(f", {crashes} crash" + "es" * (crashes > 1), "red")
     if job.ended_at is not None:

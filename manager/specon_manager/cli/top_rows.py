@@ -6,7 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.cli.remote.remote import View, iso
+from specon_manager.cli.remote.change_rows import change_label
+from specon_manager.cli.remote.remote import ChangeRow, View, WaitingRow, iso
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
 from specon_sidecar.classify import Category
@@ -40,6 +41,18 @@ class ReplicaRow(Struct, frozen=True, kw_only=True):
     step: int | None = None
     total_steps: int | None = None
     node: str | None = None
+    workers: int | None = None
+    """How many workers its job has now."""
+    min_workers: int | None = None
+    max_workers: int | None = None
+    queue: str = ""
+    position: int | None = None
+    """Of its job among those of its queue that wait; None where it does not wait."""
+    waiting_for: str | None = None
+    """A word for what its job waits for."""
+    change: str | None = None
+    """The change of its job that is in flight."""
+    change_state: str | None = None
     moves: int = 0
     move: str | None = None
     """State of the move in flight."""
@@ -68,10 +81,15 @@ class Top(Struct, frozen=True, kw_only=True):
     policy: str | None
     """None where it is not known."""
     paused: PauseRow | None
+    dry_run: bool
+    """Whether the manager orders nothing; of a cluster that is not known, and false."""
     caveats: tuple[str, ...]
     categories: Mapping[str, int]
     """Running replicas by category."""
     moves_in_flight: int
+    changes_in_flight: int
+    waiting: int
+    """Jobs that wait to be admitted."""
     replicas: tuple[ReplicaRow, ...]
     left_out: int
     """How many replicas are not listed."""
@@ -137,7 +155,8 @@ def top_of(
         if (namespace is None or replica.name.startswith(f"{namespace}/"))
         and (ended or replica.phase not in _ENDED)
     ]
-    rows = _sorted((_row(state, replica, view.now) for replica in replicas), sort, reverse=reverse)
+    of_jobs = _of_jobs(view)
+    rows = _sorted((_row(of_jobs, state, replica, view.now) for replica in replicas), sort, reverse=reverse)
     shown = rows if most is None else rows[:most]
     counted = Counter(str(r.progress.category) for r in replicas if r.phase is Phase.RUNNING)
     pause = state.pause
@@ -146,9 +165,12 @@ def top_of(
         at=iso(view.now),
         policy=state.settings.policy if state.nodes else None,
         paused=None if pause is None else PauseRow(reason=pause.reason, since=iso(pause.since)),
+        dry_run=state.settings.dry_run,
         caveats=view.caveats,
         categories={name: counted[name] for name in _RANKS if counted[name]},
         moves_in_flight=len(state.moves),
+        changes_in_flight=sum(not row.ended for row in view.changes),
+        waiting=len(view.waiting),
         replicas=tuple(shown),
         left_out=len(rows) - len(shown),
     )
@@ -162,7 +184,27 @@ def _sorted(rows: Iterable[ReplicaRow], sort: str, *, reverse: bool) -> list[Rep
     return has + [row for row in named if key(row)[0]]
 
 
-def _row(state: State, replica: Replica, now: float) -> ReplicaRow:
+def _of_jobs(view: View) -> "_OfJobs":
+    workers = Counter(
+        replica.job for replica in view.state.replicas.values() if replica.active and replica.role != "ps"
+    )
+    return _OfJobs(
+        workers=workers,
+        waiting={row.job: row for row in view.waiting},
+        changes={row.job: row for row in view.changes if not row.ended},
+    )
+
+
+class _OfJobs(Struct, frozen=True):
+    """What all replicas of a job have in common, by job."""
+
+    workers: Mapping[str, int]
+    waiting: Mapping[str, WaitingRow]
+    changes: Mapping[str, ChangeRow]
+
+
+def _row(of_jobs: _OfJobs, state: State, replica: Replica, now: float) -> ReplicaRow:
+    waiting, change = of_jobs.waiting.get(replica.job), of_jobs.changes.get(replica.job)
     progress, move, job = replica.progress, state.moves.get(replica.name), state.jobs.get(replica.job)
     heard = progress.reported_at
     checkpoint = progress.checkpoint
@@ -178,6 +220,16 @@ def _row(state: State, replica: Replica, now: float) -> ReplicaRow:
         step=progress.step,
         total_steps=progress.total_steps,
         node=replica.node if replica.active else None,
+        workers=None if job is None else of_jobs.workers.get(replica.job, 0),
+        min_workers=None if job is None else job.spec.fewest_workers,
+        max_workers=None if job is None else len(job.spec.worker_names),
+        queue="" if job is None else job.spec.queue,
+        position=None if waiting is None else waiting.position,
+        waiting_for=None if waiting is None else waiting.kind,
+        change=None
+        if change is None
+        else change_label(change.kind, change.workers_before, change.workers_after),
+        change_state=None if change is None else change.state,
         moves=replica.moves,
         move=None if move is None else str(move.state),
         move_to=None if move is None else move.destination,

@@ -17,16 +17,19 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     counts = ", ".join(f"{count} {name}" for name, count in top.categories.items()) or "nothing runs"
     policy = f", policy {top.policy}" if top.policy else ""
     order = f"{sort}{' reversed' if reverse else ''}"
+    flying = f"{top.moves_in_flight} moves in flight"
+    flying += f", {top.changes_in_flight} changes of jobs" if top.changes_in_flight else ""
+    flying += f"; {top.waiting} jobs wait" if top.waiting else ""
     lines = [
         Text(printable(f"{top.manager}{policy}"), style="bold", overflow="ellipsis", no_wrap=True),
-        Text(
-            f"{counts}; {top.moves_in_flight} moves in flight; by {order}", overflow="ellipsis", no_wrap=True
-        ),
+        Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
     ]
     if top.paused is not None:
         why = f": {top.paused.reason}" if top.paused.reason else ""
         since = f" since {top.paused.since}" if top.paused.since else ""
         lines.append(Text(printable(f"PAUSED{since}{why}; specon resume ends it"), style="bold yellow"))
+    if top.dry_run:
+        lines.append(Text("DRY RUN: nothing is ordered; specon explain says what would be", "bold yellow"))
     lines += [Text(printable(caveat), style="yellow") for caveat in top.caveats]
     if trouble:
         lines.append(Text(printable(trouble), style="bold red"))
@@ -47,23 +50,50 @@ def table(top: Top) -> RenderableType:
     for name in ("LOSS", "GAIN %", "STEP"):
         made.add_column(name, justify="right", no_wrap=True)
     made.add_column("NODE", no_wrap=True, overflow="ellipsis", min_width=4)
+    gangs = any(_counts(row) for row in top.replicas)  # a cluster of single pods needs no such columns
+    queued = any(row.position is not None for row in top.replicas)
+    if gangs:
+        made.add_column("WORKERS", justify="right", no_wrap=True)
+    if queued:
+        made.add_column("POSITION", no_wrap=True)
     for name in ("MOVES", "AGE", "HEARD"):
         made.add_column(name, justify="right", no_wrap=True)
     made.add_column("", overflow="ellipsis", no_wrap=True)
     for row in top.replicas:
-        made.add_row(*_cells(row))
+        made.add_row(*_cells(row, gangs=gangs, queued=queued))
     if not top.left_out:
         return made
     return Group(made, Text(f"and {top.left_out} more", style="dim"))
 
 
-def _cells(row: ReplicaRow) -> tuple[Text | str, ...]:
+def _counts(row: ReplicaRow) -> bool:
+    return row.workers is not None and (row.max_workers or 0) > 1
+
+
+def _workers(row: ReplicaRow) -> str:
+    """Return how many workers the job has, of how few to how many."""
+    if not _counts(row):
+        return ""
+    few, most = row.min_workers, row.max_workers
+    return f"{row.workers} of {most}" if few == most else f"{row.workers} of {few}-{most}"
+
+
+def _position(row: ReplicaRow) -> str:
+    if row.position is None:
+        return ""
+    where = f"{row.position} in {row.queue}" if row.queue else str(row.position)
+    return f"{where}, {row.waiting_for}" if row.waiting_for else where
+
+
+def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, ...]:
     runs = row.phase == str(Phase.RUNNING)
     word = Category(row.category) if runs else Phase(row.phase)
     steps, _ = steps_text(Progress(step=row.step, total_steps=row.total_steps))
     now = f"-> {row.move_to} {row.move}" if row.move else row.note
-    if row.crashes and not row.move:
+    if row.crashes and not row.move and not row.change:
         now = f"{row.crashes} crash{'es' * (row.crashes > 1)}{f': {row.note}' if row.note else ''}"
+    elif row.change and not row.move:
+        now = f"{row.change} {row.change_state}"
     return (
         Text(short_name(row.replica), style="bold"),
         Text(str(word).lower(), style=STYLES[word]),
@@ -71,8 +101,10 @@ def _cells(row: ReplicaRow) -> tuple[Text | str, ...]:
         gain_text(row.gain),
         steps,
         Text(printable(row.node or "-")),
+        *([_workers(row)] if gangs else []),
+        *([printable(_position(row))] if queued else []),
         str(row.moves),
         span_text(row.age_seconds),
         span_text(row.silent_seconds),
-        Text(printable(now), style="magenta" if row.move else "dim"),
+        Text(printable(now), style="magenta" if row.move or row.change else "dim"),
     )

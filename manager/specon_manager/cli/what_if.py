@@ -122,7 +122,7 @@ def _forecasts(
         except Exception as error:  # noqa: BLE001  (one broken policy takes nothing from the others)
             broken.append(f"{policy.label}: {where(error)}")
             continue
-        shown.append(policy_forecast(policy.label, judged, outcome, present))
+        shown.append(policy_forecast(policy.label, judged, outcome, present, state))
     return shown, broken
 
 

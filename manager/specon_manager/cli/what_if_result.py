@@ -12,9 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager import __version__
+from specon_manager.cli.remote.change_rows import workers_in
 from specon_manager.core.plan import Verdict
 from specon_manager.core.state import State
-from specon_manager.model.actions import Admit, AdmitGang, Claim, Migrate, Reweight, ScaleOut, subject
+from specon_manager.model.actions import (
+    Admit,
+    AdmitGang,
+    Claim,
+    Migrate,
+    Reweight,
+    ScaleIn,
+    ScaleOut,
+    subject,
+)
 from specon_manager.sim.forecast import APPROXIMATIONS, Remaining
 from specon_manager.sim.outcome import Outcome
 from specon_manager.sim.report import HURT_MARGIN_PERCENT, Verdicts, condense, verdicts
@@ -35,6 +45,8 @@ class Said(Struct, frozen=True, kw_only=True):
     reason: str
     """The policy's reason, or why it would be refused."""
     refusal: str | None = None
+    workers: tuple[int, int] | None = None
+    """How many the job has and would have, where it is admitted or scaled."""
 
 
 class Now(Struct, frozen=True, kw_only=True):
@@ -121,7 +133,7 @@ def answer(
 
 
 def policy_forecast(
-    label: str, judged: Sequence[Verdict], outcome: Outcome, present: Outcome
+    label: str, judged: Sequence[Verdict], outcome: Outcome, present: Outcome, state: State
 ) -> PolicyForecast:
     """Return what a policy would do and what comes of it, beside what comes of the present one."""
     completions = [job.completion_seconds for job in outcome.jobs]
@@ -133,7 +145,7 @@ def policy_forecast(
     return PolicyForecast(
         policy=label,
         present=outcome is present,
-        now=_now(judged),
+        now=_now(judged, state),
         jobs=tuple(
             Predicted(job=job.name, seconds=seconds, state=job.state, reason=job.reason)
             for job, seconds in zip(outcome.jobs, completions, strict=True)
@@ -152,8 +164,8 @@ def to_json(found: WhatIf) -> bytes:
     return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
 
 
-def _now(judged: Sequence[Verdict]) -> Now:
-    said = [_said(each) for each in judged]
+def _now(judged: Sequence[Verdict], state: State) -> Now:
+    said = [_said(each, state) for each in judged]
     ordered = [each for each in said if each.refusal is None]
     refused = [each for each in said if each.refusal is not None]
     return Now(
@@ -164,7 +176,7 @@ def _now(judged: Sequence[Verdict]) -> Now:
     )
 
 
-def _said(judged: Verdict) -> Said:
+def _said(judged: Verdict, state: State) -> Said:
     proposal, objection = judged.proposal, judged.objection
     return Said(
         proposal=type(proposal).__name__,
@@ -172,6 +184,7 @@ def _said(judged: Verdict) -> Said:
         target=_target(judged),
         reason=str(proposal.reason) if objection is None else objection.text,
         refusal=None if objection is None else str(objection.refusal),
+        workers=_workers(judged, state),
     )
 
 
@@ -186,3 +199,15 @@ def _target(judged: Verdict) -> str:
     if isinstance(proposal, AdmitGang | ScaleOut | Claim):
         return ", ".join(sorted(set(proposal.placement.values()), key=lambda node: (len(node), node)))
     return ""
+
+
+def _workers(judged: Verdict, state: State) -> tuple[int, int] | None:
+    """Return how many workers the job has, and would have; None where their number is not what changes."""
+    proposal = judged.proposal
+    if not isinstance(proposal, AdmitGang | ScaleOut | ScaleIn) or proposal.job not in state.jobs:
+        return None
+    members = (state.replicas[name] for name in state.jobs[proposal.job].spec.replicas)
+    before = sum(each.active and each.leaving is None and each.role != "ps" for each in members)
+    if isinstance(proposal, ScaleIn):
+        return before, before - len(proposal.replicas)
+    return before, before + workers_in(proposal.placement)

@@ -66,7 +66,8 @@ def _print_now(policy: PolicyForecast, console: Console, most: int) -> None:
 def _print_said(said: Sequence[Said], count: int, verdict: str, console: Console, most: int) -> None:
     for each in said[:most]:
         target = f" -> {printable(each.target)}" if each.target else ""
-        name = f"{each.proposal} {job_label(each.subject)}{target}"
+        workers = "" if each.workers is None else " ({} -> {} workers)".format(*each.workers)
+        name = f"{each.proposal} {job_label(each.subject)}{target}{workers}"
         _print(console, f"  {name}: {verdict}{printable(each.reason)}")
     if count > min(most, len(said)):
         _print(console, f"  and {count - min(most, len(said))} more {'refused' if verdict else 'ordered'}")

@@ -41,6 +41,41 @@ ALERTS: Final = (
         description="The oldest move in flight was proposed {{ $value | humanizeDuration }} ago.",
     ),
     Alert(
+        name="SpeconChangeFailed",
+        expr='sum by (kind, result) (increase(specon_changes_total{result=~"Failed|RolledBack"}[15m])) > 0',
+        lasting="0s",
+        severity="warning",
+        summary="A job could not be changed",
+        description="In the last 15 minutes a change of a job ({{ $labels.kind }}) ended as "
+        "{{ $labels.result }}.",
+    ),
+    Alert(
+        name="SpeconChangesStuck",
+        expr="max(specon_oldest_change_age_seconds) > 3600",
+        lasting="5m",
+        severity="critical",
+        summary="A change of a job does not end",
+        description="The oldest admission, scaling or preemption in flight was proposed "
+        "{{ $value | humanizeDuration }} ago.",
+    ),
+    Alert(
+        name="SpeconJobStarves",
+        expr=f"max(specon_starvation_excess_seconds) > {_HOURS}",
+        lasting="10m",
+        severity="warning",
+        summary="A job waits for too long",
+        description="A job has waited for {{ $value | humanizeDuration }} longer than the starvation limit.",
+    ),
+    Alert(
+        name="SpeconQueueOverQuota",
+        expr="max by (queue) (specon_queue_over_quota) > 0",
+        lasting="1h",
+        severity="warning",
+        summary="A queue uses more than its quota and may not borrow",
+        description="Queue {{ $labels.queue }} uses more than its quota, and may not borrow: nothing of it "
+        "is started until some of its jobs have ended.",
+    ),
+    Alert(
         name="SpeconNoLeader",
         expr="sum(specon_leader) == 0 or absent(specon_leader)",
         lasting="2m",

@@ -5,10 +5,14 @@ from typing import Final
 from specon_manager.observability.panels import Dashboard, Panel, Query, Row
 
 
-def _quantiles(metric: str) -> tuple[Query, ...]:
-    """Return the median and the 90th percentile of a histogram over the range that is shown."""
+def _quantiles(metric: str, label: str = "") -> tuple[Query, ...]:
+    """Return the median and the 90th percentile of a histogram over the range that is shown, by a label."""
+    by = f"le, {label}" if label else "le"
+    prefix = f"{{{{{label}}}}}: " if label else ""
     return tuple(
-        Query(f"histogram_quantile({share}, sum by (le) (rate({metric}_bucket[$__range])))", legend)
+        Query(
+            f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket[$__range])))", prefix + legend
+        )
         for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
     )
 
@@ -25,7 +29,8 @@ def _increase(series: str, window: str) -> str:
 SCHEDULING: Final = Dashboard(
     uid="specon-scheduling",
     title="specon / Moves and scheduling",
-    text="Moves by state and outcome, what they cost and whom they helped, decisions, queue and scaling.",
+    text="Moves by state and outcome, what they cost and whom they helped, decisions, queues, and changes of "
+    "jobs: admissions, scalings, preemptions.",
     rows=(
         Row(
             "Moves",
@@ -147,6 +152,86 @@ SCHEDULING: Final = Dashboard(
                             "sum by (direction) (increase(specon_scaled_workers_total[1h]))", "{{direction}}"
                         ),
                     ),
+                ),
+            ),
+        ),
+        Row(
+            "Changes of jobs",
+            (
+                Panel(
+                    title="Changes in flight",
+                    text="Admissions, scalings and preemptions that have begun and not ended, by kind.",
+                    queries=(Query("sum by (kind) (specon_changes_in_flight)", "{{kind}}"),),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Changes ended",
+                    text="In the last hour, by result and kind.",
+                    queries=(
+                        Query(
+                            "sum by (kind, result) (increase(specon_changes_total[1h]))",
+                            "{{result}} ({{kind}})",
+                        ),
+                    ),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Oldest change in flight",
+                    text="Time since it was proposed.",
+                    queries=(Query("max(specon_oldest_change_age_seconds)", "oldest"),),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Duration of changes",
+                    text="From proposal to end, of those that succeeded.",
+                    queries=_quantiles("specon_change_duration_seconds", "kind"),
+                    unit="s",
+                    width=8,
+                ),
+                Panel(
+                    title="Downtime of changes",
+                    text="Last step before to first step after, where the job was started anew for it.",
+                    queries=_quantiles("specon_change_downtime_seconds", "kind"),
+                    unit="s",
+                    width=8,
+                ),
+            ),
+        ),
+        Row(
+            "Queues with quotas",
+            (
+                Panel(
+                    title="What jobs wait for",
+                    text="Waiting jobs by queue and reason.",
+                    queries=(
+                        Query("sum by (queue, reason) (specon_waiting_jobs) > 0", "{{queue}}: {{reason}}"),
+                    ),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Use of quotas",
+                    text="What the jobs of a queue use, as a part of its quota; above 100 % it is borrowed.",
+                    queries=(
+                        Query(
+                            "max by (queue, resource) (specon_queue_used) "
+                            "/ (max by (queue, resource) (specon_queue_quota) > 0)",
+                            "{{queue}}: {{resource}}",
+                        ),
+                    ),
+                    unit="percentunit",
+                ),
+                Panel(
+                    title="Running jobs by queue",
+                    text="Of queues that have a quota.",
+                    queries=(Query("sum by (queue) (specon_queue_running_jobs)", "{{queue}}"),),
+                    stacked=True,
+                ),
+                Panel(
+                    title="Beyond the starvation limit",
+                    text="By how much the job that waits longest has outwaited it; 0 where none has.",
+                    queries=(Query("max(specon_starvation_excess_seconds)", "longest"),),
+                    unit="s",
                 ),
             ),
         ),

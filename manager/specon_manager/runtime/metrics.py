@@ -15,6 +15,7 @@ from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import ReplicaStarted, ReportReceived, Tick
 from specon_manager.model.overlay import differing
+from specon_manager.runtime.change_metrics import ChangeMetrics
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.job_metrics import MOST, JobMetrics
 from specon_manager.runtime.move_metrics import MoveMetrics
@@ -54,6 +55,7 @@ class Metrics:
         )
         self._reports = ReportMetrics(registry)
         self._moves = MoveMetrics(registry)
+        self._changes = ChangeMetrics(registry)
         self._queue = QueueMetrics(registry)
         self._speeds = SpeedMetrics(registry)
         self._nodes = NodeMetrics(registry)
@@ -63,7 +65,8 @@ class Metrics:
     def forget(self) -> None:
         """Set what describes the present to nothing: this manager leads no more, another one tells."""
         self._count_replicas(State())
-        for part in (self._reports, self._moves, self._queue, self._speeds, self._nodes, self._jobs):
+        parts = (self._reports, self._moves, self._changes, self._queue)
+        for part in (*parts, self._speeds, self._nodes, self._jobs):
             part.forget()
 
     def observe(self, stepped: Stepped) -> None:
@@ -72,6 +75,7 @@ class Metrics:
         self._nodes.observe(after)
         self._jobs.observe(after, stepped.now)
         self._moves.observe(before, after)
+        self._changes.observe(before, after)
         self._speeds.moves(before, after)
         if isinstance(event, ReportReceived):
             self._reports.take(event.report, before, after)
@@ -94,6 +98,7 @@ class Metrics:
         after, now = stepped.after, stepped.now
         self._count_replicas(after)
         self._moves.count(after, now)
+        self._changes.count(after, now)
         self._queue.count(stepped.before, after, now)
         self._reports.count(after, now)
         self._speeds.tick(after, now)

@@ -7,12 +7,15 @@ import msgspec
 import pytest
 
 from specon_manager.cli.bundle import Bundle, Part
+from specon_manager.cli.changes import Changes
 from specon_manager.cli.drain import Drained, Stays
 from specon_manager.cli.explain import DecisionRow, Explained
 from specon_manager.cli.migrate import MigrateAnswer
 from specon_manager.cli.moves import Moves
 from specon_manager.cli.pause import PauseAnswer
-from specon_manager.cli.remote.remote import MoveRow, Remark
+from specon_manager.cli.queues import Queues
+from specon_manager.cli.remote.remote import ChangeRow, MoveRow, QueueRow, Remark, WaitingRow
+from specon_manager.cli.start_forecast import ExpectedStart
 from specon_manager.cli.top_rows import PauseRow, ReplicaRow, Top
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
@@ -21,9 +24,12 @@ ROWS = {
     "of each replica": (ReplicaRow, {}),
     "`moves`": (Moves, {}),
     "of each move": (MoveRow, {}),
+    "`changes`": (Changes, {}),
+    "of each change": (ChangeRow, {}),
+    "`queue`": (Queues, {"queues": QueueRow, "waiting": WaitingRow}),
     "`migrate`": (MigrateAnswer, {}),
     "`drain`": (Drained, {"stay": Stays}),
-    "`explain`": (Explained, {"decisions": DecisionRow, "remarks": Remark}),
+    "`explain`": (Explained, {"decisions": DecisionRow, "remarks": Remark, "start": ExpectedStart}),
     "`pause`, `resume`": (PauseAnswer, {}),
     "`support-bundle`": (Bundle, {"parts": Part}),
 }

@@ -95,3 +95,23 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read("--config", str(path), "--listen", "nowhere")
     assert len(str(caught.value).splitlines()) == 3
+
+
+def test_nothing_is_ordered_in_a_dry_run(tmp_path: Path) -> None:
+    """By flag or in the file; the flag alone cannot take it back."""
+    path = tmp_path / "config.yaml"
+    path.write_text("dry_run: true\n")
+    assert not read().decisions.dry_run
+    assert read("--dry-run").decisions.dry_run
+    assert read("--config", str(path)).decisions.dry_run
+
+
+def test_jobs_do_not_starve_on_a_cluster_unless_that_is_wanted(tmp_path: Path) -> None:
+    """Six hours where nothing is said, as in the chart; null: there is no bound."""
+    path = tmp_path / "config.yaml"
+    path.write_text("starvation: null\n")
+    assert read().decisions.starvation == 6 * 3600
+    assert read("--config", str(path)).decisions.starvation is None
+    path.write_text("starvation: 0\n")
+    with pytest.raises(UsageError, match="starvation"):
+        read("--config", str(path))

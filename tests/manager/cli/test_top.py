@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from specon_manager.cli.remote.change_rows import change_rows, waiting_rows
 from specon_manager.cli.remote.remote import View, rows_of
 from specon_manager.cli.top_rows import KEYS, top_of
 from specon_manager.cli.top_table import heading, table
@@ -13,6 +14,8 @@ from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveState
 from specon_sidecar.classify import Category
+from support.changed_jobs import NOW as CHANGED_AT
+from support.changed_jobs import changing
 
 NOW = 1100.0
 
@@ -129,3 +132,50 @@ def printed(shown):
     console = Console(width=140, file=io.StringIO(), record=True)
     console.print(shown)
     return console.export_text()
+
+
+def test_jobs_of_several_workers_have_more_columns():
+    """Workers of how few to how many, position and change; a cluster of single pods has none of these."""
+    state = changing()
+    view = View(
+        state=state,
+        now=CHANGED_AT,
+        moves=(),
+        changes=change_rows(state),
+        waiting=waiting_rows(state, CHANGED_AT),
+    )
+    top = top_of(view, where="here", sort="name")
+    first = next(row for row in top.replicas if row.replica == "default/e/worker/0")
+    assert (first.workers, first.min_workers, first.max_workers, first.queue) == (2, 1, 3, "team")
+    assert (first.change, first.change_state) == ("scale-out 2 -> 3", "Checkpointing")
+    waits = next(row for row in top.replicas if row.job == "default/w")
+    assert (waits.position, waits.waiting_for, waits.workers) == (1, "quota", 0)
+    assert (top.changes_in_flight, top.waiting) == (1, 1)
+    shown = printed_of(top)
+    assert "WORKERS" in shown
+    assert "2 of 1-3" in shown
+    assert "1 in team, quota" in shown
+    assert "scale-out 2 -> 3 Checkpointing" in shown
+    assert "1 changes of jobs; 1 jobs wait" in shown
+
+
+def test_single_pods_have_no_columns_for_gangs(three):
+    """Nothing waits and no job has more than one worker."""
+    shown = printed_of(top_of(view_of(three), where="here"))
+    assert "WORKERS" not in shown
+    assert "POSITION" not in shown
+
+
+def test_a_dry_run_is_said(scene):
+    """Above everything: what is shown as decided is not being done."""
+    dry = msgspec.structs.replace(scene.state.settings, dry_run=True)
+    assert "DRY RUN: nothing is ordered" in printed_of(top_of(view_of(scene, settings=dry), where="here"))
+    assert "DRY RUN" not in printed_of(top_of(view_of(scene), where="here"))
+
+
+def printed_of(top):
+    console = Console(file=io.StringIO(), width=200)
+    for line in heading(top, sort="name", reverse=False):
+        console.print(line)
+    console.print(table(top))
+    return console.file.getvalue()

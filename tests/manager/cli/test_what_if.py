@@ -15,6 +15,10 @@ from specon_manager.__main__ import main
 from specon_manager.cli import what_if
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Claimed
+from support.changed_jobs import NOW as CHANGED_AT
+from support.changed_jobs import elastic
+from support.changed_jobs import nodes as cluster_nodes
+from support.gangs import with_gang
 from support.simulations import job, nodes, workload
 from support.states import moments_until, state_at, write_journal
 
@@ -341,3 +345,23 @@ def test_an_empty_state_has_nothing_to_predict(tmp_path, capsys):
     path.write_bytes(msgspec.json.encode(State(nodes={each.name: each for each in nodes()})))
     assert ask(path) == 2
     assert "jobs: all of them have ended" in capsys.readouterr().err
+
+
+def test_admissions_and_scalings_say_with_how_many_workers(tmp_path, capsys):
+    """What would be done to a job as a whole: how many workers it has and would have."""
+    found = tmp_path / "state.json"
+    state = with_gang(cluster_nodes(), elastic("w", declared_seconds=600.0), {}, queued_at=CHANGED_AT)
+    found.write_bytes(msgspec.json.encode(state))
+    assert ask(found, "--policy", "kod2") == 0
+    assert "  AdmitGang w -> node-0 (0 -> 2 workers): " in capsys.readouterr().out
+    now = as_json(capsys, found, "--policy", "kod2")["policies"][1]["now"]
+    assert now["ordered"][0]["workers"] == [0, 2]
+
+
+def test_a_dry_run_is_asked_what_it_would_order(state, tmp_path, capsys):
+    """A manager that orders nothing still says what it would."""
+    dry = msgspec.structs.replace(state, settings=msgspec.structs.replace(state.settings, dry_run=True))
+    found = tmp_path / "state.json"
+    found.write_bytes(msgspec.json.encode(dry))
+    assert ask(found, "--policy", "srpt") == 0
+    assert "\nsrpt: would order 2 now\n  Preempt job-0: " in capsys.readouterr().out

@@ -4,10 +4,12 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from specon_manager.backends.kube.queues.record import queue_info
+from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
 from specon_manager.backends.kube.records.lenient import bounded
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.names import Name, namespace_of, slug
@@ -21,14 +23,27 @@ from specon_manager.backends.kube.transport.resources import (
     LEASES,
     MIGRATIONS,
     NODES,
+    TRAINING_JOBS,
     TRAINING_PROGRESSES,
+    TRAINING_QUEUES,
     Object,
+    Resource,
 )
 from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.cli.remote.change_rows import change_rows
 from specon_manager.cli.remote.cluster_evidence import collected
+from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
-from specon_manager.cli.remote.remote import ASKED, MoveRow, RefusedError, Remark, View, iso, row_of
+from specon_manager.cli.remote.remote import (
+    ASKED,
+    MoveRow,
+    RefusedError,
+    Remark,
+    View,
+    iso,
+    row_of,
+)
 from specon_manager.cli.run import UsageError
 from specon_manager.cli.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.core.state import Pause, State
@@ -64,20 +79,17 @@ class ClusterRemote:
     async def view(self) -> View:
         """Return what the custom resources and the Lease say."""
         with in_words(self.where):
-            progresses, migrations = await self._records(self._namespace)
-        state, caveats = await self._with_pause(_state(progresses, [each for each, _ in migrations]))
-        rows = sorted((_row(*each) for each in migrations), key=lambda row: (row.proposed_at or "~", row.id))
-        return View(state=state, now=time.time(), moves=tuple(rows), caveats=caveats)
+            records = await self._records(self._namespace)
+        state, caveats = await self._with_pause(_state(records))
+        return _view(state, records, caveats)
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Build the state again from everything that a new leader would read."""
         with in_words(self.where):
-            progresses, migrations = await self._records(None)
-            state = _state(progresses, [each for each, _ in migrations])
-            self._rebuilt = await rebuilt(self._api, state, concerned)
+            records = await self._records(None)
+            self._rebuilt = await rebuilt(self._api, _state(records), concerned)
         state, caveats = await self._with_pause(self._rebuilt.state)
-        rows = tuple(_row(*each) for each in migrations)
-        return View(state=state, now=time.time(), moves=rows, caveats=(*caveats, _BUDGETS))
+        return _view(state, records, (*caveats, _BUDGETS))
 
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Return the manager's events on the job's owner and pods; the server forgets them after an hour."""
@@ -173,11 +185,32 @@ class ClusterRemote:
         """Close the connections."""
         await self._api.close()
 
-    async def _records(self, namespace: str | None) -> tuple[list[Progressed], list[tuple[Migrated, Object]]]:
+    async def _records(self, namespace: str | None) -> "_Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
         progresses = [read for item in listed if (read := read_progress(item)[0]) is not None]
-        listed, _ = await self._api.list(MIGRATIONS, namespace)
-        return progresses, [(read_migration(item)[0], item) for item in listed]
+        migrations, _ = await self._api.list(MIGRATIONS, namespace)
+        jobs = await self._readable(TRAINING_JOBS, namespace, "changes of jobs, and who waits,")
+        queues = await self._readable(TRAINING_QUEUES, None, "queues")
+        return _Records(
+            progresses=progresses,
+            migrations=[(read_migration(item)[0], item) for item in migrations],
+            jobs=[job for item in jobs.found if (job := read_training_job(item)[0]) is not None],
+            queues=queues.found,
+            unknown=(*jobs.unknown, *queues.unknown),
+        )
+
+    async def _readable(self, resource: Resource, namespace: str | None, what: str) -> "_Readable":
+        """Return the objects of a resource, none where the server does not have it, or may not be asked."""
+        try:
+            found, _ = await self._api.list(resource, namespace)
+        except ApiError as error:
+            if error.not_found:
+                return _Readable()
+            if error.status != _FORBIDDEN:
+                raise
+            name = f"{resource.plural}.{resource.group}"
+            return _Readable(unknown=(f"{what} are not known: you may not list {name}",))
+        return _Readable(found)
 
     async def _found(self, name: Name) -> tuple[Migrated, Object] | None:
         try:
@@ -212,8 +245,45 @@ class ClusterRemote:
         return msgspec.structs.replace(state, pause=Pause(since=0.0, reason="; ".join(reasons))), caveats
 
 
-def _state(progresses: Sequence[Progressed], migrations: Sequence[Migrated]) -> State:
-    return restore(progresses, migrations, CLUSTER_DEFAULTS, time.time()).state
+class _Records(NamedTuple):
+    """What the manager writes down, each where it can be read."""
+
+    progresses: Sequence[Progressed]
+    migrations: Sequence[tuple[Migrated, Object]]
+    jobs: Sequence[Recorded]
+    queues: Sequence[Object]
+    unknown: tuple[str, ...]
+    """What could not be read, in words."""
+
+
+class _Readable(NamedTuple):
+    """What of a resource can be read."""
+
+    found: Sequence[Object] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def _state(records: _Records) -> State:
+    migrations = [migration for migration, _ in records.migrations]
+    found = restore(records.progresses, migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs)
+    queues = (queue_info(item).queue for item in records.queues)
+    return msgspec.structs.replace(found.state, queues={queue.name: queue for queue in queues})
+
+
+def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
+    now = time.time()
+    moves = sorted(
+        (_row(*each) for each in records.migrations), key=lambda row: (row.proposed_at or "~", row.id)
+    )
+    return View(
+        state=state,
+        now=now,
+        moves=tuple(moves),
+        changes=change_rows(state),
+        waiting=waiting_rows(records.jobs),
+        queues=queue_rows(records.jobs, records.queues),
+        caveats=(*caveats, *records.unknown),
+    )
 
 
 def _row(migration: Migrated, item: Object) -> MoveRow:

@@ -12,7 +12,9 @@ from specon_manager.backends.kube.transport.resources import (
     MIGRATIONS,
     NODES,
     PODS,
+    TRAINING_JOBS,
     TRAINING_PROGRESSES,
+    TRAINING_QUEUES,
     Object,
     Resource,
 )
@@ -40,6 +42,8 @@ async def collected(api: Api, leases: Sequence[Object], namespace: str | None) -
 
     await add("trainingprogresses.json", partial(_listed, api, TRAINING_PROGRESSES, namespace))
     await add("migrations.json", partial(_listed, api, MIGRATIONS, namespace))
+    await add("trainingjobs.json", partial(_listed, api, TRAINING_JOBS, namespace))
+    await add("trainingqueues.json", partial(_listed, api, TRAINING_QUEUES, None))
     await add("events.json", partial(_events, api, namespace))
     await add("nodes.json", partial(_nodes, api))
     await add("kubernetes.json", partial(_version, api))

@@ -9,6 +9,7 @@ from typing import Any, Final
 import aiohttp
 import msgspec
 
+from specon_manager.cli.remote.change_rows import change_rows, queue_rows, waiting_rows
 from specon_manager.cli.remote.local_evidence import collected
 from specon_manager.cli.remote.remote import MoveRow, RefusedError, Remark, View, rows_of
 from specon_manager.cli.run import UsageError
@@ -49,12 +50,12 @@ class LocalRemote:
         except _SilentError as error:
             recovered = await asyncio.to_thread(_recovered, self._directory, error)
             state, words = recovered.state, "it does not run: this is what its journal says"
-            return View(state=state, now=recovered.last_at, moves=rows_of(state), caveats=(words,))
+            return _view(state, recovered.last_at, (words,))
         try:
             state = msgspec.convert(content, State)
         except msgspec.ValidationError as error:
             raise UsageError(f"the manager is of another version: {error}; use its own specon") from error
-        return View(state=state, now=Clock(latest(state)).now(), moves=rows_of(state))
+        return _view(state, Clock(latest(state)).now(), ())
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """As `view`: the manager's state is all that there is."""
@@ -142,6 +143,18 @@ class LocalRemote:
 
 class _SilentError(UsageError):
     """Nobody answers."""
+
+
+def _view(state: State, now: float, caveats: tuple[str, ...]) -> View:
+    return View(
+        state=state,
+        now=now,
+        moves=rows_of(state),
+        changes=change_rows(state),
+        waiting=waiting_rows(state, now),
+        queues=queue_rows(state, now),
+        caveats=caveats,
+    )
 
 
 def _recovered(directory: Path, silent: UsageError) -> Recovered:

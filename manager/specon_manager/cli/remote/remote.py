@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.core.state import State
+from specon_manager.model.changes import OVER
 from specon_manager.model.moves import FINAL_STATES, Move, MoveState
+from specon_manager.model.resources import Resources
 
 ASKED: Final = "Asked"
 """State of a move that nobody has looked at yet."""
@@ -49,6 +51,71 @@ class MoveRow(Struct, frozen=True, kw_only=True):
         return self.state == str(MoveState.SUCCEEDED)
 
 
+class ChangeRow(Struct, frozen=True, kw_only=True):
+    """A change of a job as commands show it; the fields of `specon changes --output json`."""
+
+    id: str
+    job: str
+    kind: str
+    state: str
+    policy: str = ""
+    reason: str = ""
+    note: str = ""
+    """Why it ended as it did, or why it goes back."""
+    attempt: int = 1
+    workers_before: int = 0
+    workers_after: int = 0
+    restart: bool = False
+    """Whether all of the job ends before it starts with another number of workers."""
+    beneficiary: str | None = None
+    """The job for which room is made."""
+    checkpoint_step: int | None = None
+    first_step_after: int | None = None
+    awaited: str = ""
+    """What it waits for, in words; empty where it has ended."""
+    deadline: str | None = None
+    proposed_at: str | None = None
+    ended_at: str | None = None
+    downtime_seconds: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state in {str(state) for state in OVER}
+
+
+class WaitingRow(Struct, frozen=True, kw_only=True):
+    """A job that waits to be admitted; the fields of `specon queue --output json`."""
+
+    job: str
+    queue: str
+    position: int
+    """Of the jobs of its queue that wait; 1 is next."""
+    overall: int
+    """Of all jobs that wait."""
+    since: str | None
+    kind: str
+    """A word for what it waits for; empty of a cluster, whose manager writes down the text alone."""
+    text: str
+
+
+class QueueRow(Struct, frozen=True, kw_only=True):
+    """A queue, with what its jobs have together; the fields of `specon queue --output json`."""
+
+    queue: str
+    """Empty: of the jobs that name none."""
+    quota: Resources | None
+    """None: it has none, so that nothing limits its jobs."""
+    borrow: bool
+    limit: Resources | None
+    used: Resources | None
+    """None: that is not known."""
+    borrowed: Resources | None = None
+    """What it uses beyond its quota."""
+    running: int = 0
+    waiting: int = 0
+
+
 class Remark(Struct, frozen=True, kw_only=True):
     """Something that was said of a replica or of its owner, as an event of the cluster."""
 
@@ -66,6 +133,12 @@ class View(Struct, frozen=True, kw_only=True):
     now: float
     moves: tuple[MoveRow, ...]
     """In flight and ended, in the order in which they began."""
+    changes: tuple[ChangeRow, ...] = ()
+    """Changes of jobs, in flight and ended, in the order in which they began."""
+    waiting: tuple[WaitingRow, ...] = ()
+    """Jobs that wait to be admitted, in the order of submission."""
+    queues: tuple[QueueRow, ...] = ()
+    """By name."""
     caveats: tuple[str, ...] = ()
     """What is not known of the manager here, in words."""
 

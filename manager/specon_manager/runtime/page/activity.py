@@ -1,16 +1,20 @@
 """What happens, for the page: who waits, what moves, what was decided. Pure."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from specon_manager.core.state import State
+from specon_manager.core.waiting import Waiting
 from specon_manager.model.actions import Decision
-from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.changes import Change
+from specon_manager.model.cluster import Job, Phase, role_of
 from specon_manager.model.moves import Move
 from specon_manager.runtime.page.words import job_label, plain, replica_label
 
 QUEUE: Final = 50
 MOVES: Final = 50
 ENDED: Final = 30
+"""Of moves, and as many changes of jobs."""
 DECISIONS: Final = 40
 """Of those that were accepted, and as many of the refused ones."""
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
@@ -22,8 +26,8 @@ def waiting(state: State) -> list[Job]:
     return sorted(found, key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))
 
 
-def queued_row(state: State, job: Job) -> dict[str, Any]:
-    """Return a job that waits: since when, for how many workers, and where room is kept for it."""
+def queued_row(state: State, job: Job, waits: Waiting | None) -> dict[str, Any]:
+    """Return a job that waits: since when, for how many workers, what for, and where room is kept for it."""
     claim = state.claims.get(job.name)
     return {
         "job": job.name,
@@ -34,6 +38,30 @@ def queued_row(state: State, job: Job) -> dict[str, Any]:
         "queue": plain(job.spec.queue, 64),
         "owned": job.owned,
         "claimed": None if claim is None else plain(claim.reason),
+        "position": None if waits is None else waits.position,
+        "kind": None if waits is None else waits.kind,
+        "text": "" if waits is None else plain(waits.text),
+    }
+
+
+def change_row(change: Change) -> dict[str, Any]:
+    """Return a change of a job, in flight or ended."""
+    return {
+        "id": plain(change.id, 128),
+        "job": change.job,
+        "label": job_label(change.job),
+        "kind": change.kind.value,
+        "state": change.state.value,
+        "attempt": change.attempt,
+        "before": _workers(change.before),
+        "after": _workers(change.after),
+        "for": job_label(change.beneficiary) if change.beneficiary else None,
+        "reason": plain(change.reason),
+        "since": change.proposed_at,
+        "deadline": change.deadline,
+        "ended": change.ended_at,
+        "downtime": change.downtime,
+        "note": plain(change.note),
     }
 
 
@@ -82,6 +110,10 @@ def _decision_row(state: State, decision: Decision) -> dict[str, Any]:
         "refusal": None if decision.refusal is None else decision.refusal.value,
         "reason": plain(decision.reason),
     }
+
+
+def _workers(placement: Mapping[str, str]) -> int:
+    return sum(role_of(name) != "ps" for name in placement)
 
 
 def _waits(state: State, job: Job) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Node, Phase, Replica
+from specon_manager.core.waiting import waiting_of
+from specon_manager.model.cluster import Job, Node, Phase, Replica
 from specon_manager.model.moves import MoveState
 from specon_manager.runtime.page import activity
 from specon_manager.runtime.page.curves import POINTS, Curves, Point
@@ -55,6 +56,9 @@ def view(state: State, now: float, curves: Curves, *, manager: str = "") -> dict
     queue = activity.waiting(state)
     moves = sorted(state.moves.values(), key=lambda move: (move.proposed_at, move.id))
     ended = state.history[-activity.ENDED :]
+    changes = sorted(state.changes.values(), key=lambda change: (change.proposed_at, change.id))
+    changed = state.change_history[-activity.ENDED :]
+    waits = waiting_of(state, now) if queue else {}
     pause = state.pause
     decisions = activity.latest_decisions(state)
     return {
@@ -72,6 +76,7 @@ def view(state: State, now: float, curves: Curves, *, manager: str = "") -> dict
             "waiting": len(queue),
             "words": dict(Counter(word_for(replica).value for replica in replicas)),
             "moves_in_flight": len(state.moves),
+            "changes_in_flight": len(changes),
             "moves": {
                 outcome.value: sum(move.state is outcome for move in state.history)
                 for outcome in (MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED)
@@ -79,7 +84,9 @@ def view(state: State, now: float, curves: Curves, *, manager: str = "") -> dict
         },
         "nodes": [_node_row(node, on_node.get(node.name, Counter())) for node in nodes],
         "replicas": [_replica_row(state, replica, curves.of(replica.name, points)) for replica in shown],
-        "queue": [activity.queued_row(state, job) for job in queue[: activity.QUEUE]],
+        "queue": [activity.queued_row(state, job, waits.get(job.name)) for job in queue[: activity.QUEUE]],
+        "changes": [activity.change_row(change) for change in changes[: activity.MOVES]],
+        "changed": [activity.change_row(change) for change in reversed(changed)],
         "moves": [activity.move_row(state, move) for move in moves[: activity.MOVES]],
         "ended": [activity.move_row(state, move) for move in reversed(ended)],
         "decisions": decisions,
@@ -89,6 +96,8 @@ def view(state: State, now: float, curves: Curves, *, manager: str = "") -> dict
             "queue": max(0, len(queue) - activity.QUEUE),
             "moves": max(0, len(moves) - activity.MOVES),
             "ended": len(state.history) - len(ended),
+            "changes": max(0, len(changes) - activity.MOVES),
+            "changed": len(state.change_history) - len(changed),
             "decisions": len(state.decisions) - len(decisions),
         },
     }
@@ -159,11 +168,21 @@ def _replica_row(state: State, replica: Replica, points: list[Point]) -> dict[st
         "crashes": replica.crashes,
         "submitted": None if job is None else job.submitted_at,
         "ended": replica.ended_at,
+        "workers": None if job is None else _workers(state, job),
         "immovable": "" if job is None else plain(job.spec.immovable),
         "note": plain(replica.note),
         "curve": [[round(p.at, 2), _number(p.value), p.category.value] for p in points],
         "moved_at": [move.gone_at for move in moves if move.gone_at is not None],
     }
+
+
+def _workers(state: State, job: Job) -> list[int] | None:
+    """Return how many workers a job has now, with how few it can train and how many it can use."""
+    names = job.spec.worker_names
+    if len(names) == 1:
+        return None
+    active = sum(name in state.replicas and state.replicas[name].active for name in names)
+    return [active, job.spec.fewest_workers, len(names)]
 
 
 def _number(value: float | None) -> float | str | None:

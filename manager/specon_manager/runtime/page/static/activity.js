@@ -73,6 +73,36 @@ function updateEnded(node, move) {
   node.title = move.reason;
 }
 
+/** What a change does to a job, in a few words. */
+function changeWay(change) {
+  if (change.kind === "admit") return `admitted with ${change.after} ${change.after === 1 ? "worker" : "workers"}`;
+  if (change.kind === "preempt") return change.for ? `preempted for ${change.for}` : "preempted";
+  return `${change.kind}: ${change.before} → ${change.after} workers`;
+}
+
+export function showChanges(view) {
+  const make = () =>
+    element("li", {}, element("p", { class: "what" }, element("span", { class: "outcome" }), element("b"), element("span", { class: "way" })), element("p", { class: "cost" }), element("p", { class: "why" }));
+  const update = (node, change) => {
+    const [mark, word] = OUTCOMES[change.state] ?? ["", change.state.toLowerCase()];
+    const outcome = node.querySelector(".outcome");
+    outcome.className = change.ended === null ? "outcome" : `outcome ended-${change.state.toLowerCase()}`;
+    outcome.replaceChildren(element("span", { "aria-hidden": "true" }, mark), element("span", { class: "unseen" }, `${word}: `));
+    setText(node.querySelector("b"), change.label);
+    setText(node.querySelector(".way"), changeWay(change));
+    const facts = [word];
+    if (change.ended === null && change.attempt > 1) facts.push("going back");
+    if (change.downtime !== null) facts.push(`downtime ${change.downtime.toFixed(1)} s`);
+    if (change.note) facts.push(change.note);
+    setAge(node.querySelector(".cost"), change.ended ?? change.since, `${facts.join(" · ")} · `, " ago");
+    setText(node.querySelector(".why"), change.reason);
+  };
+  listed("changes", view.changes, (change) => change.id, make, update, "No job is being changed.");
+  listed("changed", view.changed, (change) => change.id, make, update, "None yet.");
+  leftOut("changes-left", view.left_out.changes, "changes");
+  leftOut("changed-left", view.left_out.changed, "that ended before");
+}
+
 export function showQueue(view) {
   listed(
     "queue",
@@ -84,8 +114,10 @@ export function showQueue(view) {
       setAge(node.querySelector(".way"), job.since, "for ");
       const facts = [`${job.workers} ${job.workers === 1 ? "worker" : "workers"}`, job.class];
       if (job.queue) facts.push(`queue ${job.queue}`);
+      if (job.position !== null) facts.push(`position ${job.position}`);
+      if (job.kind !== null) facts.push(`${job.kind}: ${job.text}`);
       if (job.owned) facts.push("placed by the cluster's scheduler");
-      if (job.claimed) facts.push(`room is kept: ${job.claimed}`);
+      if (job.claimed && job.kind === null) facts.push(`room is kept: ${job.claimed}`);
       setText(node.querySelector(".cost"), facts.join(" · "));
     },
     "Nobody waits.",
@@ -126,6 +158,14 @@ export function news(before, after) {
     if (ended.has(move.id)) continue;
     const downtime = move.downtime === null ? "" : `, downtime ${span(move.downtime)}`;
     said.push(`The move of ${move.label} ${OUTCOMES[move.state]?.[1] ?? move.state}${downtime}.`);
+  }
+  const open = new Set(before.changes.map((change) => change.id));
+  for (const change of after.changes) {
+    if (!open.has(change.id)) said.push(`${change.label} is being changed: ${changeWay(change)}.`);
+  }
+  const over = new Set(before.changed.map((change) => change.id));
+  for (const change of after.changed) {
+    if (!over.has(change.id)) said.push(`The change of ${change.label} ${OUTCOMES[change.state]?.[1] ?? change.state}: ${changeWay(change)}.`);
   }
   return said.slice(0, 3).join(" ");
 }

@@ -163,6 +163,10 @@ function detail(body, row) {
   fact("Still to come", row.remaining === null ? "" : `about ${span(row.remaining)}`);
   fact("Checkpoint", row.checkpoint === null ? "none is known" : `step ${row.checkpoint[0]}${row.checkpoint[1] ? ", verified" : ", not verified yet"}`);
   fact("Moves", `${row.moves} succeeded${row.attempts ? `, ${row.attempts} since then did not` : ""}`);
+  if (row.workers) {
+    const [now, few, most] = row.workers;
+    fact("Workers of its job", few === most ? `${now} of ${most}` : `${now}, of ${few} to ${most}`);
+  }
   fact("Crashes", row.crashes ? String(row.crashes) : "");
   fact("Not moved because", row.immovable);
   fact("Last trouble", row.note);

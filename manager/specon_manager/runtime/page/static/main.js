@@ -1,6 +1,6 @@
 // Puts the page together: the token, the connection, and the last picture.
 
-import { news, showDecisions, showMoves, showQueue } from "./activity.js";
+import { news, showChanges, showDecisions, showMoves, showQueue } from "./activity.js";
 import { byId, setText, show } from "./dom.js";
 import { follow } from "./feed.js";
 import { openJob, prepareJobs, showJobs } from "./jobs.js";
@@ -18,6 +18,7 @@ function draw() {
   showNodes(last);
   showJobs(last, filter);
   showMoves(last);
+  showChanges(last);
   showQueue(last);
   showDecisions(last);
 }

@@ -1,0 +1,57 @@
+"""`specon demo --scenario`: what it does not go together with, and its job files."""
+
+import pytest
+
+from specon_manager.__main__ import make_parser
+from specon_manager.backends.local.jobs import job_spec, read_job_file
+from specon_manager.cli import demo, scenarios
+from specon_manager.cli.run import UsageError, samples_directory
+from specon_manager.model.resources import total
+
+
+@pytest.mark.parametrize("flags", [["--compare"], ["--nodes", "3"], ["--jobs", "x.yaml"]])
+def test_a_scenario_has_its_own_jobs_and_nodes(flags):
+    """A flag that would change them is refused by name."""
+    arguments = make_parser().parse_args(["demo", "--scenario", "kod2", *flags])
+    with pytest.raises(UsageError, match=flags[0]):
+        demo.main(arguments)
+
+
+def test_a_scenario_without_pytorch_says_what_is_missing(monkeypatch):
+    """Before anything is started."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="torch, sklearn"):
+        demo.main(make_parser().parse_args(["demo", "--scenario", "fitgpp"]))
+
+
+@pytest.mark.parametrize("scenario", sorted(scenarios.PROMISES))
+def test_the_jobs_of_a_scenario_want_more_than_there_is(scenario):
+    """Its policy has something to decide; every job by itself has room."""
+    file = read_job_file(scenarios.file_of(scenario, samples_directory()).read_text())
+    assert file.settings.policy == scenario
+    specs = [job_spec(job) for job in file.jobs]
+    asked = [
+        total(
+            [*(spec.requests_of(name) for name in (*spec.ps, *spec.worker_names[: spec.wanted_workers]))]
+        ).cpu
+        for spec in specs
+    ]
+    room = sum(node.capacity for node in scenarios.nodes())
+    most = sum(total([spec.requests_of(name) for name in spec.replicas]).cpu for spec in specs)
+    assert max(asked) <= room < most
+    assert [job.submit_at for job in file.jobs] == sorted(job.submit_at for job in file.jobs)
+
+
+def test_the_scenarios_have_what_they_are_about():
+    """Jobs of both ways to change a number, a heavier one; trials and victims."""
+    kod2, fitgpp = (
+        [
+            job_spec(job)
+            for job in read_job_file(scenarios.file_of(name, samples_directory()).read_text()).jobs
+        ]
+        for name in ("kod2", "fitgpp")
+    )
+    assert {spec.resizing for spec in kod2} == {"restart", "live", "none"}
+    assert kod2[-1].fewest_workers > max(spec.fewest_workers for spec in kod2[:-1])
+    assert {spec.job_class for spec in fitgpp} == {"trial", "best-effort"}
+    assert any(len(spec.replicas) > 1 for spec in fitgpp)
