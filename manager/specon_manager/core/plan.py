@@ -106,6 +106,8 @@ def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -
     job = snapshot.jobs[replica.job]
     if job.owned and (objection := scaling.not_ours(AdmitGang, job, snapshot)) is not None:
         return objection
+    if job.name in snapshot.changes:
+        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[job.name].id} is in flight")
     if job.owned and len(snapshot.members[job.name]) > 1:
         return Objection(Refusal.PARTIAL_GANG, "its owner lets all of it start, or nothing")
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:

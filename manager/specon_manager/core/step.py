@@ -22,6 +22,7 @@ from specon_manager.core import (
 )
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
 from specon_manager.core.gang import gang_of, pruned
+from specon_manager.core.gathering import gathered
 from specon_manager.core.orders import order, told_again, weighed
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
@@ -97,7 +98,7 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
     state, snapshot = prepared(state, now)
-    proposals = [*ease(snapshot), *policy.propose(snapshot, settings)]
+    proposals = [*ease(snapshot), *gathered(policy.propose(snapshot, settings), snapshot)]
     if (admission := starvation.admission(snapshot, proposals)) is not None:
         proposals.append(admission)
     verdicts = plan(state, proposals, now, snapshot)

@@ -18,12 +18,14 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.core import starvation
+from specon_manager.core.gathering import gathered
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.state import State
 from specon_manager.core.withheld import prepared
 from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
 from specon_manager.model.settings import Settings
 from specon_manager.policies.crowding import reserves
+from specon_manager.policies.easing import ease
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.table import policy_named, settings_of
 from specon_manager.sim.beginning import Beginning, Underway
@@ -146,7 +148,7 @@ def verdicts_now(
     if known.clairvoyant:
         state = _informed(state, now, told)
     state, snapshot = prepared(state, now)
-    proposals = list(known.propose(snapshot, settings))
+    proposals = [*ease(snapshot), *gathered(known.propose(snapshot, settings), snapshot)]
     if (admission := starvation.admission(snapshot, proposals)) is not None:
         proposals.append(admission)
     return plan(state, proposals, now, snapshot)
