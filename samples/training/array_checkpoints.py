@@ -47,9 +47,8 @@ def read(path: Path, size: int) -> Trained:
     """Return the state in the file; raises OSError, or ValueError when it is damaged or of another size."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            found = Trained(
-                *(arrays[name] for name in ("parameters", "mean", "square")), step=int(arrays["step"])
-            )
+            parameters, mean, square = (arrays[name] for name in ("parameters", "mean", "square"))
+            found = Trained(parameters, mean, square, step=int(arrays["step"]))
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError) as error:
         raise ValueError(f"checkpoint {path.name}: {error}") from error
     for array in (found.parameters, found.mean, found.square):

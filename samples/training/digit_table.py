@@ -27,4 +27,5 @@ def load() -> tuple[Floats, Labels]:
     path = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     with gzip.open(path, "rt", encoding="ascii") as lines:
         table: NDArray[Any] = np.loadtxt(lines, delimiter=",", dtype=np.float32)
-    return table[:, :PIXELS] / np.float32(_BRIGHTEST), table[:, PIXELS].astype(np.int64)
+    images: Floats = (table[:, :PIXELS] / np.float32(_BRIGHTEST)).astype(np.float32)
+    return images, table[:, PIXELS].astype(np.int64)

@@ -86,7 +86,8 @@ class Worker:
         if whole.size != 3 * self._model.size:
             raise wire.WireError(f"{whole.size} numbers are not the state of this model")
         try:
-            trained = Trained(*np.split(whole, 3), step=step)
+            parameters, mean, square = np.split(whole, 3)
+            trained = Trained(parameters, mean, square, step=step)
             path = array_checkpoints.save(self._run.checkpoint_dir, trained, self._run.keep)
         except OSError as error:
             self._log.write(f"checkpoint failed step={step} error={error.strerror or error}")

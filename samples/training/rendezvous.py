@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from torch import distributed
-from torch.distributed import Store, TCPStore
+from torch.distributed import Store, TCPStore  # type: ignore[attr-defined]  # public, but not in its __all__
 
 JOIN_SECONDS = 60.0
 """Within which all workers have come; else each of them gives up, and may be started again."""
