@@ -109,6 +109,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list]
 {{- if .Values.settings.reweight }}
 - apiGroups: [""]
   resources: [pods/resize]

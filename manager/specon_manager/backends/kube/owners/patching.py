@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from specon_manager.backends.kube.admission.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.owners.budgets import objections, spent, uid_of
 from specon_manager.backends.kube.owners.job_patch import JobPatch, JobWish, job_patch
 from specon_manager.backends.kube.owners.way import BlockedError, Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.transport.resources import PDBS, PODS
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
@@ -27,11 +29,19 @@ class OwnerReplacedError(OwnerGoneError):
     """Another object has its name."""
 
 
-async def patched(hands: Hands, owner: OwnerInfo, decide: Decide, *, leaving: Sequence[PodInfo] = ()) -> bool:
+async def patched(
+    hands: Hands,
+    owner: OwnerInfo,
+    decide: Decide,
+    *,
+    leaving: Sequence[PodInfo] = (),
+    whole: bool = False,
+) -> bool:
     """Have the object of a job say what `decide` wishes; return whether it had to be changed.
 
-    `leaving` are the pods that end by the change: their disruption budgets are asked before it. Raises
-    OwnerGoneError, RefusedError where the object cannot say it, and BlockedError for a budget.
+    `leaving` are the pods that end by the change: their disruption budgets are asked before it; `whole`: they
+    are all that the job has. Raises OwnerGoneError, RefusedError where the object cannot say it, and
+    BlockedError for a budget.
     """
     resource, _ = OWNER_RESOURCES[owner.kind]
     asked = False
@@ -40,8 +50,7 @@ async def patched(hands: Hands, owner: OwnerInfo, decide: Decide, *, leaving: Se
         if patch is None:
             return False
         if not asked:
-            for pod in leaving:
-                await may_go(hands, pod)
+            await may_go(hands, leaving, whole=whole)
             asked = True
         hands.fence()
         try:
@@ -77,19 +86,47 @@ def _needed(owner: OwnerInfo, found: Object, decide: Decide) -> JobPatch | None:
         raise RefusedError(f"{owner}: {error}") from error
 
 
-async def may_go(hands: Hands, pod: PodInfo) -> None:
-    """Ask the disruption budgets of a pod what neither a suspension nor a smaller number would ask.
+async def may_go(hands: Hands, pods: Sequence[PodInfo], *, whole: bool) -> None:
+    """Ask the disruption budgets of pods that leave together what no change of their owner would ask.
 
-    Raises BlockedError where one of them does not let it go. The budgets are asked one pod at a time:
-    one that lets any of them go lets all of them go that leave together.
+    Each pod by a dry run of its eviction, which asks other people's webhooks too; then all of them together,
+    as that run says yes to every single one of three pods where one may go. The budgets are read each time:
+    it is asked once for each change of a job, and their status is what changes. `whole`: these are all the
+    pods of the job. Raises BlockedError where something does not let them go at this moment, and ApiError.
     """
+    for pod in pods:
+        try:
+            await hands.api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
+        except ApiError as error:
+            if error.blocked or error.throttled:
+                raise BlockedError(error.message) from error
+            if not (error.not_found or error.conflict):
+                raise
+    for namespace in sorted({pod.namespace for pod in pods}):
+        budgets, _ = await hands.api.list(PDBS, namespace)
+        if budgets:
+            live = [each for pod in pods if pod.namespace == namespace for each in await _live(hands, pod)]
+            _use(hands, budgets, live, whole=whole)
+
+
+def _use(hands: Hands, budgets: Sequence[Object], pods: Sequence[Object], *, whole: bool) -> None:
+    """Take what the pods need of each budget, or nothing of any; nobody else asks in between."""
+    taken = hands.grants.taken(str(mapping(pod.get("metadata")).get("uid", "")) for pod in pods)
+    if words := objections(budgets, pods, taken, whole=whole):
+        raise BlockedError("; ".join(words))
+    for budget in budgets:
+        hands.grants.grant(uid_of(budget), spent(budget, pods))
+
+
+async def _live(hands: Hands, pod: PodInfo) -> list[Object]:
+    """Return the pod as the API has it; of one that is gone, nothing."""
     try:
-        await hands.api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
+        found = await hands.api.get(PODS, pod.name, pod.namespace)
     except ApiError as error:
-        if error.blocked or error.throttled:
-            raise BlockedError(error.message) from error
-        if not (error.not_found or error.conflict):
-            raise
+        if error.not_found:
+            return []
+        raise
+    return [found] if mapping(found.get("metadata")).get("uid") == pod.uid else []
 
 
 def mark_of(obj: Object) -> str:

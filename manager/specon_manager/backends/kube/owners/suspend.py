@@ -24,7 +24,7 @@ class Suspension:
         if owner is None:
             raise RefusedError("its owner is not there")
         # A suspension would not ask the disruption budgets.
-        await may_go(hands, leaving.pod)
+        await may_go(hands, [leaving.pod], whole=True)
 
         def decide(job: Object) -> JobWish | None:
             if suspended(owner.kind, job):

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from specon_manager.backends.kube.owners.grants import Grants
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
@@ -42,6 +43,8 @@ class Hands(Struct, frozen=True, kw_only=True):
     fence: Callable[[], None]
     """Raises where this manager leads no more; called right before every change."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    grants: Grants = field(default_factory=Grants)
+    """What was let go under disruption budgets in the last seconds."""
 
 
 class Leaving(Struct, frozen=True, kw_only=True):

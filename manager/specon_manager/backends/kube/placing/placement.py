@@ -118,8 +118,10 @@ class Placement:
                     raise RefusedError(str(error)) from error
                 raise
 
-        leaving = [pod for pod in self._leaving() if pod.node]
-        await patched(self._tools.hands, owner, decide, leaving=leaving)
+        # What was let go a moment ago, and never was whole, disrupts nothing when it is taken back.
+        leaving = [] if known.admitting else [pod for pod in self._leaving() if pod.node]
+        whole = not self.order.placement
+        await patched(self._tools.hands, owner, decide, leaving=leaving, whole=whole)
         self._settled = owner
 
     # -- pods ------------------------------------------------------------------------------------

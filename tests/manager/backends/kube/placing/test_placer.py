@@ -147,6 +147,8 @@ async def test_a_pod_that_is_created_again_while_the_change_is_in_flight_goes_to
 async def test_a_pod_of_an_admitted_job_that_comes_later_runs_anywhere(cluster, api, stage):
     """Its change is over: nothing says where it has to be."""
     await _admitted(cluster, api, stage, backoffLimit=6)
+    # The order is in force until the manager, too, has seen that it is carried out.
+    await stage.until(lambda: stage.backend._placer._placements[JOB].done)
     first = pods_of(cluster)[0]
     await api.delete(PODS, first["metadata"]["name"], "default", grace_seconds=0)
     gone = first["metadata"]["uid"]
@@ -163,9 +165,12 @@ async def test_a_running_job_is_scaled_out_and_in_by_its_object(cluster, api, st
     await place(stage, "change-2", gang("node-0", "node-1", "node-2", "node-2"))
     await stage.until(lambda: where(cluster) == {0: "node-0", 1: "node-1", 2: "node-2", 3: "node-2"})
     assert (_job(cluster)["spec"]["parallelism"], _mark(cluster)) == (4, (None, "2:4"))
+    await stage.until(lambda: stage.said(JobObserved)[-1].spec.present == 4)
     await place(stage, "change-3", gang("node-0"))
     await stage.until(lambda: where(cluster) == {0: "node-0"})
     assert (_job(cluster)["spec"]["completions"], _mark(cluster)) == (1, (None, "2:1"))
+    # A new change knows as ours the number that the manager has seen.
+    await stage.until(lambda: stage.said(JobObserved)[-1].spec.present == 1)
     await place(stage, "change-4", gang("node-0", "node-1"))
     await stage.until(lambda: len(where(cluster)) == 2)
     assert _mark(cluster) == (None, None)
@@ -202,6 +207,55 @@ async def test_a_disruption_budget_is_asked_before_anything_is_changed(cluster, 
     refused = await stage.hear(JobRefused, job=JOB, change="change-2")
     assert "never" in refused.reason
     assert (_job(cluster)["spec"], len(where(cluster))) == (before, 3)
+
+
+@pytest.mark.parametrize(
+    ("placement", "words"),
+    [
+        ({}, "budget one-at-a-time lets 1 of its 3 pods go at a time; it is changed as a whole"),
+        (gang("node-0"), "budget one-at-a-time lets 1 go at a time, and 2 pods would go together"),
+    ],
+    ids=["preempt", "scale-in"],
+)
+async def test_a_budget_that_lets_each_go_but_not_all_stands_against_it(
+    cluster, api, stage, placement, words
+):
+    """Whoever asks it one pod at a time hears yes each time; everything trains on."""
+    await _admitted(cluster, api, stage)
+    await _one_at_a_time(cluster, api)
+    before = _job(cluster)["spec"]
+    await place(stage, "change-2", placement)
+    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    assert words in refused.reason
+    assert (_job(cluster)["spec"], len(where(cluster))) == (before, 3)
+
+
+async def test_as_many_leave_together_as_the_budget_lets_go(cluster, api, stage):
+    """One of three."""
+    await _admitted(cluster, api, stage)
+    await _one_at_a_time(cluster, api)
+    await place(stage, "change-2", gang("node-0", "node-1"))
+    await stage.until(lambda: where(cluster) == {0: "node-0", 1: "node-1"})
+    assert not stage.said(JobRefused)
+
+
+async def test_no_budget_stands_against_taking_back_what_never_was_whole(cluster, api, stage):
+    """Two of three run, and keep their nodes from others without training: they go."""
+    await cluster.add_node("small", cpu="500m")
+    await _gated(cluster, api, stage)
+    await stage.until(lambda: stage.backend._watch.nodes.node("small"))
+    await place(stage, "change-1", gang("node-0", "small", "node-2"))
+    await stage.until(lambda: len(where(cluster)) == 2)
+    await _one_at_a_time(cluster, api)
+    await place(stage, "change-1", {})
+    await stage.until(lambda: not cluster.pods(app="training"))
+    assert _mark(cluster) == ("held-change-1", None)
+
+
+async def _one_at_a_time(cluster, api):
+    budget = {"maxUnavailable": 1, "selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
+    await api.create(PDBS, {"metadata": {"name": "one-at-a-time"}, "spec": budget}, "default")
+    await cluster.settle()
 
 
 async def test_a_gang_for_which_the_scheduler_finds_no_node_is_refused_in_its_words(cluster, api, stage):

@@ -1,0 +1,126 @@
+"""What PodDisruptionBudgets say of pods that leave together. Pure.
+
+The API server asks a budget one eviction at a time, and takes one from its `disruptionsAllowed` for each that
+it lets go. Pods that end by the object of their owner are asked for here in the same way, but all at once.
+
+Source: the reference of policy/v1 PodDisruptionBudget, and KEP-3017 for pods that are not ready.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from specon_manager.backends.kube.watching.fields import count, mapping, mappings
+
+Object = dict[str, Any]
+
+_EXEMPT: Final = frozenset({"Pending", "Succeeded", "Failed"})
+"""Phases of pods whose eviction asks no budget."""
+
+
+def selects(selector: object, labels: Mapping[str, Any]) -> bool:
+    """Whether a LabelSelector means pods with these labels: an empty one all of them, none at all nobody.
+
+    An operator that is not known selects: rather one budget too many is asked.
+    """
+    if not isinstance(selector, dict):
+        return False
+    exact = mapping(selector.get("matchLabels"))
+    return all(key in labels and labels[key] == value for key, value in exact.items()) and all(
+        _holds(term, labels) for term in mappings(selector.get("matchExpressions"))
+    )
+
+
+def _holds(term: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, values = str(term.get("key", "")), term.get("values") or ()
+    match term.get("operator"):
+        case "In":
+            return key in labels and labels[key] in values
+        case "NotIn":  # a label that is not there is not among them
+            return key not in labels or labels[key] not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case _:
+            return True
+
+
+def spent(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
+    """Return the UIDs of those of the pods that take a disruption of the budget when they go.
+
+    One that has not begun, has ended or is on its way out takes none. Nor does one that is not ready, by
+    `unhealthyPodEvictionPolicy`: always with AlwaysAllow; with IfHealthyBudget, which is the default, where
+    enough of what the budget guards is healthy without it; a policy that is not known exempts nobody.
+    """
+    spec, status = mapping(budget.get("spec")), mapping(budget.get("status"))
+    policy = spec.get("unhealthyPodEvictionPolicy") or "IfHealthyBudget"
+    healthy, desired = count(status.get("currentHealthy"), 0), count(status.get("desiredHealthy"), 0)
+    lenient = policy == "AlwaysAllow" or (policy == "IfHealthyBudget" and healthy >= desired > 0)
+    return frozenset(
+        str(mapping(pod.get("metadata")).get("uid", ""))
+        for pod in pods
+        if _stays(pod)
+        and selects(spec.get("selector"), mapping(mapping(pod.get("metadata")).get("labels")))
+        and not (lenient and not _ready(pod))
+    )
+
+
+def against(budget: Object, going: int, *, taken: int = 0, whole: bool = False) -> str:
+    """Return in words why the budget does not let this many pods go together; empty where it does.
+
+    `taken` are disruptions that were used and that its status may not show yet; `whole`: the pods are all
+    that the job has.
+    """
+    if not going:
+        return ""
+    metadata, status = mapping(budget.get("metadata")), mapping(budget.get("status"))
+    name = f"disruption budget {metadata.get('name', '')}"
+    if count(status.get("observedGeneration"), 0) < count(metadata.get("generation"), 1):
+        return f"its {name} lets no pod go before its controller has looked at it"
+    allowed = max(0, count(status.get("disruptionsAllowed"), 0) - taken)
+    if going <= allowed:
+        return ""
+    most = max(0, count(status.get("expectedPods"), 0) - count(status.get("desiredHealthy"), 0))
+    if not most:
+        return f"its {name} never lets a pod go"
+    if going > most and whole:
+        return f"its {name} lets {most} of its {going} pods go at a time; it is changed as a whole"
+    if going > most:
+        return f"its {name} lets {most} go at a time, and {going} pods would go together"
+    others = f", {taken} of others being on the way" if taken else ""
+    together = "1 pod would go" if going == 1 else f"{going} pods would go together"
+    return f"its {name} lets {allowed or 'none'} go now{others}, and {together}"
+
+
+def objections(
+    budgets: Sequence[Object], pods: Sequence[Object], taken: Mapping[str, int], *, whole: bool = False
+) -> list[str]:
+    """Return what the budgets of a namespace have against it that these pods of it go together, by name.
+
+    `taken` is by the UID of the budget; see `against`.
+    """
+    named = sorted(budgets, key=lambda budget: str(mapping(budget.get("metadata")).get("name", "")))
+    found = (
+        against(budget, len(spent(budget, pods)), taken=taken.get(uid_of(budget), 0), whole=whole)
+        for budget in named
+    )
+    return [words for words in found if words]
+
+
+def uid_of(budget: Object) -> str:
+    """Return the UID of a budget."""
+    return str(mapping(budget.get("metadata")).get("uid", ""))
+
+
+def _stays(pod: Object) -> bool:
+    """Whether a pod would stay if it were not for us, and counts for a budget as long as it does."""
+    if mapping(pod.get("metadata")).get("deletionTimestamp") is not None:
+        return False
+    return mapping(pod.get("status")).get("phase", "Pending") not in _EXEMPT
+
+
+def _ready(pod: Object) -> bool:
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in mappings(mapping(pod.get("status")).get("conditions"))
+    )
