@@ -287,8 +287,13 @@ class Ledger:
         newest = max(ended, key=_age, default=None)
         if newest is None:
             return []
+        end = _gone(replica, newest.uid, newest, told_to_end=self._suspended_by_us(job))
+        if end.evicted and self._suspended_by_us(job):
+            # It never trained, and had to go with all of its job: to say now that it started would look as if
+            # somebody had let the job run.
+            return []
         started = ReplicaStarted(replica=replica, incarnation=newest.uid, node=newest.node)
-        return [started, _gone(replica, newest.uid, newest)]
+        return [started, end]
 
     def _choose(self, job: _Job, replica: str) -> PodInfo | None:
         """Return the pod that is the replica; a second one that claims to be it is remarked, once."""

@@ -150,6 +150,20 @@ def test_a_pod_that_fails_while_its_job_is_suspended_by_us_does_not_crash():
         assert (gone.exit_code, gone.evicted) == (1, evicted)
 
 
+def test_a_pod_that_never_trained_and_went_with_its_suspended_job_did_not_start():
+    """Told of it, the core would take the job that was just put back for one that somebody let run."""
+    for mark, told in (("held-change-1", []), (None, [ReplicaStarted, ReplicaGone])):
+        scene = Scene()
+        scene.own("Job", job_object("Job", 1))
+        obj = job_object("Job", 1, suspend=True)
+        if mark:
+            obj["metadata"]["annotations"] = {"specon.io/suspended-for": mark}
+        scene.own("Job", obj)
+        events = scene.show(pod_of("Job", 0, state="failed"))
+        assert [type(event) for event in events if not isinstance(event, JobObserved)] == told
+        assert scene.remove("pod-0") == []
+
+
 def test_a_held_job_is_gone_with_its_owner():
     """And one of the same name that comes after it is another job."""
     scene = Scene()
