@@ -138,6 +138,9 @@ def _waiting(state: State, job: Job, now: float) -> State:
     wanted = {*job.spec.ps, *job.spec.worker_names[: job.spec.wanted_workers]}
     for name in job.spec.replicas:
         replica = state.replicas[name]
+        if replica.active and replica.leaving is not None and not _ends(replica.leaving):
+            # Its owner described it anew before it was gone: what becomes of it is for its owner to say.
+            state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
         if replica.ended or replica.active:
             continue
         phase = Phase.PENDING if name in wanted else Phase.ABSENT

@@ -124,6 +124,22 @@ def let_run(state: State) -> list[Action]:
     return [released(state, job) for job in jobs if _is_awaited(state, job)]
 
 
+def let_run_again(state: State, now: float) -> Step:
+    """Order it once more of admitted jobs of which nothing runs, for as long as that lasts.
+
+    An order that was given up may have been carried out afterwards, and have suspended them.
+    """
+    actions: list[Action] = []
+    for job in [each for each in state.jobs.values() if each.owned and each.spec.held and each.admitted]:
+        members = [state.replicas[name] for name in job.spec.replicas]
+        idle = _is_awaited(state, job) and not any(each.active for each in members)
+        if idle and now >= job.cooldown_until:
+            pause = state.settings.deadlines.ready
+            state = state.with_job(msgspec.structs.replace(job, cooldown_until=now + pause))
+            actions.append(released(state, job))
+    return state, actions
+
+
 def _is_awaited(state: State, job: Job) -> bool:
     if job.name in state.changes or job.ended_at is not None or (job.spec.held and not job.admitted):
         return False

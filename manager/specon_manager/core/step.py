@@ -94,6 +94,8 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     for replica in late_ends:
         state, ordered = told_again(state, replica, now)
         actions += ordered
+    state, ordered = change_events.let_run_again(state, now)
+    actions += ordered
     state = pruned(state)
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)

@@ -47,7 +47,7 @@ class Trainer:
             self.saved = self.done
         elif (saves := math.floor(self._trained / self._period)) > math.floor(trained / self._period):
             last = saves * self._period - trained
-            self.saved = max(self.saved, min(self.total, before + self.rate * last))
+            self.saved = max(self.saved, min(self.done, before + self.rate * last))
 
     def go_on(self, now: float, rate: float) -> None:
         """Train at another speed from now on; 0 stops it."""
