@@ -242,4 +242,4 @@ class OwnedChanges(ChangeChaos):
 
 
 TestOwnedChanges = OwnedChanges.TestCase
-TestOwnedChanges.settings = settings(max_examples=25, stateful_step_count=40, deadline=None, derandomize=True)
+TestOwnedChanges.settings = settings(max_examples=15, stateful_step_count=40, deadline=None, derandomize=True)

@@ -21,7 +21,7 @@ from specon_manager.core import (
     transaction,
 )
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
-from specon_manager.core.gang import gang_of, pruned
+from specon_manager.core.gang import gang_of, pruned, regrouped
 from specon_manager.core.gathering import gathered
 from specon_manager.core.orders import order, told_again, weighed
 from specon_manager.core.plan import Verdict, plan
@@ -50,6 +50,8 @@ def step(state: State, event: ev.Event, now: float) -> Step:
     if state.changes:
         for job in change_events.concerned(state, event):
             state, ordered = changes.look(state, job, now)
+            if job in state.jobs and state.jobs[job].owned:
+                state = regrouped(state, job, now)  # whether it trains may hang on the change that ended
             actions = [*actions, *ordered]
     return state, actions
 
