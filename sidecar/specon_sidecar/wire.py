@@ -74,6 +74,8 @@ class Report(_Message, frozen=True):
     first: Observation | None = None
     """First sample of this incarnation: the proof of a resume."""
     last: Observation | None = None
+    former: Observation | None = None
+    """Last sample of the incarnation before, as its log shows it: the manager may have heard less."""
     gain: Amount | None = None
     total_steps: Count | None = None
     expected_gain: Estimate | None = None

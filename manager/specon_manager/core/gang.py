@@ -1,26 +1,32 @@
-"""A job as a whole: whether it trains, waits again, or is over, after one of its replicas changed."""
+"""A job as a whole: whether it trains, waits again, or is over, as the records of its replicas say."""
 
 from typing import Final
 
 import msgspec
 
-from specon_manager.core.described import as_described
+from specon_manager.core.owner_phases import as_described
 from specon_manager.core.state import State
-from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica, Served
+from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction
 
 _KINDS: Final = 1000  # kinds of jobs whose durations are learnt
+_FOR_GOOD: Final = frozenset({"complete", "fail"})
 
 
-def regrouped(state: State, name: str, now: float) -> State:
-    """Return the state in which the record of the job says what its replicas' records say."""
-    job = state.jobs[name]
+def grouped(state: State, name: str, now: float, *, occupied: bool) -> State:
+    """Return the state in which the record of the job says what its replicas' records say.
+
+    `occupied`: whether something of it occupied a node before; if nothing does now, it waits since now. Asked
+    again, it says the same.
+    """
+    job = state.jobs.get(name)
+    if job is None:
+        return state
     if job.owned:
-        return _observed(state, job, now)
+        return _observed(as_described(state, job), name, now)
     if job.ended_at is not None:
         return state
-    members = [state.replicas[replica] for replica in job.spec.replicas]
-    present = [replica for replica in members if replica.phase is not Phase.ABSENT]
+    present = _present(state, job)
     if all(replica.ended for replica in present):
         return _over(state, job, present, now)
     if any(replica.phase is Phase.FAILED for replica in present):
@@ -28,19 +34,14 @@ def regrouped(state: State, name: str, now: float) -> State:
     if _workers_succeeded(present):
         return _dissolved(state, job, present, "complete", now)
     if not any(replica.active for replica in present):
-        state = _reset(state, job, members)
-        job = msgspec.structs.replace(_not_training(job, now), queued_at=now)
-        state = state.with_job(job)
-        # Without those it had grown by, all of its workers may have succeeded.
-        present = [
-            r for r in map(state.replicas.__getitem__, job.spec.replicas) if r.phase is not Phase.ABSENT
-        ]
+        if state.transactions_of(name):
+            return _trained(state, job, now, trains=False)  # what is in flight says what becomes of it
+        state = _waits(state, job, now, since_now=occupied)
+        # Without those that it had grown by, all of its workers may have succeeded.
+        present = _present(state, state.jobs[name])
         return _dissolved(state, job, present, "complete", now) if _workers_succeeded(present) else state
-    trains = _trains(state, job, present)
-    if trains == (job.trains_since is not None):
-        return state
-    changed = msgspec.structs.replace(job, trains_since=now) if trains else _not_training(job, now)
-    return state.with_job(changed)
+    state = _trained(state, job, now, trains=_trains(state, job, present))
+    return _unclaimed(state, name)
 
 
 def gang_of(state: State, job: Job) -> tuple[str, ...]:
@@ -54,45 +55,79 @@ def gang_of(state: State, job: Job) -> tuple[str, ...]:
     return tuple(each.name for each in members if each.phase is not Phase.ABSENT and not each.ended)
 
 
-def _observed(state: State, job: Job, now: float) -> State:
+def torn_since(state: State, job: Job) -> float | None:
+    """Return since when a part of a job that trains as one is missing while another part idles for it."""
+    if not job.spec.coupled or job.ended_at is not None or state.transactions_of(job.name):
+        return None
+    present = _present(state, job)
+    lost = [each.lost_at for each in present if each.lost_at is not None and not each.ended]
+    if not lost or not any(each.active for each in present):
+        return None
+    told = any(each.leaving is not None and each.leaving.purpose != "late" for each in present)
+    return None if told else min(lost)
+
+
+def _present(state: State, job: Job) -> list[Replica]:
+    members = (state.replicas[replica] for replica in job.spec.replicas)
+    return [replica for replica in members if replica.phase is not Phase.ABSENT]
+
+
+def _observed(state: State, name: str, now: float) -> State:
     """Let the record of a job that its owner places say what is seen of it; it may begin again after its end.
 
     It is never among `ended_jobs`: it is remembered for as long as it is there.
     """
-    if job.spec.present is not None and not job.spec.top_down:
-        state = as_described(state, job)  # which of them run is seen, not described
-    members = [state.replicas[replica] for replica in job.spec.replicas]
-    present = [replica for replica in members if replica.phase is not Phase.ABSENT]
+    job = state.jobs[name]
+    present = _present(state, job)
     if present and all(replica.ended for replica in present):
         return state if job.ended_at is not None else _over(state, job, present, now)
-    trains = any(replica.active for replica in present) and _trains(state, job, present)
-    changed = job if job.ended_at is None else msgspec.structs.replace(job, ended_at=None)
+    if job.ended_at is not None:
+        job = msgspec.structs.replace(job, ended_at=None)
+        state = state.with_job(job)
     runs = any(replica.phase is Phase.RUNNING for replica in present)
-    if runs and job.name in state.claims:
-        # Somebody else has let it run: it waits for no room any more.
-        claims = {name: claim for name, claim in state.claims.items() if name != job.name}
-        state = msgspec.structs.replace(state, claims=claims)
-    if job.spec.held and not job.admitted and runs and job.name not in state.changes:
+    if runs:
+        state = _unclaimed(state, name)  # somebody else may have let it run: it waits for no room any more
+    if job.spec.held and not job.admitted and runs and state.whole_of(name) is None:
         # It was let run by somebody else, or before this manager came.
-        changed = msgspec.structs.replace(changed, admitted=True)
-        state = as_described(state, changed)
-    if trains and job.trains_since is None:
-        admitted = now if job.admitted_at is None else job.admitted_at
-        changed = msgspec.structs.replace(changed, trains_since=now, admitted_at=admitted)
-    elif not trains and job.trains_since is not None:
-        changed = _not_training(changed, now)
-    return state if changed is job else state.with_job(changed)
+        job = msgspec.structs.replace(job, admitted=True)
+        state = as_described(state.with_job(job), job)
+        present = _present(state, job)
+    if job.release_due is not None and all(r.ended or r.phase is Phase.RUNNING for r in present):
+        job = msgspec.structs.replace(job, release_due=None, released=0)
+        state = state.with_job(job)
+    active = any(replica.active for replica in present)
+    if not active:
+        state = _let_room_go(state, present)
+    return _trained(state, job, now, trains=active and _trains(state, job, present))
 
 
 def _trains(state: State, job: Job, present: list[Replica]) -> bool:
-    """Whether all of the job trains; while a change of it lets the others train on, all of the others."""
-    change = state.changes.get(job.name)
-    if change is not None and change.kind is not ChangeKind.ADMIT:
-        if change.state is ChangeState.CHECKPOINTING:
-            return all(state.replicas[name].phase is Phase.RUNNING for name in change.before)
-        if not change.restart and change.kind is not ChangeKind.PREEMPT:
-            present = [each for each in present if each.name in change.before and each.name in change.after]
+    """Whether all of the job trains; while a transaction lets the others train on, all of the others."""
+    transaction = state.whole_of(job.name)
+    if transaction is not None and transaction.kind is not Kind.ADMIT:
+        if transaction.state in UNTOUCHED_STATES and transaction.changing_at is None:
+            present = [state.replicas[name] for name in transaction.before if name in state.replicas]
+            return all(each.ended or each.phase is Phase.RUNNING for each in present)
+        if _lets_train(transaction):
+            both = transaction.before.keys() & transaction.after.keys()
+            present = [each for each in present if each.name in both]
     return all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in present)
+
+
+def _lets_train(transaction: Transaction) -> bool:
+    """Whether those that stay train on while others come or go."""
+    return transaction.kind in {Kind.SCALE_IN, Kind.SCALE_OUT} and not transaction.restart
+
+
+def _trained(state: State, job: Job, now: float, *, trains: bool) -> State:
+    """Let the time count that a job trains."""
+    job = state.jobs[job.name]
+    if trains == (job.trains_since is not None):
+        return state
+    if not trains:
+        return state.with_job(_not_training(job, now))
+    admitted = now if job.admitted_at is None else job.admitted_at
+    return state.with_job(msgspec.structs.replace(job, trains_since=now, admitted_at=admitted))
 
 
 def _not_training(job: Job, now: float) -> Job:
@@ -106,12 +141,10 @@ def _workers_succeeded(present: list[Replica]) -> bool:
 
 def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     """Close the job, and learn how long jobs of its kind train."""
-    job = msgspec.structs.replace(_not_training(job, now), ended_at=now)
-    state = msgspec.structs.replace(
-        state.with_job(job),
-        ended_jobs=state.ended_jobs if job.owned else (*state.ended_jobs, job.name),
-        claims={name: claim for name, claim in state.claims.items() if name != job.name},
-    )
+    job = msgspec.structs.replace(_not_training(job, now), ended_at=now, release_due=None)
+    state = _unclaimed(state.with_job(job), job.name)
+    if not job.owned:
+        state = msgspec.structs.replace(state, ended_jobs=(*state.ended_jobs, job.name))
     kind = kind_of(job)
     if not all(replica.phase is Phase.SUCCEEDED for replica in present):
         return state
@@ -128,34 +161,57 @@ def kind_of(job: Job) -> str:
     return job.spec.kind or job.spec.job_class
 
 
+def _unclaimed(state: State, name: str) -> State:
+    """Return the state in which no room is kept for a job that does not wait."""
+    if name not in state.claims:
+        return state
+    claims = {job: claim for job, claim in state.claims.items() if job != name}
+    return msgspec.structs.replace(state, claims=claims)
+
+
 def _dissolved(state: State, job: Job, present: list[Replica], purpose: str, now: float) -> State:
     """Let what is left of a job end: parameter servers never do by themselves, nor the peers of a failure."""
-    assert purpose in {"complete", "fail"}
     why = "its job is complete" if purpose == "complete" else "another replica of its job failed for good"
-    waits = False
     for replica in present:
-        if replica.ended or replica.leaving is not None:
-            waits = waits or not replica.ended
+        if replica.ended or (replica.leaving is not None and replica.leaving.purpose in _FOR_GOOD):
             continue
         if replica.active:
-            leaving = Leaving(purpose=purpose, since=now, deadline=now, reason=why)  # type: ignore[arg-type]
+            # One that was told to end already is not told again before that is due.
+            due = now if replica.leaving is None else replica.leaving.deadline
+            leaving = Leaving(purpose=purpose, since=now, deadline=due, reason=why)  # type: ignore[arg-type]
             state = state.with_replica(msgspec.structs.replace(replica, leaving=leaving))
-            waits = True
         else:
             phase = Phase.SUCCEEDED if purpose == "complete" else Phase.FAILED
-            over = msgspec.structs.replace(replica, phase=phase, ended_at=now, deadline=None, note=why)
+            over = msgspec.structs.replace(
+                replica, phase=phase, ended_at=now, deadline=None, lost_at=None, holds=False, note=why
+            )
             state = state.with_replica(over)
-    state = state.with_job(_not_training(state.jobs[job.name], now))
-    return state if waits else regrouped(state, job.name, now)
+    state = _trained(state, job, now, trains=False)
+    present = _present(state, state.jobs[job.name])
+    return _over(state, state.jobs[job.name], present, now) if all(r.ended for r in present) else state
 
 
-def _reset(state: State, job: Job, members: list[Replica]) -> State:
+def _waits(state: State, job: Job, now: float, *, since_now: bool) -> State:
     """Let a job that occupies nothing wait with the workers that its owner asked for."""
     wanted = set(job.spec.ps) | set(job.spec.worker_names[: job.spec.wanted_workers])
+    members = [state.replicas[replica] for replica in job.spec.replicas]
     for replica in members:
         phase = Phase.PENDING if replica.name in wanted else Phase.ABSENT
-        if replica.phase is not phase and not replica.ended:
+        if not replica.ended and replica.phase is not phase:
             state = state.with_replica(msgspec.structs.replace(replica, phase=phase))
+    state = _let_room_go(state, [state.replicas[replica.name] for replica in members])
+    state = _trained(state, job, now, trains=False)
+    job = state.jobs[job.name]
+    if since_now and job.queued_at != now:
+        state = state.with_job(msgspec.structs.replace(job, queued_at=now))
+    return state
+
+
+def _let_room_go(state: State, members: list[Replica]) -> State:
+    """Let nothing of a job of which nothing is left keep its room: all of it waits for room together."""
+    for replica in members:
+        if replica.holds or replica.lost_at is not None:
+            state = state.with_replica(msgspec.structs.replace(replica, holds=False, lost_at=None))
     return state
 
 

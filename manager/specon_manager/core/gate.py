@@ -11,7 +11,8 @@ from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
-from specon_manager.model.snapshot import Census, Snapshot
+from specon_manager.model.census import Census
+from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
 
 _WEIGHTS: Final = {Category.CONVERGED: 1.0, Category.WATCHING: 1.5}

@@ -27,7 +27,4 @@ def gathered(proposals: Iterable[Proposal], snapshot: Snapshot) -> Iterator[Prop
 def _gang(proposal: Admit, snapshot: Snapshot) -> str | None:
     """Return the name of the gang that waits and that the replica belongs to, None where there is none."""
     replica = snapshot.replicas.get(proposal.replica)
-    if replica is None or not snapshot.jobs[replica.job].spec.transacted:
-        return None
-    members = snapshot.members.get(replica.job, ())
-    return None if len(members) <= 1 or any(each.active for each in members) else replica.job
+    return replica.job if replica is not None and snapshot.starts_whole(replica.job) else None

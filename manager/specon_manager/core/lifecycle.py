@@ -2,16 +2,13 @@
 
 import msgspec
 
-from specon_manager.core import transaction
-from specon_manager.core.described import first_phase
-from specon_manager.core.gang import regrouped
-from specon_manager.core.orders import weighed
-from specon_manager.core.restarts import crashed, ended, eviction, put_back, refused_anywhere
+from specon_manager.core.orders import start_order, weighed
+from specon_manager.core.owner_phases import first_phase
+from specon_manager.core.restarts import crashed, ended, eviction, put_back
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, StartReplica
-from specon_manager.model.cluster import Job, Phase, Replica, index_of, role_of
-from specon_manager.model.moves import Move, MoveOutcome, MoveState
+from specon_manager.model.cluster import Job, Phase, Replica, Unwanted, index_of, role_of
 from specon_manager.model.overlay import changed
 
 Step = tuple[State, list[Action]]
@@ -45,43 +42,33 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     replica = state.replicas.get(event.replica)
     if replica is None or event.incarnation in {replica.incarnation, replica.former}:
         return state, []
+    if event.incarnation in state.unwanted:
+        return state, []  # it is told to end already
     owned = state.jobs[replica.job].owned
     if owned and replica.incarnation is not None:
         # Its owner starts one after the other: that there is another says that the former one is gone.
         return _succeeded_by(state, replica, event, now)
-    move = state.moves.get(replica.name)
-    if _unwanted(replica, move, owned=owned):
-        if replica.phase is Phase.STARTING and replica.leaving is not None:
-            # It was told to end before it was seen: now there is an incarnation to name.
-            seen = msgspec.structs.replace(
-                replica, phase=Phase.RUNNING, node=event.node, incarnation=event.incarnation, deadline=None
-            )
-            state = state.with_replica(seen)
-        # Nobody ordered it, or what ordered it was given up since.
-        why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
-        return state, [eviction(state, replica, event.incarnation, why)]
-    progress = msgspec.structs.replace(replica.progress, sessions=(), cpu_from=None)
+    if not owned and _is_unwanted(replica, event):
+        return _sent_away(state, replica, event, now)
+    progress = msgspec.structs.replace(replica.progress, sessions=(), cpu_from=None, first_step=None)
     running = msgspec.structs.replace(
         replica,
         phase=Phase.RUNNING,
         node=event.node,
         incarnation=event.incarnation,
         deadline=None,
+        lost_at=None,
+        holds=False,
         ended_at=None,  # its owner may have revived it
         progress=progress,
     )
-    state = regrouped(state.with_replica(running), replica.job, now)
-    actions: list[Action] = []
-    if running.weight != 1.0:  # every incarnation begins with 1
-        actions.append(weighed(running, "as its former incarnation had it"))
-    if move is None:
-        return state, actions
-    state = state.with_move(msgspec.structs.replace(move, incarnation=event.incarnation))
-    state, ordered = transaction.happened(state, state.moves[replica.name], MoveOutcome.STARTED, now)
-    if owned and replica.name in state.moves:
-        state, released = transaction.landed(state, state.moves[replica.name], event.node)
-        ordered += released
-    return state, actions + ordered
+    state = state.with_replica(running)
+    if running.leaving is not None:
+        # It was told to end before it was seen: now there is an incarnation to name.
+        why = f"incarnation {event.incarnation} is to end: {running.leaving.reason}"
+        return state, [] if owned else [eviction(state, running, event.incarnation, why)]
+    # Every incarnation begins with 1.
+    return state, [weighed(running, "as its former incarnation had it")] if running.weight != 1.0 else []
 
 
 def _succeeded_by(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
@@ -98,13 +85,20 @@ def _succeeded_by(state: State, replica: Replica, event: ev.ReplicaStarted, now:
     return state, actions + ordered
 
 
-def _unwanted(replica: Replica, move: Move | None, *, owned: bool) -> bool:
-    """Whether nothing wants a new incarnation of the replica."""
-    if owned and move is None:
-        return False  # that is its owner's to say
-    if move is None:
-        return not replica.active or replica.leaving is not None
-    return replica.ended or move.state is MoveState.EVICTING
+def _is_unwanted(replica: Replica, event: ev.ReplicaStarted) -> bool:
+    """Whether nothing wants this incarnation: nobody ordered it, or another one was ordered since."""
+    if replica.phase is not Phase.STARTING:
+        return True
+    return event.start is not None and event.start != replica.starts
+
+
+def _sent_away(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
+    """Tell an incarnation to end, until it is gone, that was ordered earlier or given up since."""
+    spec, margin = state.jobs[replica.job].spec, state.settings.deadlines.eviction_margin
+    known = Unwanted(replica=replica.name, since=now, deadline=now + spec.grace_seconds + margin)
+    state = msgspec.structs.replace(state, unwanted={**state.unwanted, event.incarnation: known})
+    why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
+    return state, [eviction(state, replica, event.incarnation, why)]
 
 
 def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
@@ -112,59 +106,46 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
     replica = state.replicas.get(event.replica)
     if replica is None or replica.phase is not Phase.STARTING or event.start != replica.starts:
         return state, []
-    move = state.moves.get(replica.name)
-    if move is not None:
-        return transaction.happened(state, move, MoveOutcome.START_REFUSED, now, note=event.reason)
-    if state.jobs[replica.job].owned:
-        return refused_anywhere(state, replica, event.reason, now), []
     return crashed(state, replica, event.reason, now), []
 
 
 def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
-    """Take note that nothing of an incarnation is left: finished, evicted for a move, or crashed."""
+    """Take note that nothing of an incarnation is left: finished, told to end, or crashed."""
+    if event.incarnation is not None and event.incarnation in state.unwanted:
+        return _unwanted_gone(state, event)
     replica = state.replicas.get(event.replica)
-    if replica is None or not replica.active:
-        return state, []
-    move = state.moves.get(replica.name)
-    if not _is_news(replica, move, event):
+    if replica is None or not replica.active or not _is_news(replica, event):
         return state, []
     replica = msgspec.structs.replace(
         replica, former=event.incarnation or replica.incarnation or replica.former
     )
     state = state.with_replica(replica)
     if _finished(replica, event):
-        actions: list[Action] = []
-        if move is not None:
-            state, actions = transaction.happened(state, move, MoveOutcome.FINISHED, now)
-        return ended(state, state.replicas[replica.name], Phase.SUCCEEDED, now), actions
-    if move is None:
-        return _lost(state, replica, event, now), []
-    state, actions = transaction.happened(state, move, MoveOutcome.GONE, now, note=_why(event))
-    after = state.replicas[replica.name]
-    # Without an incarnation it was ordered to start again.
-    if replica.name in state.moves or not after.active or after.incarnation is None:
-        return regrouped(state, replica.job, now), actions
-    # The move had not evicted it yet: it ended by itself, and is treated as if there had been no move.
-    return _lost(state, after, event, now), actions
+        return ended(state, replica, Phase.SUCCEEDED, now), []
+    if event.evicted and replica.leaving is None:
+        return put_back(state, replica, _why(event), now), []
+    return crashed(state, replica, _why(event), now), []
 
 
-def _is_news(replica: Replica, move: Move | None, event: ev.ReplicaGone) -> bool:
+def _unwanted_gone(state: State, event: ev.ReplicaGone) -> Step:
+    """Forget an incarnation that was told to end; what it kept from starting is ordered once more."""
+    assert event.incarnation is not None
+    unwanted = {name: each for name, each in state.unwanted.items() if name != event.incarnation}
+    state = msgspec.structs.replace(state, unwanted=unwanted)
+    replica = state.replicas.get(event.replica)
+    if replica is None or replica.phase is not Phase.STARTING or replica.leaving is not None:
+        return state, []
+    return state, [start_order(state, replica, f"incarnation {event.incarnation} is gone at last")]
+
+
+def _is_news(replica: Replica, event: ev.ReplicaGone) -> bool:
     """Whether the event speaks of the present incarnation, and not of one that was replaced."""
     if replica.incarnation is not None:
         return event.incarnation == replica.incarnation
     if event.incarnation is not None and event.incarnation == replica.former:
         return False
-    if replica.node is None:
-        return event.incarnation is None  # it was to start anywhere, and its owner starts it no more
     # What was ordered and not seen yet cannot be gone, unless its eviction was asked for.
-    return replica.leaving is not None or (move is not None and move.state is MoveState.EVICTING)
-
-
-def _lost(state: State, replica: Replica, event: ev.ReplicaGone, now: float) -> State:
-    """Let the replica start again: after a crash with a pause and a count, else at once."""
-    if event.evicted and replica.leaving is None:
-        return put_back(state, replica, _why(event), now)
-    return crashed(state, replica, _why(event), now)
+    return replica.leaving is not None
 
 
 def _finished(replica: Replica, event: ev.ReplicaGone) -> bool:

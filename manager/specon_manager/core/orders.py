@@ -4,13 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from specon_manager.core import change_begin
-from specon_manager.core.gang import gang_of, regrouped
-from specon_manager.core.migration import orders
-from specon_manager.core.plan import begun
+from specon_manager.core.gang import gang_of
 from specon_manager.core.restarts import eviction
 from specon_manager.core.scaling import absent, claimed, leaving
 from specon_manager.core.state import State
+from specon_manager.core.transaction.begin import begin
 from specon_manager.model.actions import (
     Action,
     Admit,
@@ -45,15 +43,15 @@ def _ordered(state: State, proposal: Proposal, now: float) -> Step:
         placement = {proposal.replica: proposal.node}
         job = state.jobs[state.replicas[proposal.replica].job]
         if not job.owned:
-            return _started(state, job.name, placement, proposal.reason, now)
+            return start(state, job.name, placement, proposal.reason, now)
         gang = AdmitGang(job=job.name, placement=placement, reason=proposal.reason)
-        return change_begin.begin(state, gang, now)
+        return begin(state, gang, now)
+    if isinstance(proposal, Migrate):
+        return begin(state, proposal, now)
     if isinstance(proposal, AdmitGang | ScaleOut | ScaleIn | Preempt):
         if state.jobs[proposal.job].spec.transacted:
-            return change_begin.begin(state, proposal, now)
+            return begin(state, proposal, now)
         return _at_once(state, proposal, now)
-    if isinstance(proposal, Migrate):
-        return _moved(state, proposal, now)
     if isinstance(proposal, Reweight):
         replica = msgspec.structs.replace(state.replicas[proposal.replica], weight=proposal.weight)
         return state.with_replica(replica), [weighed(replica, proposal.reason)]
@@ -66,7 +64,7 @@ def _at_once(state: State, proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, n
     """Start and end replicas one by one, as the simulations of the papers do."""
     if isinstance(proposal, ScaleIn | Preempt):
         return _told_to_end(state, proposal, now)
-    state, ordered = _started(state, proposal.job, proposal.placement, proposal.reason, now)
+    state, ordered = start(state, proposal.job, proposal.placement, proposal.reason, now)
     if isinstance(proposal, AdmitGang):
         for replica in absent(proposal, state.snapshot(now)):
             state = state.with_replica(replica)
@@ -91,7 +89,8 @@ def weighed(replica: Replica, reason: str) -> SetWeight:
     )
 
 
-def _started(state: State, job: str, placement: Mapping[str, str], reason: str, now: float) -> Step:
+def start(state: State, job: str, placement: Mapping[str, str], reason: str, now: float) -> Step:
+    """Start replicas of a job that the manager places, each on its node; what is missing stays so until then."""
     actions: list[Action] = []
     for name, node in placement.items():
         replica = state.replicas[name]
@@ -101,27 +100,33 @@ def _started(state: State, job: str, placement: Mapping[str, str], reason: str, 
             node=node,
             starts=replica.starts + 1,
             deadline=now + state.settings.deadlines.start,
+            not_before=0.0,
+            holds=False,
             weight=1.0,  # of the new incarnation
         )
         state = state.with_replica(started)
-        actions.append(
-            StartReplica(
-                replica=name,
-                start=started.starts,
-                node=node,
-                template=state.jobs[job].spec.template,
-                reason=reason,
-                gang=gang_of(state, state.jobs[job]),
-            )
-        )
+    for name in placement:
+        actions.append(start_order(state, state.replicas[name], reason))
     record = state.jobs[job]
     if record.admitted_at is None:
         state = state.with_job(msgspec.structs.replace(record, admitted_at=now))
     claims = state.claims
     if job in claims:
         claims = {name: claim for name, claim in claims.items() if name != job}
-    state = msgspec.structs.replace(state, claims=claims, changed_at=now)
-    return regrouped(state, job, now), actions
+    return msgspec.structs.replace(state, claims=claims, changed_at=now), actions
+
+
+def start_order(state: State, replica: Replica, reason: str) -> StartReplica:
+    """Return the order for a start that is on record."""
+    job = state.jobs[replica.job]
+    return StartReplica(
+        replica=replica.name,
+        start=replica.starts,
+        node=replica.node,
+        template=job.spec.template,
+        reason=reason,
+        gang=gang_of(state, job),
+    )
 
 
 def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
@@ -133,23 +138,7 @@ def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
         actions.append(eviction(state, replica, replica.incarnation, proposal.reason))
     if isinstance(proposal, Preempt):
         state = state.with_job(msgspec.structs.replace(job, preemptions=job.preemptions + 1))
-    state = msgspec.structs.replace(state, changed_at=now)
-    return regrouped(state, job.name, now), actions
-
-
-def _moved(state: State, proposal: Migrate, now: float) -> Step:
-    replica = state.replicas[proposal.replica]
-    number, settings = state.move_count + 1, state.settings
-    move = begun(
-        proposal,
-        replica,
-        policy=settings.policy,
-        name=f"move-{number}",
-        now=now,
-        hold=settings.deadlines.hold,
-    )
-    state = msgspec.structs.replace(state.with_move(move), move_count=number)
-    return state, orders(move, replica, state.jobs[replica.job])
+    return msgspec.structs.replace(state, changed_at=now), actions
 
 
 def _claimed(state: State, proposal: Claim, now: float) -> State:

@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, priorities, quotas, scaling, starvation
-from specon_manager.core.change_begin import kind_of
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
+from specon_manager.core.transaction.begin import proposed
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -28,11 +28,10 @@ from specon_manager.model.actions import (
     ScaleOut,
     Stay,
 )
-from specon_manager.model.changes import Change, ChangeState
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import in_flight, to_move
 from specon_manager.policies.easing import eases_first
 
 _RANKS: Final[dict[type, int]] = {
@@ -84,7 +83,7 @@ def _rank(proposal: Proposal) -> int:
 
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
     if not isinstance(proposal, Admit | Migrate | Stay | Reweight):
-        against = scaling.objection(proposal, snapshot, state.settings.budgets)
+        against = scaling.objection(proposal, snapshot)
         if against is None and isinstance(proposal, Preempt):
             against = priorities.objection(proposal, snapshot)
         against = against or starvation.objection(proposal, snapshot)
@@ -104,16 +103,18 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
 
 def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -> Objection | None:
     job = snapshot.jobs[replica.job]
-    if job.owned and (objection := scaling.not_ours(AdmitGang, job, snapshot)) is not None:
+    if job.owned and (objection := scaling.not_ours(job, snapshot)) is not None:
         return objection
-    if job.name in snapshot.changes:
-        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[job.name].id} is in flight")
+    if (objection := in_flight(job, snapshot)) is not None:
+        return objection
     if job.owned and len(snapshot.members[job.name]) > 1:
         return Objection(Refusal.PARTIAL_GANG, "its owner lets all of it start, or nothing")
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
         return objection
     if replica.phase is not Phase.PENDING:
         return Objection(Refusal.NOT_PENDING, f"it is {replica.phase}, not pending")
+    if replica.holds:
+        return Objection(Refusal.NOT_PENDING, f"its room on {replica.node} is kept for it after its crash")
     if snapshot.about_to_end(replica.job):
         return Objection(Refusal.IN_FLIGHT, "the rest of its job was told to end and is not gone yet")
     return None
@@ -128,7 +129,8 @@ def _objection_to_move(
         return _over_cluster_budget(len(snapshot.moves))
     return (
         _no_place(replica, proposal.target, snapshot)
-        or _forbidden(replica, snapshot)
+        or to_move(replica, snapshot)
+        or _unproven(replica)
         or _eased_first(replica, snapshot)
         or _over_replica_budget(replica, snapshot, budgets)
         or _over_node_budget(proposal.target, replica, snapshot, budgets)
@@ -144,7 +146,7 @@ def objection_to_request(
     What it would gain or cost does not count: neither the gate nor the cooldown and budget of the replica.
     """
     budgets = state.settings.budgets
-    objection = objection_while_paused(state) or _forbidden(replica, snapshot)
+    objection = objection_while_paused(state) or to_move(replica, snapshot)
     if objection is not None:
         return objection
     if len(snapshot.moves) >= budgets.moves_at_once:
@@ -176,29 +178,11 @@ def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | No
     return None
 
 
-def _forbidden(replica: Replica, snapshot: Snapshot) -> Objection | None:
-    """Return what rules a move of this replica out, whatever it would gain."""
-    job = snapshot.jobs[replica.job]
-    spec = job.spec
-    if replica.name in job.dropped:
-        return Objection(Refusal.FORBIDDEN, "its job wants this replica no more")
-    if not spec.migratable:
-        return Objection(Refusal.FORBIDDEN, "its owner forbids moves")
-    if spec.immovable:
-        return Objection(Refusal.FORBIDDEN, spec.immovable)
-    if spec.checkpointing == "none":
-        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
-    if replica.phase is not Phase.RUNNING:
-        return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, not running")
-    if replica.leaving is not None:
-        return Objection(Refusal.IN_FLIGHT, f"it was told to end: {replica.leaving.reason}")
-    if replica.name in snapshot.moves:
-        return Objection(Refusal.IN_FLIGHT, f"move {snapshot.moves[replica.name].id} is in flight")
-    if replica.job in snapshot.changes:
-        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[replica.job].id} of its job is in flight")
-    if replica.progress.step is None:
-        return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
-    return None
+def _unproven(replica: Replica) -> Objection | None:
+    """Return why only a person may have the replica moved again."""
+    if not replica.unproven:
+        return None
+    return Objection(Refusal.UNPROVEN, f"its last move is no success, and a person has to look: {replica.unproven}")
 
 
 def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
@@ -210,8 +194,9 @@ def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
 
 def _over_replica_budget(replica: Replica, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
     """Return why the replica has been moved enough for now."""
-    if replica.moves >= budgets.moves_per_replica:
-        return Objection(Refusal.REPLICA_BUDGET, f"it was moved {replica.moves} times, which is its budget")
+    if replica.disrupted >= budgets.moves_per_replica:
+        text = f"it was ended for a move {replica.disrupted} times, which is its budget"
+        return Objection(Refusal.REPLICA_BUDGET, text)
     if snapshot.now < replica.cooldown_until:
         text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
         return Objection(Refusal.COOLDOWN, text)
@@ -234,59 +219,20 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot as it will be, for the judgement of the next proposal."""
     if isinstance(proposal, Admit):
         return snapshot.with_starts({proposal.replica: proposal.node})
-    if isinstance(proposal, AdmitGang):
-        without = snapshot.with_records(scaling.absent(proposal, snapshot))
-        return _with_change(proposal, without.with_starts(proposal.placement))
-    if isinstance(proposal, ScaleOut):
-        return _with_change(proposal, snapshot.with_starts(proposal.placement))
-    if isinstance(proposal, ScaleIn | Preempt):
-        left = snapshot.with_records(scaling.leaving(proposal, snapshot, wait=0.0))
-        return _with_change(proposal, left)
     if isinstance(proposal, Claim):
         return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
-    if isinstance(proposal, Migrate):
-        replica = snapshot.replicas[proposal.replica]
-        return snapshot.with_move(begun(proposal, replica, policy="", name="", now=snapshot.now, hold=0.0))
-    return snapshot
-
-
-def _with_change(proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot in which a change of the job is in flight, where it is changed like that."""
-    if not snapshot.jobs[proposal.job].spec.transacted:
+    if isinstance(proposal, Stay | Reweight):
         return snapshot
-    kind = kind_of(proposal)
-    return snapshot.with_change(
-        Change(
-            id="the change just accepted",
-            job=proposal.job,
-            kind=kind,
-            policy="",
-            reason=proposal.reason,
-            state=ChangeState.CHECKPOINTING,
-            proposed_at=snapshot.now,
-            deadline=snapshot.now,
-            before={},
-            after={},
+    if isinstance(proposal, Migrate) or snapshot.jobs[proposal.job].spec.transacted:
+        if isinstance(proposal, AdmitGang):
+            snapshot = snapshot.with_records(scaling.absent(proposal, snapshot))
+        name = f"what was just accepted for {proposal.replica if isinstance(proposal, Migrate) else proposal.job}"
+        return snapshot.with_transaction(
+            proposed(proposal, snapshot.jobs, snapshot.replicas, name=name, now=snapshot.now)
         )
-    )
-
-
-def begun(proposal: Migrate, replica: Replica, *, policy: str, name: str, now: float, hold: float) -> Move:
-    """Return the record of an accepted proposal, with `name` as its id.
-
-    `hold` is how long holding its room may take, seconds.
-    """
-    assert replica.node is not None
-    return Move(
-        id=name,
-        replica=replica.name,
-        source=replica.node,
-        target=proposal.target,
-        policy=policy,
-        purpose=proposal.purpose,
-        reason=str(proposal.reason),
-        state=MoveState.PROPOSED,
-        proposed_at=now,
-        deadline=now + hold,
-        incarnation=replica.incarnation,
-    )
+    if isinstance(proposal, AdmitGang):
+        without = snapshot.with_records(scaling.absent(proposal, snapshot))
+        return without.with_starts(proposal.placement)
+    if isinstance(proposal, ScaleOut):
+        return snapshot.with_starts(proposal.placement)
+    return snapshot.with_records(scaling.leaving(proposal, snapshot, wait=0.0))

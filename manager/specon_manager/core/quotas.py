@@ -35,6 +35,7 @@ class Usage:
         """Count the jobs of the snapshot; where there are no queues nothing is counted."""
         self.queues = snapshot.queues
         self._counted: set[str] = set()
+        self._moving = snapshot.moving
         self._used = dict.fromkeys(snapshot.queues, NOTHING)
         if not snapshot.queues:
             return
@@ -48,9 +49,14 @@ class Usage:
 
     def count(self, job: Job, members: Iterable[Replica]) -> None:
         """Count these replicas of a job, those that are present."""
-        amount = total([member.requests for member in members if member.phase in _PRESENT])
+        amount = total([member.requests for member in members if self._is_present(member)])
         self._counted.add(job.name)
         self.add(job, amount)
+
+    def _is_present(self, member: Replica) -> bool:
+        """Whether the replica is one that its job has at present, or will have when it has been scaled out."""
+        flying = self._moving.get(member.name)
+        return member.phase in _PRESENT or (flying is not None and member.name in flying.wanted)
 
     def counts(self, job: Job) -> bool:
         """Whether the job is counted already."""

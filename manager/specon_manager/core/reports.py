@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Progress, Replica, Session
+from specon_manager.model.cluster import Progress, Session
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint, Report
 
@@ -36,8 +36,7 @@ def learn(state: State, report: Report, now: float) -> State | None:
         return state.with_replica(msgspec.structs.replace(replica, progress=contested))
     sessions = (*others, heard)[-_SESSIONS:]
     learnt = msgspec.structs.replace(_progress(progress, report, now), sessions=sessions)
-    state = state.with_replica(msgspec.structs.replace(replica, progress=learnt))
-    return _first_step(state, replica, report, now)
+    return state.with_replica(msgspec.structs.replace(replica, progress=learnt))
 
 
 def _progress(progress: Progress, report: Report, now: float) -> Progress:
@@ -60,9 +59,24 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         expected_gain=report.expected_gain,
         remaining_seconds=report.remaining_seconds,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
+        first_step=progress.first_step if report.first is None else report.first.step,
+        step_interval=_interval(progress, report, now),
         cpu_from=cpu_from,
         cpu_per_step=cpu_per_step,
     )
+
+
+def _interval(progress: Progress, report: Report, now: float) -> float | None:
+    """Return the seconds between steps that the log names: of the latest two reports with another step.
+
+    Reports come less often than most logs name steps, so it is at most this.
+    """
+    last = report.last
+    if last is None or last.step is None or progress.step is None or progress.step_at is None:
+        return progress.step_interval
+    if last.step <= progress.step:
+        return progress.step_interval
+    return max(0.0, now - last.age - progress.step_at)
 
 
 def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:
@@ -91,21 +105,3 @@ def _newer(known: Checkpoint | None, reported: Checkpoint | None) -> Checkpoint 
     if known is None or reported is None:
         return known if reported is None else reported
     return reported if (reported.step, reported.verified) >= (known.step, known.verified) else known
-
-
-def _first_step(state: State, replica: Replica, report: Report, now: float) -> State:
-    """Note the first step of a new incarnation on its move: the end of the downtime."""
-    move = state.moves.get(replica.name)
-    if (
-        move is None
-        or report.first is None
-        or move.first_step_after is not None
-        or move.restarted_at is None
-        or move.incarnation != report.incarnation
-    ):
-        return state
-    at = now - report.first.age
-    downtime = None if move.last_step_at is None else max(0.0, at - move.last_step_at)
-    return state.with_move(
-        msgspec.structs.replace(move, first_step_after=report.first.step, downtime=downtime)
-    )

@@ -1,44 +1,75 @@
-"""Moves that a person or another program asks for: ordered, or refused in words, once each."""
+"""Moves that a person or another program asks for: begun, kept until there is room for them, or refused in words.
+
+What stands in the way for a moment only (others in flight) keeps a request waiting; anything else refuses it.
+"""
 
 from typing import Final
 
 import msgspec
 
 from specon_manager.core import dry_run
-from specon_manager.core.migration import orders
-from specon_manager.core.plan import begun, objection_to_request
+from specon_manager.core.plan import objection_to_request
 from specon_manager.core.state import HISTORY, State
+from specon_manager.core.transaction.begin import begin
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Migrate
-from specon_manager.model.cluster import Replica
-from specon_manager.model.moves import Move, MoveState
-from specon_manager.model.resources import Resources
+from specon_manager.model.actions import Action, Migrate, Objection, Refusal
+from specon_manager.model.cluster import Replica, job_of
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import Kind, Request, Transaction, TransactionState
 
 Step = tuple[State, list[Action]]
 
 POLICY: Final = "request"
 PURPOSE: Final = "requested"
 
-_LONGEST_ID: Final = 128  # characters; a longer one cannot be told to a sidecar
+_LONGEST_ID: Final = 120  # characters; a longer one, with the number of a request, cannot be told to a sidecar
+_MOST: Final = 1000  # requests that wait
 _NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
+_PASSING: Final = frozenset({Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT})
+"""What is over as soon as something in flight is."""
 
 
 def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
-    """Begin the move, or close it at once with the objection as its note; the same id again is ignored."""
-    if any(move.id == event.id for move in (*state.moves.values(), *state.history)):
+    """Begin the move, let it wait, or close it at once with the objection as its note.
+
+    The same request again is ignored; another one under an id that is in use is refused by the caller, who
+    finds that id in the state with another replica.
+    """
+    if _is_known(state, event.id):
         return state, []
+    request = Request(
+        id=event.id,
+        replica=event.replica,
+        target=event.target,
+        reason=event.reason or "it was asked for",
+        at=now,
+    )
     if len(event.id) > _LONGEST_ID:
-        return _refused(state, event, f"its name is longer than {_LONGEST_ID} characters", now), []
-    target, why = answer_to(state, event.replica, event.target, now)
-    if target is None:
-        return _refused(state, event, why, now), []
-    replica = state.replicas[event.replica]
-    reason = event.reason or "it was asked for"
-    proposal = Migrate(replica=replica.name, target=target, purpose=PURPOSE, reason=reason)
-    hold = state.settings.deadlines.hold
-    move = begun(proposal, replica, policy=POLICY, name=event.id, now=now, hold=hold)
-    return state.with_move(move), orders(move, replica, state.jobs[replica.job])
+        return _refused(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
+    if len(state.requests) >= _MOST:
+        return _refused(state, request, f"{_MOST} requests wait already", now), []
+    return _tried(state, request, now)
+
+
+def request_withdrawn(state: State, event: ev.RequestWithdrawn, now: float) -> Step:
+    """Refuse a request that somebody wants no more; one that has begun goes on."""
+    request = state.requests.get(event.id)
+    if request is None:
+        return state, []
+    return _refused(state, request, event.reason or "it was withdrawn before it began", now), []
+
+
+def try_requests(state: State, now: float) -> Step:
+    """Begin what waits and may, oldest first; refuse what has waited for too long."""
+    actions: list[Action] = []
+    for request in list(state.requests.values()):
+        if now - request.at >= state.settings.deadlines.request:
+            why = f"it has waited for {now - request.at:.0f} s: {request.waits_for}"
+            state = _refused(state, request, why, now)
+            continue
+        state, ordered = _tried(state, request, now)
+        actions += ordered
+    return state, actions
 
 
 def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[str | None, str]:
@@ -46,22 +77,53 @@ def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[
 
     With `target` None the node with the most open room is chosen. Nothing changes by the question.
     """
+    chosen, objection = _judged(state, name, target, now)
+    return (chosen, "") if objection is None else (None, objection.text)
+
+
+def _is_known(state: State, name: str) -> bool:
+    return (
+        name in state.transactions or name in state.requests or any(each.id == name for each in state.history)
+    )
+
+
+def _tried(state: State, request: Request, now: float) -> Step:
+    target, objection = _judged(state, request.replica, request.target, now)
+    if objection is None and target is not None:
+        requests = {name: each for name, each in state.requests.items() if name != request.id}
+        proposal = Migrate(
+            replica=request.replica, target=target, purpose=PURPOSE, reason=request.reason
+        )
+        state = msgspec.structs.replace(state, requests=requests)
+        return begin(state, proposal, now, name=request.id, policy=POLICY)
+    assert objection is not None
+    if objection.refusal not in _PASSING:
+        return _refused(state, request, objection.text, now), []
+    if request.waits_for == objection.text and request.id in state.requests:
+        return state, []
+    waiting = msgspec.structs.replace(request, waits_for=objection.text)
+    return msgspec.structs.replace(state, requests={**state.requests, request.id: waiting}), []
+
+
+def _judged(
+    state: State, name: str, target: str | None, now: float
+) -> tuple[str | None, Objection | None]:
     replica = state.replicas.get(name)
     if replica is None:
-        return None, f"there is no replica {name}"
+        return None, Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {name}")
     snapshot = state.snapshot(now)
     if target is None:
         objection = objection_to_request(replica, None, snapshot, state)
         if objection is not None:
-            return None, objection.text
+            return None, objection
         target, why = _most_open(replica, snapshot)
         if target is None:
-            return None, why
+            return None, Objection(Refusal.NO_ROOM, why)
     objection = objection_to_request(replica, target, snapshot, state)
     if objection is None:
         move = Migrate(replica=name, target=target, purpose=PURPOSE, reason="it was asked for")
         objection = dry_run.objection(move, state.settings)
-    return (target, "") if objection is None else (None, objection.text)
+    return target, objection
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
@@ -73,11 +135,13 @@ def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
             continue
         objection = snapshot.objection_to(node.name, replica.job)
         room = snapshot.open_room(node.name, replica.job)
+        shares = room.shares(node.capacity)
+        share = sum(shares) / len(shares) if shares else 0.0
         if objection is not None:
             why.append(objection)
         elif not replica.requests.fits(room):
             why.append(f"no room on {node.name}")
-        elif (share := _share(room, node.capacity)) > most:
+        elif share > most:
             best, most = node.name, share  # of equals the first by name
     if best is not None:
         return best, ""
@@ -85,29 +149,24 @@ def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
     return None, "no other node can take it: " + ("; ".join(why[:_NAMED]) + more or "none is ready")
 
 
-def _share(room: Resources, capacity: Resources) -> float:
-    """Return which part of a node is open, on average over the kinds of resources that it has."""
-    kinds = ((room.cpu, capacity.cpu), (room.memory, capacity.memory), (room.gpu, capacity.gpu))
-    parts = [open_ / whole for open_, whole in kinds if whole > 0]
-    return sum(parts) / len(parts) if parts else 0.0
-
-
-def _refused(state: State, event: ev.MoveRequested, why: str, now: float) -> State:
+def _refused(state: State, request: Request, why: str, now: float) -> State:
     """Return the state whose history says that nothing came of the request, and why."""
-    replica = state.replicas.get(event.replica)
-    move = Move(
-        id=event.id,
-        replica=event.replica,
-        source="" if replica is None or not replica.active else replica.node or "",
-        target=event.target or "",
+    replica = state.replicas.get(request.replica)
+    source = "" if replica is None or not replica.active else replica.node or ""
+    over = Transaction(
+        id=request.id,
+        kind=Kind.MOVE,
+        job=job_of(request.replica),
+        before={request.replica: source},
+        after={request.replica: request.target or ""},
         policy=POLICY,
         purpose=PURPOSE,
-        reason=event.reason or "it was asked for",
-        state=MoveState.ROLLED_BACK,
-        proposed_at=now,
+        reason=request.reason,
+        state=TransactionState.REFUSED,
+        proposed_at=request.at,
         deadline=now,
-        incarnation=None if replica is None else replica.incarnation,
         ended_at=now,
         note=why,
     )
-    return msgspec.structs.replace(state, history=(*state.history, move)[-HISTORY:])
+    requests = {name: each for name, each in state.requests.items() if name != request.id}
+    return msgspec.structs.replace(state, requests=requests, history=(*state.history, over)[-HISTORY:])

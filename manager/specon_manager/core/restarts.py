@@ -1,59 +1,114 @@
-"""How a replica ends: started again after a crash, or closed, and its job with the last one."""
+"""How an incarnation ends: its replica starts again, waits with its job, or is over."""
 
 from collections.abc import Collection
-from typing import Final
 
 import msgspec
 
-from specon_manager.core.described import phase_without
-from specon_manager.core.gang import regrouped
+from specon_manager.core.owner_phases import phase_without
 from specon_manager.core.state import State
-from specon_manager.model.actions import Action, EvictReplica, StartReplica
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
+from specon_manager.model.actions import EvictReplica
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.overlay import lacking
-
-_DOUBLINGS: Final = 4  # of the wait for a start wherever there is room
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 
 def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     """Start the replica again after a pause, or give it up when its owner's patience is used up.
 
-    One that was told to end is gone, however it ended: that is no crash.
+    One that was told to end is gone, however it ended: that is no crash, nor is what a transaction brings
+    about. What is missing keeps its room while the rest of its job is there.
     """
-    change = state.changes.get(replica.job)
-    if change is not None and change.state is ChangeState.CHECKPOINTING:
-        # What is to leave was not told yet: if it ends now, it ends by itself.
-        replica = msgspec.structs.replace(replica, leaving=None)
-    if replica.leaving is not None:
+    if replica.leaving is not None and replica.leaving.purpose != "late":
         return left(state, replica, now)
-    if change is not None and _for_the_change(replica, change):
+    replica = msgspec.structs.replace(replica, leaving=None)
+    transaction = state.transaction_of(replica.name)
+    if transaction is not None and _for_the_transaction(replica, transaction):
         return put_back(state, replica, reason, now)
-    if state.jobs[replica.job].owned:
-        crashes = replica.crashes + 1
-        noted = msgspec.structs.replace(replica, crashes=crashes)
-        return awaited(state, noted, f"crash {crashes}: {reason}", now)
-    spec = state.jobs[replica.job].spec
     crashes = replica.crashes + 1
+    noted = msgspec.structs.replace(replica, crashes=crashes, note=f"crash {crashes}: {reason}")
+    spec = state.jobs[replica.job].spec
+    if spec.placed_by == "owner":
+        return awaited(state, noted, noted.note, now)
     if crashes > spec.restarts:
-        noted = msgspec.structs.replace(replica, crashes=crashes, note=f"crash {crashes}: {reason}")
         return ended(state, noted, Phase.FAILED, now)
     pause = state.settings.deadlines.crash_backoff * 2 ** min(crashes - 1, 8)
-    waiting = msgspec.structs.replace(
+    return _missing(state, noted, Phase.PENDING, now, not_before=now + pause)
+
+
+def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
+    """Let a replica that somebody else ended, or that did not come about, wait for its next start: no crash."""
+    if state.jobs[replica.job].owned:
+        return awaited(state, replica, f"put back: {reason}", now)
+    noted = msgspec.structs.replace(replica, note=f"put back: {reason}")
+    return _missing(state, noted, Phase.PENDING, now, not_before=0.0)
+
+
+def awaited(state: State, replica: Replica, note: str, now: float) -> State:
+    """Let a replica be that its owner is to start again; one that its job names no more is forgotten."""
+    job = state.jobs[replica.job]
+    if replica.name in job.dropped:
+        remaining = tuple(name for name in job.dropped if name != replica.name)
+        return without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
+    noted = msgspec.structs.replace(replica, note=note)
+    return _missing(state, noted, phase_without(state, job, replica.name), now, not_before=0.0)
+
+
+def left(state: State, replica: Replica, now: float) -> State:
+    """Take note that a replica which was told to end is gone."""
+    leaving = replica.leaving
+    assert leaving is not None
+    job = state.jobs[replica.job]
+    if replica.name in job.dropped:
+        return awaited(state, replica, "", now)
+    if leaving.purpose in {"complete", "fail"}:
+        phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
+        return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
+    if leaving.purpose == "scale-in":
+        phase = Phase.ABSENT
+    elif job.owned and (leaving.purpose == "restart" or not job.spec.held):
+        phase = Phase.AWAITED
+    else:
+        phase = Phase.PENDING
+    gone = msgspec.structs.replace(
         replica,
-        phase=Phase.PENDING,
+        phase=phase,
         incarnation=None,
-        crashes=crashes,
-        deadline=now + pause,
-        note=f"crash {crashes}: {reason}",
+        deadline=None,
+        not_before=0.0,
+        lost_at=None,
+        holds=False,
+        leaving=None,
+        weight=1.0,
+        note=f"{leaving.purpose}: {leaving.reason}",
     )
-    return regrouped(state.with_replica(waiting), replica.job, now)
+    return state.with_replica(gone)
 
 
-def _for_the_change(replica: Replica, change: Change) -> bool:
-    """Whether it ended because of the change, which is turned back: that is not held against the job."""
-    proving = change.state in {ChangeState.COMING, ChangeState.VERIFYING}
-    return replica.phase is Phase.STARTING or (proving and change.kind is not ChangeKind.ADMIT)
+def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
+    """Close the replica; one that its job names no more is forgotten."""
+    if replica.name in state.jobs[replica.job].dropped:
+        return awaited(state, replica, "", now)
+    return state.with_replica(
+        msgspec.structs.replace(
+            replica,
+            phase=phase,
+            ended_at=now,
+            incarnation=None,
+            deadline=None,
+            lost_at=None,
+            holds=False,
+            leaving=None,
+        )
+    )
+
+
+def without(state: State, names: Collection[str]) -> State:
+    """Return the state that has forgotten these replicas."""
+    if not names:
+        return state
+    return msgspec.structs.replace(
+        state, replicas=lacking(state.replicas, names), verdicts=lacking(state.verdicts, names)
+    )
 
 
 def eviction(state: State, replica: Replica, incarnation: str | None, reason: str) -> EvictReplica:
@@ -66,125 +121,27 @@ def eviction(state: State, replica: Replica, incarnation: str | None, reason: st
     )
 
 
-def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Let a replica that was told to end, but not for a move, wait for its next start: no crash."""
-    if state.jobs[replica.job].owned:
-        return awaited(state, replica, f"put back: {reason}", now)
-    waiting = msgspec.structs.replace(
-        replica, phase=Phase.PENDING, incarnation=None, deadline=None, note=f"put back: {reason}"
-    )
-    return regrouped(state.with_replica(waiting), replica.job, now)
-
-
-def awaited(state: State, replica: Replica, note: str, now: float) -> State:
-    """Let a replica be that its owner is to start again; one that its job names no more is forgotten."""
-    job = state.jobs[replica.job]
-    if replica.name in job.dropped:
-        remaining = tuple(name for name in job.dropped if name != replica.name)
-        state = without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
-        return regrouped(state, job.name, now)
-    waiting = msgspec.structs.replace(
-        replica,
-        phase=phase_without(state, job, replica.name),
-        incarnation=None,
-        deadline=None,
-        leaving=None,
-        weight=1.0,
-        note=note,
-    )
-    return regrouped(state.with_replica(waiting), replica.job, now)
-
-
-def without(state: State, names: Collection[str]) -> State:
-    """Return the state that has forgotten these replicas."""
-    if not names:
-        return state
-    return msgspec.structs.replace(
-        state, replicas=lacking(state.replicas, names), verdicts=lacking(state.verdicts, names)
-    )
-
-
-def started_anywhere(
-    state: State, replica: Replica, reason: str, now: float, *, again: bool = False
-) -> tuple[State, list[Action]]:
-    """Let the owner of a replica start it wherever its scheduler puts it, after a move that failed.
-
-    `again`: the same order, since nothing came of it; each such time counts as a crash, and the next one is
-    longer in coming.
-    """
-    crashes = replica.crashes + again
-    start = replica.starts if again else replica.starts + 1
-    patience = state.settings.deadlines.start * (2 ** min(crashes, _DOUBLINGS) if again else 1)
-    starting = msgspec.structs.replace(
-        replica,
-        phase=Phase.STARTING,
-        node=None,
-        incarnation=None,
-        starts=start,
-        crashes=crashes,
-        deadline=now + patience,
-        weight=1.0,
-    )
-    return regrouped(state.with_replica(starting), replica.job, now), [anywhere(state, starting, reason)]
-
-
-def refused_anywhere(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Take note that such an order failed: it is given again after a pause."""
-    crashes = replica.crashes + 1
-    pause = state.settings.deadlines.crash_backoff * 2 ** min(crashes - 1, 8)
-    noted = msgspec.structs.replace(
-        replica, crashes=crashes, deadline=now + pause, note=f"start refused: {reason}"
-    )
-    return state.with_replica(noted)
-
-
-def anywhere(state: State, replica: Replica, reason: str) -> StartReplica:
-    """Return the order to start a replica wherever the scheduler of its owner puts it."""
-    template = state.jobs[replica.job].spec.template
-    return StartReplica(
-        replica=replica.name, start=replica.starts, node=None, template=template, reason=reason
-    )
-
-
-def left(state: State, replica: Replica, now: float) -> State:
-    """Take note that a replica which was told to end outside of a move is gone."""
-    leaving = replica.leaving
-    assert leaving is not None
-    if replica.name in state.jobs[replica.job].dropped:
-        return awaited(state, replica, "", now)
-    if leaving.purpose in {"complete", "fail"}:
-        phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
-        return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
-    change = state.changes.get(replica.job)
-    if leaving.purpose == "restart" and change is not None and replica.name in change.wanted:
-        # It comes back, perhaps elsewhere: the room there is taken from now on.
-        again = msgspec.structs.replace(
+def _missing(state: State, replica: Replica, phase: Phase, now: float, *, not_before: float) -> State:
+    """Let the replica be missing since now, unless it was already; it keeps its room until somebody says not."""
+    present = phase is not Phase.ABSENT
+    return state.with_replica(
+        msgspec.structs.replace(
             replica,
-            phase=Phase.STARTING,
-            node=change.wanted[replica.name] or None,
+            phase=phase,
             incarnation=None,
             deadline=None,
+            not_before=not_before,
+            lost_at=(now if replica.lost_at is None else replica.lost_at) if present else None,
+            holds=present and replica.node is not None,
             leaving=None,
             weight=1.0,
         )
-        return regrouped(state.with_replica(again), replica.job, now)
-    gone = msgspec.structs.replace(
-        replica,
-        phase=Phase.ABSENT if leaving.purpose == "scale-in" else Phase.PENDING,
-        incarnation=None,
-        deadline=None,
-        leaving=None,
-        weight=1.0,
-        note=f"{leaving.purpose}: {leaving.reason}",
     )
-    return regrouped(state.with_replica(gone), replica.job, now)
 
 
-def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
-    """Close the replica, and its job with its last one; one that its job names no more is forgotten."""
-    if replica.name in state.jobs[replica.job].dropped:
-        return awaited(state, replica, "", now)
-    over = msgspec.structs.replace(
-        replica, phase=phase, ended_at=now, incarnation=None, deadline=None, leaving=None
-    )
-    return regrouped(state.with_replica(over), replica.job, now)
+def _for_the_transaction(replica: Replica, transaction: Transaction) -> bool:
+    """Whether it ended because of the transaction, which is turned back: that is not held against the job."""
+    if transaction.state is TransactionState.LEAVING:
+        return transaction.attempt > 1 or replica.phase is Phase.STARTING
+    proving = transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}
+    return proving and (replica.phase is Phase.STARTING or transaction.kind is not Kind.ADMIT)

@@ -15,101 +15,49 @@ from specon_manager.model.actions import (
     ScaleIn,
     ScaleOut,
 )
-from specon_manager.model.changes import ChangeKind
 from specon_manager.model.cluster import Claimed, Job, Leaving, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
-from specon_manager.model.settings import Budgets
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import in_flight, over_change_budget, to_preemption, to_resizing
 
 Scaling = AdmitGang | ScaleOut | ScaleIn | Preempt | Claim
 
 
-def objection(proposal: Scaling, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
+def objection(proposal: Scaling, snapshot: Snapshot) -> Objection | None:
     """Return why the proposal is refused, or None where it may be ordered."""
     job = snapshot.jobs.get(proposal.job)
     if job is None or job.ended_at is not None:
         return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that has not ended")
-    against = not_ours(type(proposal), job, snapshot)
-    if against is None and isinstance(proposal, ScaleOut | ScaleIn | Preempt) and job.spec.transacted:
-        against = _not_now(proposal, job, snapshot, budgets)
+    if isinstance(proposal, AdmitGang | Claim):
+        against = not_ours(job, snapshot)
+        if against is not None:
+            return against
+        if isinstance(proposal, Claim):
+            return _to_claim(proposal, job, snapshot)
+        return _to_admission(proposal, job, snapshot)
+    if isinstance(proposal, Preempt):
+        return to_preemption(job, snapshot) or _over_budget(job, snapshot)
+    against = to_resizing(job, snapshot) or _over_budget(job, snapshot)
+    if against is None and job.spec.transacted and job.spec.top_down:
+        against = _out_of_turn(proposal, job, snapshot)
     if against is not None:
         return against
-    if isinstance(proposal, AdmitGang):
-        return _to_admission(proposal, job, snapshot)
     if isinstance(proposal, ScaleOut):
         return _to_growth(proposal, job, snapshot)
-    if isinstance(proposal, ScaleIn):
-        return _to_shrinking(proposal, job, snapshot)
-    if isinstance(proposal, Preempt):
-        return _to_preemption(job, snapshot, budgets)
-    return _to_claim(proposal, job, snapshot)
+    return _to_shrinking(proposal, job, snapshot)
 
 
-def not_ours(kind: type, job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return why the owner of a job does not let it be changed like this."""
-    spec = job.spec
-    if job.name in snapshot.changes:
-        return Objection(Refusal.IN_FLIGHT, f"{snapshot.changes[job.name].id} is in flight")
-    if kind in {ScaleOut, ScaleIn} and spec.resizing == "none":
-        return Objection(Refusal.NOT_ELASTIC, spec.unscalable or "its number of workers is fixed")
-    if kind is Preempt and spec.unpreemptible:
-        return Objection(Refusal.FORBIDDEN, spec.unpreemptible)
-    if not job.owned:
-        return None
-    if kind in {ScaleOut, ScaleIn}:
-        if spec.resizing not in {"live", "restart"}:
-            return Objection(Refusal.PLACED_BY_OWNER, spec.unscalable or "its owner places it")
-        return None
-    if not spec.held:
+def not_ours(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why a waiting job is not admitted, nor room kept for it, whatever there is."""
+    if (flying := in_flight(job, snapshot)) is not None:
+        return flying
+    if job.owned and not job.spec.held:
         return Objection(Refusal.PLACED_BY_OWNER, "its owner places it: it names no queue")
     return None
 
 
-def _not_now(
-    proposal: ScaleOut | ScaleIn | Preempt, job: Job, snapshot: Snapshot, budgets: Budgets
-) -> Objection | None:
-    """Return why a change of a job is not begun at this moment."""
-    in_flight = sum(change.kind is not ChangeKind.ADMIT for change in snapshot.changes.values())
-    if in_flight >= budgets.changes_at_once:
-        text = f"{in_flight} changes are in flight, which is the cluster's budget"
-        return Objection(Refusal.CHANGE_BUDGET, text)
-    if any(name in snapshot.moves for name in job.spec.replicas):
-        return Objection(Refusal.IN_FLIGHT, "a replica of it moves")
-    if job.cooldown_until > snapshot.now:
-        left = job.cooldown_until - snapshot.now
-        return Objection(Refusal.COOLDOWN, f"cooling down for {left:.0f} s more")
-    if job.spec.checkpointing == "none":
-        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
-    if isinstance(proposal, Preempt):
-        return _not_saving(job, snapshot)
-    return _not_settled(job, snapshot) or (
-        _out_of_turn(proposal, job, snapshot) if job.spec.top_down else None
-    )
-
-
-def _not_saving(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return why a checkpoint that stands for all of what runs of the job cannot be had now."""
-    members = [snapshot.replicas[name] for name in job.spec.replicas]
-    if starting := [each.name for each in members if each.phase is Phase.STARTING]:
-        return Objection(Refusal.NOT_RUNNING, f"{starting[0]} is only starting")
-    lead = snapshot.replicas[job.spec.worker_names[0]]
-    if lead.phase is not Phase.RUNNING and job.spec.checkpointing == "asked":
-        return Objection(Refusal.NOT_RUNNING, f"{lead.name}, which would save for it, is {lead.phase}")
-    return None
-
-
-def _not_settled(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return why the number of workers of the job is not what a change of it could start from."""
-    members = [snapshot.replicas[name] for name in job.spec.replicas]
-    if job.trains_since is None:
-        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
-    if ended := [each.name for each in members if each.ended]:
-        return Objection(Refusal.NOT_ELASTIC, f"{ended[0]} has ended already: it is about to be over")
-    here = sum(each.active and each.role != "ps" for each in members)
-    if job.owned and job.spec.present is not None and job.spec.present != here:
-        text = f"its owner asks for {job.spec.present} workers by now, and {here} run"
-        return Objection(Refusal.IN_FLIGHT, text)
-    return None
+def _over_budget(job: Job, snapshot: Snapshot) -> Objection | None:
+    return over_change_budget(snapshot) if job.spec.transacted else None
 
 
 def _out_of_turn(proposal: ScaleOut | ScaleIn, job: Job, snapshot: Snapshot) -> Objection | None:
@@ -131,7 +79,7 @@ def objection_to_weight(proposal: Reweight, replica: Replica, snapshot: Snapshot
         return Objection(Refusal.NOT_REWEIGHTABLE, "its owner does not let its processors be lowered")
     if not snapshot.reweight:
         return Objection(Refusal.NOT_REWEIGHTABLE, "shares of processors cannot be changed in place here")
-    if replica.phase is not Phase.RUNNING or replica.leaving is not None or replica.name in snapshot.moves:
+    if replica.phase is not Phase.RUNNING or snapshot.leaves(replica) or replica.name in snapshot.moving:
         return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, or about to leave")
     if not 0 < proposal.weight <= 1e6:  # noqa: PLR2004  (the bound of the record)
         return Objection(Refusal.NOT_REWEIGHTABLE, f"a weight of {proposal.weight:g} is not in (0, 1e6]")
@@ -174,10 +122,10 @@ def claimed(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
 
 def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objection | None:
     members = [snapshot.replicas[name] for name in job.spec.replicas]
-    if any(replica.active or replica.name in snapshot.moves for replica in members):
+    if any(replica.active for replica in members):
         return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
     if any(
-        replica.phase is Phase.PENDING and (replica.deadline or 0.0) > snapshot.now for replica in members
+        replica.phase is Phase.PENDING and replica.not_before > snapshot.now for replica in members
     ):
         return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
     if (foreign := _foreign(proposal.placement, job)) is not None:
@@ -219,29 +167,15 @@ def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection 
         replica = snapshot.replicas[name]
         if replica.role == "ps" or replica.index == 0:
             return Objection(Refusal.NOT_ELASTIC, f"{name} is a parameter server, or the first worker")
-        if not replica.active or replica.leaving is not None or name in snapshot.moves:
+        if not replica.active or snapshot.leaves(replica):
             return Objection(Refusal.NOT_RUNNING, f"{name} is {replica.phase}, or about to leave")
     stay = sum(
-        replica.active and replica.leaving is None and replica.role != "ps"
+        replica.active and not snapshot.leaves(replica) and replica.role != "ps"
         for replica in (snapshot.replicas[name] for name in job.spec.replicas)
     ) - len(set(proposal.replicas))
     if stay < job.spec.fewest_workers:
         text = f"{stay} workers would stay, it needs {job.spec.fewest_workers}"
         return Objection(Refusal.BELOW_MINIMUM, text)
-    return None
-
-
-def _to_preemption(job: Job, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
-    members = [snapshot.replicas[name] for name in job.spec.replicas]
-    if not any(replica.active for replica in members):
-        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
-    if any(replica.leaving is not None or replica.name in snapshot.moves for replica in members):
-        return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave, or moves")
-    if job.spec.checkpointing == "none":
-        return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
-    if job.preemptions >= budgets.preemptions_per_job:
-        text = f"it was preempted {job.preemptions} times, which is its budget"
-        return Objection(Refusal.PREEMPTION_BUDGET, text)
     return None
 
 

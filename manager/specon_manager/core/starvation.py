@@ -53,7 +53,7 @@ def head(snapshot: Snapshot) -> tuple[str, Claimed] | None:
 
 def starves(job: Job, snapshot: Snapshot) -> bool:
     """Whether the job has waited for so long that it goes before others."""
-    return snapshot.starvation is not None and snapshot.now - job.queued_at >= snapshot.starvation
+    return snapshot.settings.starvation is not None and snapshot.now - job.queued_at >= snapshot.settings.starvation
 
 
 def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
@@ -163,7 +163,7 @@ def instead(against: Objection | None, proposal: Proposal, snapshot: Snapshot) -
 def _closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
     """Return for whom what becomes free of the quota of the job's queue is kept; None: for nobody."""
     job = snapshot.jobs.get(proposal.job)
-    if snapshot.starvation is None or job is None or not job.spec.queue:
+    if snapshot.settings.starvation is None or job is None or not job.spec.queue:
         return None
     for name in snapshot.withheld:
         other = snapshot.jobs[name]

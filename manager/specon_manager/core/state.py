@@ -7,20 +7,19 @@ import msgspec
 from msgspec import Struct, field
 
 from specon_manager.model.actions import Decision
-from specon_manager.model.changes import Change
-from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served
-from specon_manager.model.moves import Move
+from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served, Unwanted
 from specon_manager.model.overlay import changed, flat
 from specon_manager.model.queues import Queue
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import Request, Transaction
 
 HISTORY: Final = 500
-"""How many moves that ended are remembered, and how many changes."""
+"""How many transactions that ended are remembered."""
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """What moves have cost so far, as running means."""
+    """What moves have cost so far, also those that did not succeed, as running means."""
 
     moves: int = 0
     downtime: float = 0.0
@@ -41,16 +40,18 @@ class State(Struct, frozen=True, kw_only=True):
     nodes: Mapping[str, Node] = field(default_factory=dict)
     jobs: Mapping[str, Job] = field(default_factory=dict)
     replicas: Mapping[str, Replica] = field(default_factory=dict)
-    moves: Mapping[str, Move] = field(default_factory=dict)
-    """Those in flight, by replica: a replica has one at most."""
-    history: tuple[Move, ...] = ()
-    """Moves that ended, oldest first, the latest few hundred."""
+    transactions: Mapping[str, Transaction] = field(default_factory=dict)
+    """Those in flight, by id."""
+    transaction_count: int = 0
+    history: tuple[Transaction, ...] = ()
+    """Transactions that ended, oldest first, the latest few hundred."""
+    requests: Mapping[str, Request] = field(default_factory=dict)
+    """Moves that were asked for and wait for others in flight, by id, oldest first."""
     verdicts: Mapping[str, Decision] = field(default_factory=dict)
     """The last decision on each replica."""
     decisions: tuple[Decision, ...] = ()
     """The latest decisions, oldest first, each only when it differs from the one before on that replica."""
     measured: Measured = Measured()
-    move_count: int = 0
     job_count: int = 0
     """How many jobs were ever submitted."""
     ended_jobs: tuple[str, ...] = ()
@@ -63,13 +64,10 @@ class State(Struct, frozen=True, kw_only=True):
     """When a job was last admitted, scaled or preempted."""
     pause: Pause | None = None
     """Set while nothing new is to be ordered."""
-    changes: Mapping[str, Change] = field(default_factory=dict)
-    """Those in flight, by job: a job has one at most."""
-    change_history: tuple[Change, ...] = ()
-    """Changes that ended, oldest first, the latest few hundred."""
-    change_count: int = 0
     queues: Mapping[str, Queue] = field(default_factory=dict)
     """By name; none at all: no quotas."""
+    unwanted: Mapping[str, Unwanted] = field(default_factory=dict)
+    """Incarnations that nobody wants and that are told to end until they are gone, by incarnation."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what policies may look at."""
@@ -78,14 +76,12 @@ class State(Struct, frozen=True, kw_only=True):
             nodes=self.nodes,
             jobs=self.jobs,
             replicas=self.replicas,
-            moves=self.moves,
+            transactions=self.transactions,
             claims=self.claims,
             served=self.served,
             changed_at=self.changed_at,
-            reweight=self.settings.reweight,
-            changes=self.changes,
             queues=self.queues,
-            starvation=self.settings.starvation,
+            settings=self.settings,
         )
 
     def flattened(self) -> "State":
@@ -103,10 +99,20 @@ class State(Struct, frozen=True, kw_only=True):
         """Return the state with this job in place of its former record."""
         return msgspec.structs.replace(self, jobs=changed(self.jobs, job.name, job))
 
-    def with_change(self, change: Change) -> "State":
-        """Return the state with this change in flight."""
-        return msgspec.structs.replace(self, changes={**self.changes, change.job: change})
+    def with_transaction(self, transaction: Transaction) -> "State":
+        """Return the state with this transaction in flight."""
+        return msgspec.structs.replace(
+            self, transactions={**self.transactions, transaction.id: transaction}
+        )
 
-    def with_move(self, move: Move) -> "State":
-        """Return the state with this move in flight."""
-        return msgspec.structs.replace(self, moves={**self.moves, move.replica: move})
+    def transaction_of(self, replica: str) -> Transaction | None:
+        """Return the transaction in flight that a replica is in."""
+        return next((each for each in self.transactions.values() if replica in each.concerned), None)
+
+    def transactions_of(self, job: str) -> list[Transaction]:
+        """Return the transactions in flight of a job, oldest first."""
+        return [each for each in self.transactions.values() if each.job == job]
+
+    def whole_of(self, job: str) -> Transaction | None:
+        """Return the transaction in flight of a job as a whole."""
+        return next((each for each in self.transactions.values() if each.job == job and each.whole), None)

@@ -10,29 +10,28 @@ from typing import Any, Final
 import msgspec
 
 from specon_manager.core import (
-    change_events,
-    changes,
     lifecycle,
     node_events,
     owned_jobs,
     pause,
     requested_moves,
     starvation,
-    transaction,
 )
-from specon_manager.core.expectations import overdue_moves, overdue_replicas
-from specon_manager.core.gang import gang_of, pruned, regrouped
+from specon_manager.core.gang import pruned
 from specon_manager.core.gathering import gathered
-from specon_manager.core.orders import order, told_again, weighed
+from specon_manager.core.orders import order, start_order, told_again, weighed
+from specon_manager.core.overdue import catch_up
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
-from specon_manager.core.restarts import crashed, eviction, started_anywhere
+from specon_manager.core.restarts import eviction
+from specon_manager.core.settle import settle
 from specon_manager.core.state import State
+from specon_manager.core.transaction import answers
+from specon_manager.core.transaction.orders import released
 from specon_manager.core.withheld import prepared
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Decision, Migrate, Refusal, StartReplica, subject
-from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveOutcome
+from specon_manager.model.actions import Action, Decision, Migrate, Refusal, subject
+from specon_manager.model.cluster import Job, Phase
 from specon_manager.policies.easing import ease
 from specon_manager.policies.table import policy_named, settings_of
 
@@ -46,13 +45,16 @@ def step(state: State, event: ev.Event, now: float) -> Step:
 
     `now` is seconds on a clock that never goes back; it is not before that of the last call.
     """
-    state, actions = _HANDLERS[type(event)](state, event, now)
-    if state.changes:
-        for job in change_events.concerned(state, event):
-            state, ordered = changes.look(state, job, now)
-            if job in state.jobs and state.jobs[job].owned:
-                state = regrouped(state, job, now)  # whether it trains may hang on the change that ended
-            actions = [*actions, *ordered]
+    later = isinstance(event, ev.Tick | ev.ManagerStarted)
+    before = state.flattened() if later else state
+    state, actions = _HANDLERS[type(event)](before, event, now)
+    state, followed = settle(before, state, now, later=later)
+    actions += followed
+    if isinstance(event, ev.Tick):
+        before = state
+        state, decided = _decided(before, now)
+        state, followed = settle(before, state, now)
+        actions += decided + followed
     return state, actions
 
 
@@ -75,30 +77,18 @@ def calls_for_tick(event: ev.Event) -> bool:
 
 
 def _tick(state: State, event: ev.Tick, now: float) -> Step:
-    """Look at what is overdue, then ask the policy and order what the plan accepts of its proposals."""
+    """Look at what is overdue."""
     del event
-    state = state.flattened()
-    actions: list[Action] = []
-    for move in overdue_moves(state, now):
-        state, ordered = transaction.happened(state, move, MoveOutcome.OVERDUE, now)
-        actions += ordered
-    late_starts, late_ends = overdue_replicas(state, now)
-    for replica in late_starts:
-        if state.jobs[replica.job].owned:
-            why = "it is still awaited after a move that failed"
-            state, ordered = started_anywhere(state, replica, why, now, again=True)
-            actions += ordered
-            continue
-        # Perhaps it did and nobody said so: nothing of it may live when the next one is started.
-        why = "it did not start in time"
-        actions.append(eviction(state, replica, None, why))
-        state = crashed(state, replica, why, now)
-    for replica in late_ends:
-        state, ordered = told_again(state, replica, now)
-        actions += ordered
-    state, ordered = change_events.let_run_again(state, now)
-    actions += ordered
-    state = pruned(state)
+    state, actions = catch_up(state, now)
+    return pruned(state), actions
+
+
+def _decided(state: State, now: float) -> Step:
+    """Ask the policy, and order what the plan accepts of its proposals; requests that wait go first."""
+    state, actions = requested_moves.try_requests(state, now)
+    claims = {job: claim for job, claim in state.claims.items() if claim.until > now}
+    if len(claims) < len(state.claims):
+        state = msgspec.structs.replace(state, claims=claims)
     policy = policy_named(state.settings.policy)
     settings = settings_of(policy, state.settings.parameters)
     state, snapshot = prepared(state, now)
@@ -149,90 +139,51 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
     if event.settings.queues:
         queues = {queue.name: queue for queue in event.settings.queues}
         state = msgspec.structs.replace(state, queues=queues)
-    state, actions = change_events.renewed(state, now)
-    actions += change_events.let_run(state)
-    for move in list(state.moves.values()):
-        renewed = transaction.renew(state, move, now)
-        state = state.with_move(renewed)
-        actions += transaction.current_orders(state, renewed)
+    state, actions = answers.renewed(state, now)
+    actions += [
+        eviction(state, state.replicas[known.replica], incarnation, "it was not wanted before either")
+        for incarnation, known in state.unwanted.items()
+        if known.replica in state.replicas
+    ]
+    actions += [released(state, job) for job in state.jobs.values() if _may_be_held_back(state, job)]
+    flying = {name for each in state.transactions.values() for name in each.concerned}
     for replica in list(state.replicas.values()):
-        if replica.job in state.changes:
+        if replica.leaving is not None and replica.active:
+            if replica.name not in flying and not state.jobs[replica.job].owned:
+                state, ordered = told_again(state, replica, now)
+                actions += ordered
             continue
-        if replica.leaving is not None and replica.active and replica.name not in state.moves:
-            state, ordered = told_again(state, replica, now)
-            actions += ordered
-        elif replica.weight != 1.0 and replica.incarnation is not None:
+        if replica.weight != 1.0 and replica.incarnation is not None:
             actions.append(weighed(replica, "set before the manager was started again"))
-        if (
-            replica.phase is Phase.STARTING
-            and replica.leaving is None
-            and replica.name not in state.moves
-            and (replica.node is not None or state.jobs[replica.job].owned)
-        ):
+        ours = replica.name not in flying and not state.jobs[replica.job].owned
+        if replica.phase is Phase.STARTING and ours:
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
             state = state.with_replica(waited)
-            actions.append(
-                StartReplica(
-                    replica=replica.name,
-                    start=replica.starts,
-                    node=replica.node,
-                    template=state.jobs[replica.job].spec.template,
-                    reason="ordered before the manager was started again",
-                    gang=gang_of(state, state.jobs[replica.job]),
-                )
-            )
+            actions.append(start_order(state, waited, "ordered before the manager was started again"))
     return state, actions
+
+
+def _may_be_held_back(state: State, job: Job) -> bool:
+    """Whether an owner may not have heard that its job is to run: the manager was killed as it said so."""
+    if not job.owned or job.ended_at is not None or state.transactions_of(job.name):
+        return False
+    if job.release_due is not None:
+        return True
+    if not job.spec.adjustable or (job.spec.held and not job.admitted):
+        return False
+    return any(state.replicas[name].phase is Phase.AWAITED for name in job.spec.replicas)
 
 
 def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step:
     learnt = learn(state, event.report, now)
-    if learnt is None:
-        return state, []
-    if learnt.changes:
-        learnt = change_events.reported(learnt, event.report, now)
-    move = learnt.moves.get(event.report.replica)
-    if move is None or not transaction.resumed(move, event.report):
-        return learnt, []
-    return transaction.happened(learnt, move, MoveOutcome.PROGRESSED, now)
+    return (state if learnt is None else answers.reported(learnt, event.report, now)), []
 
 
-def _instruction_delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
-    move = state.moves.get(event.replica)
-    if move is None or move.id != event.id or move.incarnation != event.incarnation:
-        return state, []
-    return transaction.happened(state, move, MoveOutcome.CHECKPOINT_ASKED, now)
-
-
-def _acknowledged(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
-    answer = event.acknowledgement
-    move = state.moves.get(answer.replica)
-    if move is None and state.changes:
-        return change_events.answered(state, answer, now)
-    if move is None or move.id != answer.id or move.incarnation != answer.incarnation:
-        return state, []
-    return transaction.answered(state, move, answer, now)
-
-
-def _eviction_refused(state: State, event: ev.EvictionRefused, now: float) -> Step:
-    """End the move whose eviction is refused; on the way back from a target it must be ended all the same."""
-    move = state.moves.get(event.replica)
-    if move is None or move.attempt > 1 or move.incarnation != event.incarnation:
-        return state, []
-    return transaction.happened(state, move, MoveOutcome.EVICTION_REFUSED, now, note=event.reason)
-
-
-def _room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
-    move = next((move for move in state.moves.values() if move.id == event.move), None)
-    if move is None:
-        return state, []
-    return transaction.happened(state, move, MoveOutcome.ROOM_HELD, now)
-
-
-def _room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
-    move = next((move for move in state.moves.values() if move.id == event.move), None)
-    if move is None:
-        return state, []
-    return transaction.happened(state, move, MoveOutcome.ROOM_REFUSED, now, note=event.reason)
+def _queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:
+    """Take note of the queues with their quotas; what runs already is not touched."""
+    del now
+    queues = {queue.name: queue for queue in event.queues}
+    return (state, []) if queues == state.queues else (msgspec.structs.replace(state, queues=queues), [])
 
 
 _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
@@ -247,15 +198,17 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.StartRefused: lifecycle.start_refused,
     ev.ReplicaGone: lifecycle.replica_gone,
     ev.ReportReceived: _report_received,
-    ev.InstructionDelivered: _instruction_delivered,
-    ev.InstructionAcknowledged: _acknowledged,
-    ev.EvictionRefused: _eviction_refused,
-    ev.JobRefused: change_events.job_refused,
-    ev.QueuesObserved: change_events.queues_observed,
+    ev.InstructionDelivered: answers.delivered,
+    ev.InstructionAcknowledged: answers.answered,
+    ev.EvictionRefused: answers.eviction_refused,
+    ev.JobRefused: answers.job_refused,
+    ev.OrderExpired: answers.expired,
+    ev.QueuesObserved: _queues_observed,
     ev.MoveRequested: requested_moves.move_requested,
+    ev.RequestWithdrawn: requested_moves.request_withdrawn,
     ev.Paused: pause.paused,
-    ev.RoomHeld: _room_held,
-    ev.RoomRefused: _room_refused,
+    ev.RoomHeld: answers.room_held,
+    ev.RoomRefused: answers.room_refused,
 }
 
 __all__ = ["Step", "step"]

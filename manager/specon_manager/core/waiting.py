@@ -111,7 +111,7 @@ def _waiting_jobs(state: State) -> list[Job]:
             pending.add(replica.job)
         elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
             active.add(replica.job)
-    names = pending - active - state.changes.keys()
+    names = pending - active - {each.job for each in state.transactions.values()}
     jobs = (state.jobs[name] for name in names if name in state.jobs)
     waits = (job for job in jobs if job.ended_at is None and (not job.owned or job.spec.held))
     return sorted(waits, key=lambda job: (job.order, job.name))
@@ -126,7 +126,7 @@ def _why(state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "
         left = job.cooldown_until - now
         return "cooldown", f"its last change did not succeed; it is tried again in {left:.0f} s"
     members = [state.replicas[name] for name in job.spec.replicas if name in state.replicas]
-    pauses = [each.deadline - now for each in members if each.phase is Phase.PENDING and each.deadline]
+    pauses = [each.not_before - now for each in members if each.phase is Phase.PENDING]
     if pauses and max(pauses) > 0:
         return "cooldown", f"it crashed; it is tried again in {max(pauses):.0f} s"
     if job.name in hidden.barred:

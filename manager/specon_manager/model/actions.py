@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from specon_manager.model.resources import Resources
 
@@ -132,12 +132,16 @@ class EvictReplica(Struct, frozen=True, tag=True, kw_only=True):
     incarnation: str | None
     grace_seconds: float
     reason: str
+    transaction: str = ""
+    """Id of the transaction that it belongs to, if any."""
+    fresh_until: float | None = None
+    """Until when the checkpoint that permits it is fresh enough; later the order is not carried out."""
 
 
 class HoldRoom(Struct, frozen=True, tag=True, kw_only=True):
-    """Order: hold room on the target of a move, so that nothing else takes it."""
+    """Order: hold room for a replica on the node that it is to move to, so that nothing else takes it."""
 
-    move: str
+    transaction: str
     replica: str
     node: str
     requests: Resources
@@ -145,18 +149,20 @@ class HoldRoom(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class ReleaseRoom(Struct, frozen=True, tag=True, kw_only=True):
-    """Order: give back what was held for a move."""
+    """Order: give back what was held for a replica."""
 
-    move: str
+    transaction: str
     replica: str
     node: str
     reason: str
 
 
 class RequestCheckpoint(Struct, frozen=True, tag=True, kw_only=True):
-    """Order: have the trainer of an incarnation write a checkpoint; the id is the move's."""
+    """Order: have the trainer of an incarnation write a checkpoint."""
 
     id: str
+    """The transaction's, with a number where it asks once more."""
+    transaction: str
     replica: str
     incarnation: str
     deadline: float
@@ -187,12 +193,17 @@ class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
     """
 
     job: str
-    change: str
-    """Id of the change; or empty, where nothing but what is said here is wanted of the owner any more."""
+    transaction: str
+    """Id of the transaction; or empty, where nothing is wanted of the owner any more but what is said here."""
     placement: Mapping[str, str | None]
     """Node by replica, None for wherever the scheduler puts it. Empty: none runs, and the job is held."""
     grace_seconds: float
     reason: str
+    ending: Mapping[str, str] = field(default_factory=dict)
+    """Incarnation by replica, of what must go: where an owner creates pods anew by itself, their names alone
+    do not tell which. "" is whichever there is."""
+    fresh_until: float | None = None
+    """Until when the checkpoint that permits the ends is fresh enough; later nothing is told to end."""
 
 
 Action = (
@@ -240,6 +251,8 @@ class Refusal(StrEnum):
     STARVATION = "starvation"
     PRIORITY = "priority"
     CHANGE_BUDGET = "change-budget"
+    COUPLED = "coupled"
+    UNPROVEN = "unproven"
     DRY_RUN = "dry-run"
 
 

@@ -13,6 +13,11 @@ from specon_sidecar.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 
 
+def job_of(replica: str) -> str:
+    """Return the job `namespace/job` in the name `namespace/job/role/index` of a replica."""
+    return replica.rpartition("/")[0].rpartition("/")[0]
+
+
 def role_of(replica: str) -> str:
     """Return the role in the name `namespace/job/role/index`; a name without one is a worker's."""
     parts = replica.split("/")
@@ -40,9 +45,9 @@ class Phase(StrEnum):
 class Leaving(Struct, frozen=True, kw_only=True, gc=False):
     """Why a replica was told to end though nothing moves it, and what becomes of it then."""
 
-    purpose: Literal["preempt", "scale-in", "complete", "fail", "restart"]
-    """It waits again, is absent, has succeeded with the workers of its job, has failed with another, or
-    starts anew with another number of workers."""
+    purpose: Literal["preempt", "scale-in", "complete", "fail", "restart", "put-back", "late"]
+    """It waits again, is absent, has succeeded with the workers of its job, has failed with another, starts
+    anew, waits again with a job that was torn, or did not start in time, which counts as a crash."""
     since: float
     deadline: float
     """When the order is given, or given again."""
@@ -58,6 +63,15 @@ class Claimed(Struct, frozen=True, kw_only=True, gc=False):
     reason: str
     firm: bool = False
     """Whether it is the manager's, for a job that has waited too long: no policy gives it up."""
+
+
+class Unwanted(Struct, frozen=True, kw_only=True, gc=False):
+    """An incarnation that nobody wants: one of an earlier start, or of one that was given up."""
+
+    replica: str
+    since: float
+    deadline: float
+    """When it is told to end once more."""
 
 
 class Served(Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +99,9 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """`namespace/job`."""
     replicas: tuple[str, ...]
     """Names of the replicas, `namespace/job/role/index`."""
+    coupled: bool = True
+    """Whether its replicas train as one: each then waits for all others, and one saves for all. What trains
+    by itself, one seed each for instance, is saved and proven replica by replica."""
     requests: Resources = NOTHING
     """What one worker reserves on its node."""
     ps_requests: Resources | None = None
@@ -207,10 +224,14 @@ class Job(Struct, frozen=True, kw_only=True):
     preemptions: int = 0
     admitted: bool = False
     """Of a job that is `held`: whether it was admitted, and not preempted since."""
-    changes: int = 0
-    """How many changes of it did not succeed, since the last that did."""
+    failures: int = 0
+    """How many transactions of the whole job did not succeed, since the last that did."""
     cooldown_until: float = 0.0
-    """Until when no change of it is begun."""
+    """Until when none of it is begun."""
+    released: int = 0
+    """How often its owner was told in vain that it may run."""
+    release_due: float | None = None
+    """When its owner is told so next; None where that is not needed."""
 
     def attained(self, now: float) -> float:
         """Return how long it trained until now, seconds."""
@@ -251,6 +272,10 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
     checkpoint: Checkpoint | None = None
+    first_step: int | None = None
+    """First step of this incarnation."""
+    step_interval: float | None = None
+    """Seconds between two steps that its log names, as reports show them: never less than it really is."""
     cpu_from: tuple[int, float] | None = None
     """Step and CPU seconds of this incarnation when it was first heard."""
     cpu_per_step: float | None = None
@@ -277,13 +302,24 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     starts: int = 0
     """How many incarnations were ordered; the next one's ordinal."""
     deadline: float | None = None
-    """When an ordered start is overdue, or before when a crashed replica is not started again."""
+    """When an ordered start is overdue."""
+    not_before: float = 0.0
+    """Before when it is not started again after a crash."""
+    lost_at: float | None = None
+    """Since when it is missing, by a crash or by somebody else's doing, though the rest of its job is there."""
+    holds: bool = False
+    """Whether it keeps its room on its node meanwhile."""
     progress: Progress = Progress()
     crashes: int = 0
     moves: int = 0
     """Moves that succeeded."""
     attempts: int = 0
     """Moves that did not, since the last that did."""
+    disrupted: int = 0
+    """Moves that ended an incarnation of it, whatever came of them."""
+    unproven: str = ""
+    """Why its last move is no success, where it went on from somewhere else than its checkpoint: no policy
+    moves it again then."""
     moved_for: tuple[str, ...] = ()
     """Purposes for which it was moved, or looked at and left (literal mode)."""
     cooldown_until: float = 0.0
@@ -298,6 +334,11 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     def active(self) -> bool:
         """Whether it occupies a node."""
         return self.phase is Phase.RUNNING or self.phase is Phase.STARTING
+
+    @property
+    def occupies(self) -> bool:
+        """Whether it holds room on its node."""
+        return self.active or self.holds
 
     @property
     def ended(self) -> bool:

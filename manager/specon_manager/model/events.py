@@ -65,6 +65,8 @@ class ReplicaStarted(Struct, frozen=True, tag=True, kw_only=True):
     replica: str
     incarnation: str
     node: str
+    start: int | None = None
+    """The number of the start that ordered it; None where its owner started it by itself."""
 
 
 class StartRefused(Struct, frozen=True, tag=True, kw_only=True):
@@ -122,7 +124,7 @@ class JobRefused(Struct, frozen=True, tag=True, kw_only=True):
     """What was ordered of the owner of a job cannot be done."""
 
     job: str
-    change: str
+    transaction: str
     reason: str
 
 
@@ -148,16 +150,31 @@ class Paused(Struct, frozen=True, tag=True, kw_only=True):
     """In words, perhaps none at all; None ends the pause."""
 
 
-class RoomHeld(Struct, frozen=True, tag=True, kw_only=True):
-    """Room for a move is held on its target."""
+class OrderExpired(Struct, frozen=True, tag=True, kw_only=True):
+    """Something was not told to end, for the checkpoint that permits it has grown old (`fresh_until`)."""
 
-    move: str
+    transaction: str
+
+
+class RequestWithdrawn(Struct, frozen=True, tag=True, kw_only=True):
+    """Somebody wants a move no more that was asked for and has not begun."""
+
+    id: str
+    reason: str = ""
+
+
+class RoomHeld(Struct, frozen=True, tag=True, kw_only=True):
+    """Room for a replica is held on the node that it is to move to."""
+
+    transaction: str
+    replica: str
 
 
 class RoomRefused(Struct, frozen=True, tag=True, kw_only=True):
-    """Room for a move cannot be held on its target."""
+    """Room for a replica cannot be held on the node that it is to move to."""
 
-    move: str
+    transaction: str
+    replica: str
     reason: str
 
 
@@ -180,6 +197,8 @@ Event = (
     | QueuesObserved
     | MoveRequested
     | Paused
+    | OrderExpired
+    | RequestWithdrawn
     | RoomHeld
     | RoomRefused
 )

@@ -19,6 +19,19 @@ class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
             cpu=self.cpu + other.cpu, memory=self.memory + other.memory, gpu=self.gpu + other.gpu
         )
 
+    def __sub__(self, other: "Resources") -> "Resources":
+        """Return what is left, never less than nothing of any kind."""
+        return Resources(
+            cpu=max(0.0, self.cpu - other.cpu),
+            memory=max(0.0, self.memory - other.memory),
+            gpu=max(0.0, self.gpu - other.gpu),
+        )
+
+    def shares(self, whole: "Resources") -> tuple[float, ...]:
+        """Return which part it is of each kind that `whole` has any of."""
+        pairs = ((self.cpu, whole.cpu), (self.memory, whole.memory), (self.gpu, whole.gpu))
+        return tuple(part / most for part, most in pairs if most > 0)
+
     def fits(self, room: "Resources") -> bool:
         """Whether this much fits into `room`; an exact fit is a fit."""
         return self.cpu <= room.cpu and self.memory <= room.memory and self.gpu <= room.gpu

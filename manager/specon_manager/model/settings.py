@@ -20,7 +20,7 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     moves_at_once_per_node: Annotated[int, Meta(ge=1)] = 1
     """With this node as source or target."""
     moves_per_replica: Annotated[int, Meta(ge=0)] = 4
-    """Successful moves in the life of a replica."""
+    """Moves in the life of a replica that ended an incarnation of it, also those that did not succeed."""
     cooldown: Pause = 60.0
     """Seconds between two moves of one replica."""
     retry_cooldown: Pause = 120.0
@@ -53,6 +53,9 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoint: Seconds = 120.0
     eviction_margin: Seconds = 10.0
     """Beyond the grace period."""
+    checkpoint_age: Seconds = 10.0
+    """How old a verified checkpoint may be when what it stands for is told to end: what is trained in that
+    time is lost. Later, a new one is asked for first."""
     verify: Seconds = 180.0
     """From the start of the new incarnation to a step after the checkpoint."""
     crash_backoff: Seconds = 2.0
@@ -60,7 +63,10 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     claim: Seconds = 3600.0
     """How long room is kept free for a job that waits for others to leave it."""
     ready: Seconds = 300.0
-    """From the admission of a gang, or its change, until all of its replicas run."""
+    """From the admission of a gang, or its change, until all of its replicas run; and how long a part of a
+    gang may be missing after a crash before all of it is put back."""
+    request: Seconds = 3600.0
+    """How long a move that somebody asked for may wait for others that are in flight."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -3,67 +3,21 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from types import MappingProxyType
-from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from specon_manager.model.changes import Change
+from specon_manager.model.census import Census, Count
 from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
 from specon_manager.model.constraints import Constraints, objection
 from specon_manager.model.members import Members
-from specon_manager.model.moves import Move
 from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import Kind, Transaction
 from specon_sidecar.classify import Category
 
-_NONE: Final[Mapping[str, Claimed]] = MappingProxyType({})
-_UNSERVED: Final[Mapping[str, Served]] = MappingProxyType({})
-_UNCHANGED: Final[Mapping[str, Change]] = MappingProxyType({})
-_UNQUEUED: Final[Mapping[str, Queue]] = MappingProxyType({})
-_NONE_WITHHELD: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class Census(Struct, frozen=True, kw_only=True, gc=False):
-    """The replicas of a node, counted."""
-
-    replicas: int
-    converged: int
-    watching: int
-    requests: Resources
-    """Of all of them together."""
-
-
-class _Count:
-    """A census while it is taken."""
-
-    __slots__ = ("converged", "cpu", "gpu", "memory", "replicas", "watching")
-
-    def __init__(self) -> None:
-        self.replicas: list[Replica] = []
-        self.converged = self.watching = 0
-        self.cpu = self.memory = self.gpu = 0.0
-
-    def add(self, replica: Replica) -> None:
-        """Count a replica."""
-        category, requests = replica.progress.category, replica.requests
-        self.replicas.append(replica)
-        self.converged += category is Category.CONVERGED
-        self.watching += category is Category.WATCHING
-        self.cpu += requests.cpu
-        self.memory += requests.memory
-        self.gpu += requests.gpu
-
-    def census(self) -> Census:
-        """Return what was counted."""
-        return Census(
-            replicas=len(self.replicas),
-            converged=self.converged,
-            watching=self.watching,
-            requests=Resources(cpu=self.cpu, memory=self.memory, gpu=self.gpu),
-        )
 
 
 class _Survey(Struct, frozen=True, kw_only=True):
@@ -84,73 +38,104 @@ class Snapshot:
         nodes: Mapping[str, Node],
         jobs: Mapping[str, Job],
         replicas: Mapping[str, Replica],
-        moves: Mapping[str, Move],
-        claims: Mapping[str, Claimed] = _NONE,
-        served: Mapping[str, Served] = _UNSERVED,
+        transactions: Mapping[str, Transaction] | None = None,
+        claims: Mapping[str, Claimed] | None = None,
+        served: Mapping[str, Served] | None = None,
         changed_at: float = 0.0,
-        reweight: bool = False,
-        changes: Mapping[str, Change] = _UNCHANGED,
-        queues: Mapping[str, Queue] = _UNQUEUED,
-        starvation: float | None = None,
-        withheld: Mapping[str, str] = _NONE_WITHHELD,
+        queues: Mapping[str, Queue] | None = None,
+        withheld: Mapping[str, str] | None = None,
+        settings: Settings | None = None,
     ) -> None:
-        """Take the records as they are; `moves` are those in flight, by replica.
+        """Take the records as they are; `transactions` are those in flight, by id.
 
-        `claims` is by waiting job, `served` by kind of job; `changed_at` is when a job was last admitted,
-        scaled or preempted; `reweight` tells whether shares of processors can be changed in place. `changes`
-        are those in flight, by job; `withheld` are waiting jobs that no policy is to see now, each with the
-        reason.
+        `claims` is by waiting job: those whose time is over are left out. `served` is by kind of job;
+        `changed_at` is when a job was last admitted, scaled or preempted. `withheld` are waiting jobs that
+        no policy is to see now, each with the reason.
         """
         self.now = now
         self.nodes = nodes
         self.jobs = jobs
         self.replicas = replicas
-        self.moves = moves
-        self.claims = claims
-        self.served = served
+        self.transactions: Mapping[str, Transaction] = {} if transactions is None else transactions
+        self.claims = {job: claim for job, claim in (claims or {}).items() if claim.until > now}
+        self.served: Mapping[str, Served] = {} if served is None else served
         self.changed_at = changed_at
-        self.reweight = reweight
-        self.changes = changes
-        self.queues = queues
-        self.starvation = starvation
-        self.withheld = withheld
+        self.queues: Mapping[str, Queue] = {} if queues is None else queues
+        self.withheld: Mapping[str, str] = {} if withheld is None else withheld
+        self.settings = Settings() if settings is None else settings
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
         self._rooms: dict[str, Resources] = {}
         self._objections: dict[Constraints, dict[str, str | None]] = {}
+
+    @property
+    def reweight(self) -> bool:
+        """Whether shares of processors can be changed in place."""
+        return self.settings.reweight
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
         """The nodes that take replicas, by name."""
         return tuple(node for _, node in sorted(self.nodes.items(), key=_natural) if node.ready)
 
+    # -- what is in flight -----------------------------------------------------------------------
+
+    @cached_property
+    def moving(self) -> Mapping[str, Transaction]:
+        """The transaction in flight of each replica that is in one."""
+        return {name: each for each in self.transactions.values() for name in each.concerned}
+
+    @cached_property
+    def changing(self) -> Mapping[str, Transaction]:
+        """The transaction in flight of each job that is changed as a whole."""
+        return {each.job: each for each in self.transactions.values() if each.whole}
+
+    @cached_property
+    def moves(self) -> tuple[Transaction, ...]:
+        """The moves in flight that count in the budgets."""
+        return tuple(each for each in self.transactions.values() if each.kind is Kind.MOVE and each.counts)
+
+    @cached_property
+    def busy(self) -> Mapping[str, int]:
+        """Of how many moves in flight a node is the source or the target; none of those not named."""
+        return Counter(node for move in self.moves for node in move.nodes)
+
+    def leaves(self, replica: Replica) -> bool:
+        """Whether a replica is about to leave its node, and does not come back by what is in flight."""
+        transaction = self.moving.get(replica.name)
+        if transaction is not None:
+            return replica.name not in transaction.wanted
+        return replica.leaving is not None
+
+    # -- who is where ----------------------------------------------------------------------------
+
     @cached_property
     def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
-        """The active replicas of each node as they will be when every move in flight has succeeded."""
+        """The replicas that hold room on each node, as it will be when everything in flight has succeeded."""
         return self._survey.on_node
 
     @cached_property
     def settled(self) -> tuple[Replica, ...]:
-        """The converged replicas that run and are in no move."""
+        """The converged replicas that run and are in no transaction."""
         return self._survey.settled
 
     @cached_property
     def pending(self) -> tuple[Replica, ...]:
         """The pending replicas, those that may not start yet among them, but no withheld ones."""
-        found = self._survey.pending
-        if not self.withheld and not self.changes:
+        found, withheld, moving = self._survey.pending, self.withheld, self.moving
+        if not withheld and not moving:
             return found
         return tuple(
             replica
             for replica in found
-            if replica.job not in self.withheld and replica.job not in self.changes
+            if replica.job not in withheld and replica.name not in moving and replica.job not in self.changing
         )
 
     @cached_property
     def _survey(self) -> "_Survey":
         """What takes a look at every replica: in one pass, which is most of a plan of a large cluster."""
-        counts = {node: _Count() for node in self.nodes}
+        counts = {node: Count() for node in self.nodes}
         settled, pending = [], []
-        moves = self.moves
+        moving = self.moving
         running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
         converged, watching = Category.CONVERGED, Category.WATCHING
         for replica in self.replicas.values():
@@ -158,12 +143,15 @@ class Snapshot:
             if phase is waiting:
                 pending.append(replica)
             # `place`, written out.
-            if moves and replica.name in moves:
-                place: str | None = moves[replica.name].destination
+            if moving and replica.name in moving:
+                place = self.place(replica)
                 stays = False
             elif phase is running or phase is starting:
                 place = replica.node
                 stays = phase is running
+            elif replica.holds:
+                place = replica.node
+                stays = False
             else:
                 continue
             category = replica.progress.category
@@ -186,6 +174,28 @@ class Snapshot:
             self._counted[node] = (replicas, count.census())
         return _Survey(on_node=on_node, settled=tuple(settled), pending=tuple(pending))
 
+    def place(self, replica: Replica) -> str | None:
+        """Return the node on which the replica holds room, or will when what is in flight has succeeded."""
+        transaction = self.moving.get(replica.name)
+        if transaction is not None and (node := transaction.wanted.get(replica.name)):
+            return node
+        return replica.node if replica.occupies else None
+
+    def census(self, node: str) -> Census:
+        """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
+        replicas = self.on_node[node]
+        known = self._counted.get(node)
+        if known is not None and known[0] is replicas:
+            return known[1]
+        count = Count()
+        for replica in replicas:
+            count.add(replica)
+        census = count.census()
+        self._counted[node] = (replicas, census)
+        return census
+
+    # -- jobs ------------------------------------------------------------------------------------
+
     @cached_property
     def members(self) -> Mapping[str, tuple[Replica, ...]]:
         """The replicas of each job that has not ended, in the order of its description."""
@@ -193,20 +203,23 @@ class Snapshot:
 
     @cached_property
     def waiting(self) -> tuple[Job, ...]:
-        """The jobs none of whose replicas occupies a node and all of which may start now, oldest first."""
+        """The jobs none of whose replicas occupies a node and all of which may start now, oldest first.
+
+        Each is described by what has not ended of it, with the numbers of workers that are left then.
+        """
         now, jobs, found = self.now, self.jobs, list[Job]()
         for name in dict.fromkeys(replica.job for replica in self.pending):
             replicas = self.members.get(name, ())
-            if _waits(replicas, now) and not any(replica.name in self.moves for replica in replicas):
-                found.append(jobs[name])
+            if _waits(replicas, now) and not any(replica.name in self.moving for replica in replicas):
+                found.append(_open(jobs[name], replicas))
         return tuple(sorted(found, key=lambda job: job.order))
 
     @cached_property
     def running(self) -> tuple[Job, ...]:
         """The jobs of which at least one replica occupies a node and none was told to end, oldest first.
 
-        Not those that nobody but their owners can end or scale, and not those with a change in flight. A job
-        of which a worker is being scaled in at once is among them; its worker is not among `workers`.
+        Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
+        A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
         jobs, active, ending = self.jobs, dict[str, None](), set[str]()
         for replica in self.replicas.values():
@@ -214,7 +227,7 @@ class Snapshot:
                 active[replica.job] = None
                 if replica.leaving is not None and _ends(replica):
                     ending.add(replica.job)
-        found = [jobs[name] for name in active if name not in ending and name not in self.changes]
+        found = [jobs[name] for name in active if name not in ending and name not in self.changing]
         running = (job for job in found if job.ended_at is None and job.spec.adjustable)
         return tuple(sorted(running, key=lambda job: job.order))
 
@@ -222,21 +235,22 @@ class Snapshot:
     def unplaced(self) -> tuple[Replica, ...]:
         """The pending replicas that may start now, oldest job first: also those of jobs that run in part.
 
-        Not those whose peers were told to end with them and are not gone yet: all of them wait together.
+        Not those whose peers were told to end with them and are not gone yet: all of them wait together. Nor
+        those that have kept their room after a crash: the manager starts them there again.
         """
-        now, jobs, moves = self.now, self.jobs, self.moves
+        now, jobs = self.now, self.jobs
         found = [
             replica
             for replica in self.pending
-            if replica.name not in moves
-            and (replica.deadline is None or replica.deadline <= now)
-            and not self.about_to_end(replica.job)
+            if replica.not_before <= now and not replica.holds and not self.about_to_end(replica.job)
         ]
         return tuple(sorted(found, key=lambda replica: (jobs[replica.job].order, replica.name)))
 
     def about_to_end(self, job: str) -> bool:
-        """Whether something of the job occupies a node and was told to end with the rest of it."""
-        replicas = self.replicas
+        """Whether something of the job occupies a node and is to end with the rest of it."""
+        whole, replicas = self.changing.get(job), self.replicas
+        if whole is not None and not whole.wanted:
+            return True
         return any(_ends(replicas[name]) for name in self.jobs[job].spec.replicas)
 
     def workers(self, job: str) -> tuple[Replica, ...]:
@@ -244,7 +258,7 @@ class Snapshot:
         found = [
             replica
             for replica in self.members.get(job, ())
-            if replica.active and replica.leaving is None and replica.role != "ps"
+            if replica.active and not self.leaves(replica) and replica.role != "ps"
         ]
         return tuple(sorted(found, key=lambda replica: replica.index))
 
@@ -253,29 +267,36 @@ class Snapshot:
         found = [r for r in self.members.get(job, ()) if r.active and r.role == "ps"]
         return tuple(sorted(found, key=lambda replica: replica.index))
 
+    def starts_whole(self, job: str) -> bool:
+        """Whether a waiting job starts with all that waits of it, or not at all."""
+        spec = self.jobs[job].spec
+        if not spec.transacted or len(spec.replicas) == 1:
+            return False
+        return not any(self.replicas[name].active for name in spec.replicas)
+
+    # -- what if ---------------------------------------------------------------------------------
+
     def with_starts(self, placement: Mapping[str, str]) -> "Snapshot":
         """Return the snapshot in which each replica was started on its node.
 
         The room that was kept for their jobs is what they take now: it does not count twice.
         """
         records = [
-            msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node)
+            msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node, holds=False)
             for name, node in placement.items()
         ]
-        started = {record.job for record in records}
-        if started.isdisjoint(self.claims):
-            return self._changed(records)
-        claims = {job: claim for job, claim in self.claims.items() if job not in started}
-        return self._changed(records, claims=claims)
+        return self._changed(records, claims=self._unclaimed(record.job for record in records))
 
     def with_records(self, records: Iterable[Replica]) -> "Snapshot":
         """Return the snapshot with these records in place of the former ones of the same replicas."""
         return self._changed(list(records))
 
-    def with_move(self, move: Move) -> "Snapshot":
-        """Return the snapshot in which the move is in flight."""
-        replica = self.replicas[move.replica]
-        return self._changed([replica], moves={**self.moves, move.replica: move})
+    def with_transaction(self, transaction: Transaction) -> "Snapshot":
+        """Return the snapshot in which the transaction is in flight; what waits for room has it by then."""
+        records = [self.replicas[name] for name in transaction.concerned]
+        transactions = {**self.transactions, transaction.id: transaction}
+        claims = self._unclaimed([transaction.job])
+        return self._changed(records, transactions=transactions, claims=claims)
 
     def with_claim(self, job: str, claim: Claimed | None) -> "Snapshot":
         """Return the snapshot in which the job has this claim, or none."""
@@ -286,17 +307,19 @@ class Snapshot:
         """Return the snapshot in which these waiting jobs are not seen, each for its reason."""
         return self._changed([], withheld=withheld) if withheld else self
 
-    def with_change(self, change: Change) -> "Snapshot":
-        """Return the snapshot in which the change is in flight."""
-        return self._changed([], changes={**self.changes, change.job: change})
+    def _unclaimed(self, jobs: Iterable[str]) -> Mapping[str, Claimed] | None:
+        """Return the claims without those of these jobs, None where they have none."""
+        gone = set(jobs)
+        if gone.isdisjoint(self.claims):
+            return None
+        return {job: claim for job, claim in self.claims.items() if job not in gone}
 
     def _changed(
         self,
         records: list[Replica],
         *,
-        moves: Mapping[str, Move] | None = None,
+        transactions: Mapping[str, Transaction] | None = None,
         claims: Mapping[str, Claimed] | None = None,
-        changes: Mapping[str, Change] | None = None,
         withheld: Mapping[str, str] | None = None,
     ) -> "Snapshot":
         """Return a copy that differs in a few replicas, without counting the whole cluster anew."""
@@ -310,18 +333,16 @@ class Snapshot:
             nodes=self.nodes,
             jobs=self.jobs,
             replicas=replicas,
-            moves=self.moves if moves is None else moves,
+            transactions=self.transactions if transactions is None else transactions,
             claims=self.claims if claims is None else claims,
             served=self.served,
             changed_at=self.changed_at,
-            reweight=self.reweight,
-            changes=self.changes if changes is None else changes,
             queues=self.queues,
-            starvation=self.starvation,
             withheld=self.withheld if withheld is None else withheld,
+            settings=self.settings,
         )
-        if not records and moves is None and "_survey" in self.__dict__:
-            changed.__dict__["_survey"] = self._survey  # it is about replicas and moves
+        if not records and "_survey" in self.__dict__:
+            changed.__dict__["_survey"] = self._survey  # it is about replicas and what is in flight
         on_node = dict(self.on_node)
         for after in records:
             left, joined = self.place(self.replicas[after.name]), changed.place(after)
@@ -335,57 +356,38 @@ class Snapshot:
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
 
-    def place(self, replica: Replica) -> str | None:
-        """Return the node that the replica occupies, or will when its move has succeeded."""
-        if replica.name in self.moves:
-            return self.moves[replica.name].destination
-        return replica.node if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING else None
-
-    def census(self, node: str) -> Census:
-        """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
-        replicas = self.on_node[node]
-        known = self._counted.get(node)
-        if known is not None and known[0] is replicas:
-            return known[1]
-        count = _Count()
-        for replica in replicas:
-            count.add(replica)
-        census = count.census()
-        self._counted[node] = (replicas, census)
-        return census
-
-    @cached_property
-    def busy(self) -> Mapping[str, int]:
-        """Of how many moves in flight a node is the source or the target; none of those not named."""
-        return Counter(node for move in self.moves.values() for node in {move.source, move.target})
+    # -- room ------------------------------------------------------------------------------------
 
     @cached_property
     def _leaving(self) -> Mapping[str, Resources]:
-        """What each node still holds of replicas that are to leave it.
+        """What each node still holds of replicas that are to leave it, or that may have to come back to it.
 
-        The source does until the move ends, for a failed restore goes back there; on the way back the target
-        does until nothing is left of the replica on it.
+        The source of a move does until the move ends; on the way back the target does until nothing is left
+        of the replica on it.
         """
         held: dict[str, Resources] = {}
-        for move in self.moves.values():
-            replica = self.replicas[move.replica]
-            for node in {move.source, replica.node or move.source} - {move.destination}:
-                held[node] = held.get(node, NOTHING) + replica.requests
+        for transaction in self.transactions.values():
+            for name in transaction.concerned:
+                replica = self.replicas.get(name)
+                if replica is None:
+                    continue
+                nodes = {replica.node} if replica.active else set[str | None]()
+                if transaction.keeps_way_back:
+                    nodes.add(transaction.before.get(name))
+                for node in nodes - {self.place(replica), None, ""}:
+                    assert node is not None
+                    held[node] = held.get(node, NOTHING) + replica.requests
         return held
 
     def room(self, node: str) -> Resources:
-        """Return what nobody has requested on `node`, room held for moves counted as taken."""
+        """Return what nobody has requested on `node`, room held for what is in flight counted as taken."""
         known = self._rooms.get(node)
         if known is not None:
             return known
-        capacity, used = self.nodes[node].capacity, self.census(node).requests
+        used = self.census(node).requests
         if node in self._leaving:
             used += self._leaving[node]
-        room = Resources(
-            cpu=max(0.0, capacity.cpu - used.cpu),
-            memory=max(0.0, capacity.memory - used.memory),
-            gpu=max(0.0, capacity.gpu - used.gpu),
-        )
+        room = self.nodes[node].capacity - used
         self._rooms[node] = room
         return room
 
@@ -408,7 +410,7 @@ class Snapshot:
         """What is claimed on each node: (job, amount)."""
         found: dict[str, list[tuple[str, Resources]]] = {}
         for job, claim in self.claims.items():
-            if claim.until <= self.now or job not in self.jobs:
+            if job not in self.jobs:
                 continue
             for replica, node in claim.placement:
                 found.setdefault(node, []).append((job, self.replicas[replica].requests))
@@ -425,20 +427,13 @@ class Snapshot:
             taken = [] if job == self.firm else self._taken_beside(node, job, self.firm)
         else:
             taken = self._taken_beside(node, job)
-        if not taken:
-            return room
-        claimed = total(taken)
-        return Resources(
-            cpu=max(0.0, room.cpu - claimed.cpu),
-            memory=max(0.0, room.memory - claimed.memory),
-            gpu=max(0.0, room.gpu - claimed.gpu),
-        )
+        return room - total(taken) if taken else room
 
     @cached_property
     def firm(self) -> str | None:
-        """The job whose claim is firm and live, None where there is no such claim."""
-        live = (name for name, claim in self.claims.items() if claim.firm and claim.until > self.now)
-        return next((name for name in sorted(live) if name in self.jobs), None)
+        """The job whose claim is firm, None where there is no such claim."""
+        firm = (name for name, claim in self.claims.items() if claim.firm)
+        return next((name for name in sorted(firm) if name in self.jobs), None)
 
     def _taken_beside(self, node: str, *jobs: str | None) -> list[Resources]:
         """Return what others than these jobs claim on a node."""
@@ -453,7 +448,7 @@ def _waits(replicas: Iterable[Replica], now: float) -> bool:
     pending = False
     for replica in replicas:
         if replica.phase is Phase.PENDING:
-            if replica.deadline is not None and replica.deadline > now:
+            if replica.not_before > now:
                 return False
             pending = True
         elif replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
@@ -461,9 +456,25 @@ def _waits(replicas: Iterable[Replica], now: float) -> bool:
     return pending
 
 
+def _open(job: Job, members: Iterable[Replica]) -> Job:
+    """Return a waiting job without the replicas that ended before the rest of it had to wait again."""
+    ended = {replica.name for replica in members if replica.ended}
+    if not ended:
+        return job
+    spec = job.spec
+    workers = len(ended - set(spec.ps))  # a parameter server that ended takes no worker's part
+    remaining = msgspec.structs.replace(
+        spec,
+        replicas=tuple(name for name in spec.replicas if name not in ended),
+        workers=max(1, spec.wanted_workers - workers),
+        min_workers=max(1, spec.fewest_workers - workers),
+    )
+    return msgspec.structs.replace(job, spec=remaining)
+
+
 def _ends(replica: Replica) -> bool:
-    """Whether the replica was told to end, and not only because its job shrinks."""
-    return replica.leaving is not None and replica.leaving.purpose != "scale-in"
+    """Whether the replica was told to end, and not only because its job shrinks or it alone starts anew."""
+    return replica.leaving is not None and replica.leaving.purpose not in {"scale-in", "restart", "late"}
 
 
 def _natural(item: tuple[str, Node]) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import Crowd
 from specon_manager.policies.gang_placement import Idle
+from specon_manager.policies.placement import batches
 
 Score = Callable[[Replica, str], tuple[float, int]]
 """Of a replica on a node with room for it; the lowest is taken, of equals the first node by name."""
@@ -45,21 +46,34 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
     score, how = _scoring(snapshot, settings, idle, crowd)
     bound: set[str] = set()
     too_much = list[Resources]()  # a long queue is not tried on each node; the least that had no room
-    for replica in _queue(snapshot, settings):
-        asked, own = replica.requests, replica.job in snapshot.claims
-        node = None
-        if own or not any(amount.fits(asked) for amount in too_much):
-            node = min(idle.fitting(asked, replica.job), key=lambda name: score(replica, name), default=None)
-            if node is None and not own:
-                too_much = [amount for amount in too_much if not asked.fits(amount)] + [asked]
-        if node is None:
-            if settings.blocking:
+    for together in batches(_queue(snapshot, settings), snapshot):
+        found: dict[str, str] = {}
+        trial = idle.copy() if len(together) > 1 else idle
+        for replica in together:
+            asked, own = replica.requests, replica.job in snapshot.claims
+            node = None
+            if own or not any(amount.fits(asked) for amount in too_much):
+                node = min(
+                    trial.fitting(asked, replica.job), key=lambda name: score(replica, name), default=None
+                )
+                if node is None and not own and len(together) == 1:
+                    too_much = [amount for amount in too_much if not asked.fits(amount)] + [asked]
+            if node is None:
                 break
+            found[replica.name] = node
+            if trial is not idle:
+                trial.take(node, asked)
+        else:
+            for replica in together:
+                node = found[replica.name]
+                why = f"{how} {node}, {crowd.on(node)} replicas there"
+                yield Admit(replica=replica.name, node=node, reason=why)
+                idle.take(node, replica.requests)
+                crowd.add({replica.name: node})
+                bound.add(replica.job)
             continue
-        yield Admit(replica=replica.name, node=node, reason=f"{how} {node}, {crowd.on(node)} replicas there")
-        idle.take(node, asked)
-        crowd.add({replica.name: node})
-        bound.add(replica.job)
+        if settings.blocking:
+            break
     if settings.gang_timeout and all(replica.leaving is None for replica in snapshot.replicas.values()):
         yield from _put_back(snapshot, settings.gang_timeout, bound)
 
@@ -132,5 +146,5 @@ def _put_back(snapshot: Snapshot, timeout: float, bound: set[str]) -> Iterator[P
 
 def _in_part_since(job: Job, missing: list[Replica]) -> float:
     """Return since when pods of a job hold room without the others, at the latest, in seconds."""
-    pauses = [pod.deadline for pod in missing if pod.deadline is not None]
+    pauses = [pod.not_before for pod in missing]
     return max(job.queued_at, job.queued_at if job.admitted_at is None else job.admitted_at, *pauses)

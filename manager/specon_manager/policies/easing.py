@@ -74,6 +74,6 @@ def _steady(replica: Replica, snapshot: Snapshot) -> bool:
     return (
         replica.phase is Phase.RUNNING
         and replica.leaving is None
-        and replica.name not in snapshot.moves
-        and replica.job not in snapshot.changes
+        and replica.name not in snapshot.moving
+        and replica.job not in snapshot.changing
     )

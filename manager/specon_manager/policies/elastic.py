@@ -7,12 +7,11 @@ the same call, as the papers write, but given a claim; the calls after that admi
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
-import msgspec
-
 from specon_manager.model.actions import Admit, AdmitGang, Claim, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import to_resizing
 from specon_manager.policies.gang_placement import Idle
 
 Place = Callable[[JobSpec, Idle], Mapping[str, str] | None]
@@ -33,7 +32,7 @@ class Books:
         self._leaving = [
             (place, replica.requests)
             for replica in snapshot.replicas.values()
-            if replica.leaving is not None and (place := snapshot.place(replica)) is not None
+            if snapshot.leaves(replica) and (place := snapshot.place(replica)) is not None
         ]
         self._gone: set[str] = set()
 
@@ -44,8 +43,8 @@ class Books:
 
     @cached_property
     def waiting(self) -> list[Job]:
-        """The jobs that wait, oldest first, each described by what has not ended of it."""
-        return [_open(job, self.snapshot) for job in self.snapshot.waiting]
+        """The jobs that wait, oldest first."""
+        return list(self.snapshot.waiting)
 
     def soon(self) -> Idle:
         """Return a copy of what is idle once everything that was told to end is gone."""
@@ -124,7 +123,7 @@ class Books:
         snapshot = self.snapshot
         for job in queue:
             claim = snapshot.claims.get(job.name)
-            if claim is None or claim.until <= snapshot.now:
+            if claim is None:
                 continue
             if (placement := self.placed(job, place)) is not None:
                 yield self.start(job, placement, f"{why(job)}; room was made for it")
@@ -140,7 +139,7 @@ class Books:
             return []  # what it did would be lost
         if self._fixed(job):
             return []
-        may_go = [worker for worker in workers if worker.index > 0 and worker.name not in self.snapshot.moves]
+        may_go = [worker for worker in workers if worker.index > 0]
         return may_go[: max(0, len(workers) - spec.fewest_workers)]
 
     def in_turn(self, job: Job) -> list[Replica]:
@@ -154,7 +153,7 @@ class Books:
 
     def _fixed(self, job: Job) -> bool:
         """Whether the number of its workers cannot be changed, or not now."""
-        return job.spec.resizing == "none" or job.cooldown_until > self.snapshot.now
+        return to_resizing(job, self.snapshot) is not None
 
     def home(self, job: Job) -> set[str]:
         """Return the nodes of the parameter servers of a job, of its first worker where it has none."""
@@ -169,7 +168,7 @@ class Books:
         if job.trains_since is None or self._fixed(job):
             return []
         members = self.snapshot.members.get(job.name, ())
-        if any(replica.leaving is not None or replica.name in self._gone for replica in members):
+        if any(self.snapshot.leaves(replica) or replica.name in self._gone for replica in members):
             return []
         return [n for n in job.spec.worker_names if self.snapshot.replicas[n].phase is Phase.ABSENT]
 
@@ -190,23 +189,7 @@ class Books:
 def stays(job: Job, snapshot: Snapshot) -> bool:
     """Whether something of the job occupies a node and was not told to end."""
     members = snapshot.members.get(job.name, ())
-    return any(replica.active and replica.leaving is None for replica in members)
-
-
-def _open(job: Job, snapshot: Snapshot) -> Job:
-    """Return a waiting job without the replicas that ended before the rest of it had to wait again."""
-    ended = {replica.name for replica in snapshot.members[job.name] if replica.ended}
-    if not ended:
-        return job
-    spec = job.spec
-    workers = len(ended - set(spec.ps))  # a parameter server that ended takes no worker's part
-    remaining = msgspec.structs.replace(
-        spec,
-        replicas=tuple(name for name in spec.replicas if name not in ended),
-        workers=max(1, spec.wanted_workers - workers),
-        min_workers=max(1, spec.fewest_workers - workers),
-    )
-    return msgspec.structs.replace(job, spec=remaining)
+    return any(replica.active and not snapshot.leaves(replica) for replica in members)
 
 
 def make_room(

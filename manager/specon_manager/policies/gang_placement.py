@@ -27,7 +27,7 @@ class Idle:
         self._taken = dict.fromkeys(self._room, NOTHING)
         self._claims: dict[str, dict[str, Resources]] = {}
         for job, claim in () if emptied else sorted(snapshot.claims.items()):
-            if claim.until > snapshot.now and job in snapshot.jobs:
+            if job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
         self._largest = largest(node.capacity for node in nodes)
         self._replicas = {node.name: 0 if emptied else len(snapshot.on_node[node.name]) for node in nodes}

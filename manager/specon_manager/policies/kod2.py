@@ -203,7 +203,7 @@ class _Call:
                     return chosen
                 if left == 0:
                     break
-                if worker.index > 0 and worker.name not in self.snapshot.moves:
+                if worker.index > 0:
                     idle.give(worker.node, worker.requests)
                     chosen.append(worker)
                     left -= 1

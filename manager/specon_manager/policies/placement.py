@@ -1,7 +1,7 @@
 """First placement: the fixed round robin of SpeCon's experiments (section VI-A)."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from specon_manager.model.actions import Admit
 from specon_manager.model.cluster import Node, Replica
@@ -24,19 +24,49 @@ def admit_round_robin(snapshot: Snapshot) -> Iterator[Admit]:
     # What fits nowhere does not for anybody who asks for as much: a long queue is not tried on each node. A
     # job with constraints of its own may be barred from nodes that others fit on, or tolerate their taints.
     too_much: set[Resources] = set()
-    for replica in waiting:
-        unbound = snapshot.jobs[replica.job].spec.constraints == ANYWHERE
-        if unbound and any(amount.fits(replica.requests) for amount in too_much):
-            continue
-        for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
-            wanted = promised[node.name] + replica.requests
-            if wanted.fits(snapshot.room(node.name)) and _eligible(replica, node.name, snapshot):
-                promised[node.name] = wanted
-                yield Admit(replica=replica.name, node=node.name, reason=_reason(replica, node))
+    for together in batches(waiting, snapshot):
+        trial, found = dict(promised), list[Admit]()
+        for replica in together:
+            unbound = snapshot.jobs[replica.job].spec.constraints == ANYWHERE
+            hopeless = unbound and any(amount.fits(replica.requests) for amount in too_much)
+            node = None if hopeless else _node_for(replica, nodes, trial, snapshot)
+            if node is None:
+                if unbound and not hopeless and len(together) == 1:
+                    too_much.add(replica.requests)
                 break
+            trial[node.name] = trial.get(node.name, NOTHING) + replica.requests
+            found.append(Admit(replica=replica.name, node=node.name, reason=_reason(replica, node)))
         else:
-            if unbound:
-                too_much.add(replica.requests)
+            promised.update(trial)
+            yield from found
+
+
+def batches(waiting: Iterable[Replica], snapshot: Snapshot) -> Iterator[list[Replica]]:
+    """Yield what starts together or not at all: the replicas of a gang that waits, and others one by one.
+
+    Half a gang would take room in each call, and be refused each time.
+    """
+    gangs: dict[str, list[Replica]] = {}
+    order: list[list[Replica]] = []
+    for replica in waiting:
+        known = gangs.get(replica.job)
+        if known is not None:
+            known.append(replica)
+            continue
+        order.append([replica])
+        if snapshot.starts_whole(replica.job):
+            gangs[replica.job] = order[-1]
+    yield from order
+
+
+def _node_for(
+    replica: Replica, nodes: Sequence[Node], promised: Mapping[str, Resources], snapshot: Snapshot
+) -> Node | None:
+    for node in _preference(replica, nodes, snapshot.jobs[replica.job].order):
+        wanted = promised.get(node.name, NOTHING) + replica.requests
+        if wanted.fits(snapshot.room(node.name)) and _eligible(replica, node.name, snapshot):
+            return node
+    return None
 
 
 def readmissions(snapshot: Snapshot) -> Iterator[Admit]:
@@ -66,9 +96,7 @@ def _free_cpu(snapshot: Snapshot, node: str, promised: Mapping[str, Resources]) 
 
 def _may_start(replica: Replica, snapshot: Snapshot) -> bool:
     """Whether nothing else is ordered for a pending replica, and its pause after a crash is over."""
-    if replica.name in snapshot.moves:
-        return False
-    return replica.deadline is None or replica.deadline <= snapshot.now
+    return replica.name not in snapshot.moving and not replica.holds and replica.not_before <= snapshot.now
 
 
 def _preference(replica: Replica, nodes: Sequence[Node], order: int) -> Iterator[Node]:

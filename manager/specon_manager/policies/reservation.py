@@ -31,7 +31,7 @@ class Reservation:
     def holds(self, name: str) -> bool:
         """Whether the job has waited too long and has a claim that can still be met."""
         claim, job = self._snapshot.claims[name], self._snapshot.jobs.get(name)
-        if job is None or claim.until <= self._snapshot.now or not self._starves(job):
+        if job is None or not self._starves(job):
             return False
         return all(node in self._rooms.index for _, node in claim.placement)
 
@@ -139,7 +139,7 @@ def awaited(snapshot: Snapshot, rooms: Rooms) -> set[str]:
     """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
     leaving: dict[int, Amounts] = {}
     for replica in snapshot.replicas.values():
-        if replica.leaving is not None and (node := rooms.index.get(replica.node or "")) is not None:
+        if snapshot.leaves(replica) and (node := rooms.index.get(snapshot.place(replica) or "")) is not None:
             leaving[node] = plus(leaving.get(node, NONE), amounts_of(replica.requests))
     return {
         name for name, node in rooms.index.items() if not rooms.will_hold(node, NONE, leaving.get(node, NONE))

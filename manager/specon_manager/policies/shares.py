@@ -11,6 +11,7 @@ from typing import Protocol
 from specon_manager.model.actions import AdmitGang, Migrate, Reweight
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import to_move
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Waiting
 
@@ -52,7 +53,7 @@ class Shares:
             cores, free = snapshot.nodes[name].capacity.cpu, snapshot.room(name).cpu
             self._unreserved[name] = max(1e-9, free / cores) if cores > 0 else 1.0
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
-                if replica.requests.cpu or replica.requests.gpu or replica.leaving is not None:
+                if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
                     continue
                 job = snapshot.jobs[replica.job]
                 self._jobs[name].append((replica, job))
@@ -78,7 +79,7 @@ class Shares:
 
     def reweigh(self) -> Iterator[Reweight]:
         """Let the job with the least left on each node go first, in place."""
-        settings, moves = self._settings, self._snapshot.moves
+        settings, moves = self._settings, self._snapshot.moving
         for node, sharing in self._jobs.items():
             running = [
                 item for item in sharing if item[0].phase is Phase.RUNNING and item[0].name not in moves
@@ -163,13 +164,9 @@ class Shares:
         """Whether the manager would order the move: a refused one would keep all others from being tried."""
         snapshot = self._snapshot
         return (
-            replica.phase is Phase.RUNNING
-            and replica.name not in snapshot.moves
-            and replica.progress.step is not None  # else a resume could not be proven
+            to_move(replica, snapshot) is None
+            and not replica.unproven
             and replica.cooldown_until <= snapshot.now
-            and job.spec.migratable
-            and not job.spec.immovable
-            and job.spec.checkpointing != "none"
             and replica.requests.fits(snapshot.open_room(target, job.name))
             and snapshot.objection_to(target, job.name) is None
         )

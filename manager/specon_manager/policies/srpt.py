@@ -17,6 +17,7 @@ from specon_manager.model.actions import AdmitGang, Claim, Preempt, Proposal
 from specon_manager.model.cluster import Job
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import to_preemption
 from specon_manager.policies.gang_placement import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.remaining_work import remaining_seconds
@@ -54,7 +55,7 @@ class _Ranking:
         self._now, self._soon = now, now.copy()
         self._unclaimed = Idle(snapshot)  # what claims made earlier leave, until they are changed
         for replica in snapshot.replicas.values():
-            if replica.leaving is not None and (node := snapshot.place(replica)) is not None:
+            if snapshot.leaves(replica) and (node := snapshot.place(replica)) is not None:
                 self._soon.give(snapshot.jobs[replica.job].spec, {replica.name: node})
         self._victims = sorted(
             (self._rank(job), job.order, job) for job in snapshot.running if self._preemptible(job)
@@ -102,8 +103,7 @@ class _Ranking:
         """Keep room for a job, unless it has that claim already."""
         self._settle(job, placement)
         held = self._snapshot.claims.get(job.name)
-        live = held is not None and held.until > self._snapshot.now
-        if held is None or not live or dict(held.placement) != placement:
+        if held is None or dict(held.placement) != placement:
             why = f"{self._words(job)} left, goes there when the room is free"
             yield Claim(job=job.name, placement=placement, reason=why)
 
@@ -160,11 +160,9 @@ class _Ranking:
 
     def _preemptible(self, job: Job) -> bool:
         most = self._settings.preemptions_per_job
-        if job.spec.checkpointing == "none" or (most is not None and job.preemptions >= most):
+        if most is not None and job.preemptions >= most:
             return False
-        members = self._snapshot.members[job.name]
-        moves = self._snapshot.moves
-        return not any(replica.leaving is not None or replica.name in moves for replica in members)
+        return to_preemption(job, self._snapshot) is None
 
     def _places(self, job: Job) -> dict[str, str]:
         """Return where the replicas of a running job are."""

@@ -14,7 +14,7 @@ from specon_manager.model.actions import (
     StartReplica,
     WithdrawRequest,
 )
-from specon_manager.model.changes import ChangeKind
+from specon_manager.model.transactions import Kind
 from specon_manager.sim.account import End, amount_of
 from specon_manager.sim.checkpoints import Checkpoints
 from specon_manager.sim.observation import Observation
@@ -136,7 +136,10 @@ class SimulatedBackend:
     def _tell_of_start(self, incarnation: Incarnation) -> None:
         self._world.emit(
             ev.ReplicaStarted(
-                replica=incarnation.replica, incarnation=incarnation.name, node=incarnation.node.name
+                replica=incarnation.replica,
+                incarnation=incarnation.name,
+                node=incarnation.node.name,
+                start=incarnation.start,
             )
         )
 
@@ -186,17 +189,15 @@ class SimulatedBackend:
         world, training = self._world, job.submission.training
         record = world.state.replicas.get(incarnation.replica)
         purpose = "" if record is None or record.leaving is None else record.leaving.purpose
-        change = world.state.changes.get(job.name)
-        kind = None if change is None else change.kind
-        # A gang that did not become ready is put back with the words of a preemption, and is none.
-        incarnation.ending = "other" if kind is ChangeKind.ADMIT else _PURPOSES.get(purpose, "other")
+        transaction = world.state.transaction_of(incarnation.replica)
+        incarnation.ending = _PURPOSES.get(purpose, "other")
         if incarnation.ending == "scale-in":
             job.members.discard(incarnation.replica)
             seconds = training.scale_in_seconds
             self._resize(job, training.resize_seconds if seconds is None else seconds, fewer=True)
             return
-        if purpose == "restart" and change is not None and change.attempt == 1:
-            self._resize(job, 0.0, fewer=kind is ChangeKind.SCALE_IN)
+        if transaction is not None and transaction.restart and transaction.attempt == 1:
+            self._resize(job, 0.0, fewer=transaction.kind is Kind.SCALE_IN)
         if incarnation.ending == "preempt":
             world.account.preempted(job.ledger, world.now)
         self.pace.stop(job)
@@ -272,9 +273,10 @@ class SimulatedBackend:
 
     def _hold(self, order: HoldRoom) -> None:
         """Say that the room is held: nobody but this manager fills the node, and its plan counts moves."""
-        held: ev.Event = ev.RoomHeld(move=order.move)
+        held: ev.Event = ev.RoomHeld(transaction=order.transaction, replica=order.replica)
         if not self._outages.ready(order.node):
-            held = ev.RoomRefused(move=order.move, reason=f"node {order.node} is not ready")
+            why = f"node {order.node} is not ready"
+            held = ev.RoomRefused(transaction=order.transaction, replica=order.replica, reason=why)
         self._world.emit(held)
 
     def _weigh(self, order: SetWeight) -> None:

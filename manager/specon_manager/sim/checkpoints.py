@@ -51,7 +51,7 @@ class Checkpoints:
     def leave(self, incarnation: Incarnation) -> None:
         """Report what a replica saved when it was told to end, where a move needs to know of it."""
         job = incarnation.job
-        if not incarnation.up or incarnation.replica not in self._world.state.moves:
+        if not incarnation.up or self._world.state.transaction_of(incarnation.replica) is None:
             return
         if job.submission.spec.checkpointing != "none":
             self._observation.farewell(incarnation, _checkpoint(job, job.trainer.saved, incarnation.replica))

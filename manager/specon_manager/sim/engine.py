@@ -15,9 +15,8 @@ from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision
-from specon_manager.model.changes import ChangeState
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.sim.account import Account
 from specon_manager.sim.backend import SimulatedBackend
 from specon_manager.sim.beginning import Beginning, take_up
@@ -88,7 +87,7 @@ class Engine:
         self._changed_at = 0.0
         self._quiet_ticks = 0
         self._told = -1
-        self._last_move: Move | None = None
+        self._last_move: Transaction | None = None
         self._last_decision: Decision | None = None
         self.ticks = 0
         """How often the policy was asked."""
@@ -181,10 +180,10 @@ class Engine:
             self._count_moves()
         for action in actions:
             self._backend.carry_out(action)
-        if world.state.changes and world.state.changes is not before.changes:
-            for name, change in world.state.changes.items():
-                if change.state is ChangeState.VERIFYING and change is not before.changes.get(name):
-                    self._backend.prove(name)
+        if world.state.transactions and world.state.transactions is not before.transactions:
+            for name, each in world.state.transactions.items():
+                if each.state is TransactionState.VERIFYING and each is not before.transactions.get(name):
+                    self._backend.prove(each.job)
         return actions
 
     # -- ticks -----------------------------------------------------------------------------------
@@ -264,7 +263,9 @@ class Engine:
         for move in reversed(history):
             if move is latest:
                 return
-            if move.state is not MoveState.SUCCEEDED:
+            if move.kind is not Kind.MOVE:
+                continue
+            if move.state is not TransactionState.SUCCEEDED:
                 account.moves_failed += 1
             elif (job := self._world.owners.get(move.replica)) is not None:
                 job.ledger.moves += 1

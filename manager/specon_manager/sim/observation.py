@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from specon_manager.model import events as ev
-from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import role_of
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import TransactionState
 from specon_manager.sim.sidecar import Sidecar
 from specon_manager.sim.world import Incarnation, SimulatedJob, World
 from specon_sidecar.classify import ClassifierSettings
@@ -123,8 +123,8 @@ class Observation:
         done, rate = job.trainer.at(now) / total, job.trainer.rate / total
         sidecar = self._sidecar(job)
         due = sidecar.next_due(now, done, rate)
-        change = self._world.state.changes.get(job.name)
-        if change is not None and change.state is ChangeState.VERIFYING:
+        flying = self._world.state.transactions_of(job.name)
+        if any(each.state is TransactionState.VERIFYING for each in flying):
             due = min(due, sidecar.next_step(now, done, rate))
         due = max(due, now + pause)
         planned = self._planned.get(job, math.inf)

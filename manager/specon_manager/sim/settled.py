@@ -29,14 +29,18 @@ def settled(state: State, now: float) -> State:
             kept = _waiting(job.spec, kept)
         jobs[job.name] = _stands(job, kept, len(members) - len(kept), now)
         replicas |= {r.name: r for r in kept}
-    return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, moves={})
+    return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, transactions={}, requests={})
 
 
 def _moved(replica: Replica, state: State) -> Replica:
-    move = state.moves.get(replica.name)
-    if move is None:
+    transaction = state.transaction_of(replica.name)
+    if transaction is None:
         return replica
-    return msgspec.structs.replace(replica, phase=Phase.RUNNING, node=move.destination)
+    node = transaction.wanted.get(replica.name)
+    if node is None:
+        absent = bool(transaction.wanted) and replica.role != "ps"
+        return msgspec.structs.replace(replica, phase=Phase.ABSENT if absent else Phase.PENDING, leaving=None)
+    return msgspec.structs.replace(replica, phase=Phase.RUNNING, node=node or replica.node, leaving=None)
 
 
 def _arrived(replica: Replica, ready: set[str]) -> Replica:
@@ -46,7 +50,7 @@ def _arrived(replica: Replica, ready: set[str]) -> Replica:
         phase = Phase.ABSENT if replica.leaving.purpose == "scale-in" else Phase.PENDING
     elif replica.active:
         phase = Phase.RUNNING if replica.node in ready else Phase.PENDING
-    return msgspec.structs.replace(replica, phase=phase, leaving=None, deadline=None)
+    return msgspec.structs.replace(replica, phase=phase, leaving=None, deadline=None, lost_at=None, holds=False)
 
 
 def _waiting(spec: JobSpec, replicas: list[Replica]) -> list[Replica]:

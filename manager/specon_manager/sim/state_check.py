@@ -19,7 +19,7 @@ def latest(state: State) -> float:
     for replica in state.replicas.values():
         told = replica.progress
         times += [told.reported_at, told.step_at, told.category_since, replica.ended_at]
-    times += [move.proposed_at for move in state.moves.values()]
+    times += [each.proposed_at for each in state.transactions.values()]
     times += [decision.at for decision in state.decisions[-1:]]
     return max((each for each in times if each is not None), default=0.0)
 
@@ -58,7 +58,8 @@ def _missing(state: State) -> Iterator[str]:
 def _in_flight(state: State) -> Iterator[str]:
     """Yield what moves and claims name and is not there."""
     claimed = (name for claim in state.claims.values() for name, _ in claim.placement)
-    for name in itertools.chain(state.moves, claimed):
+    moving = (name for each in state.transactions.values() for name in each.concerned)
+    for name in itertools.chain(moving, claimed):
         if name not in state.replicas:
             yield f"moves and claims: there is no replica {name!r}"
     for job in state.claims:

@@ -53,13 +53,13 @@ class Queues:
         self._pending = pending
         self._trials: list[tuple[float, int, str]] = []
         self._best_effort: list[tuple[float, int, str]] = []
-        now, jobs, moves = snapshot.now, snapshot.jobs, snapshot.moves
-        hidden, changes = snapshot.withheld, snapshot.changes
+        now, jobs, moving = snapshot.now, snapshot.jobs, snapshot.moving
+        hidden, changing = snapshot.withheld, snapshot.changing
         self._jobs = jobs
         for name, replicas in pending.items():
-            if name in hidden or name in changes:
+            if name in hidden or name in changing:
                 continue
-            if name in busy or (moves and any(replica.name in moves for replica in replicas)):
+            if name in busy or (moving and any(replica.name in moving for replica in replicas)):
                 continue
             if _pauses(replicas, now):
                 continue
@@ -93,6 +93,6 @@ class Queues:
 def _pauses(replicas: Sequence[Replica], now: float) -> bool:
     """Whether a replica that crashed is not to start yet."""
     for replica in replicas:  # noqa: SIM110  (`any` makes a generator for each job that waits)
-        if replica.deadline is not None and replica.deadline > now:
+        if replica.not_before > now:
             return True
     return False

@@ -181,7 +181,7 @@ def rooms_of(snapshot: Snapshot, choice: NodeChoice) -> Rooms:
     nodes = snapshot.ready_nodes
     rooms = Rooms(nodes, [amounts_of(snapshot.room(node.name)) for node in nodes], choice)
     for job, claim in snapshot.claims.items():
-        if claim.until <= snapshot.now or job not in snapshot.jobs:
+        if job not in snapshot.jobs:
             continue
         for replica, name in claim.placement:
             if (node := rooms.index.get(name)) is not None:

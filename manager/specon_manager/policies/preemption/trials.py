@@ -170,7 +170,8 @@ class Trials:
         if self._leaving is None:
             found: dict[int, Amounts] = {}
             for replica in self._queues.active:
-                node = None if replica.leaving is None else self._rooms.index.get(replica.node or "")
+                place = self._snapshot.place(replica) if self._snapshot.leaves(replica) else None
+                node = self._rooms.index.get(place or "")
                 if node is not None:
                     found[node] = plus(found.get(node, NONE), amounts_of(replica.requests))
             self._leaving = found

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import to_preemption
 from specon_manager.policies.preemption.queues import Waiting
 from specon_manager.policies.preemption.rooms import NONE, Amounts, Rooms, amounts_of, plus, within
 
@@ -55,7 +56,7 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Ro
             members.setdefault(replica.job, []).append(replica)
     found = []
     for name, replicas in members.items():
-        if any(replica.leaving is not None and replica.leaving.purpose == "preempt" for replica in replicas):
+        if snapshot.about_to_end(name):
             continue
         if len(replicas) > 1:
             replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
@@ -138,10 +139,7 @@ def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, rooms: Roo
         shares = plus(shares, _shares(wanted, snapshot.nodes[replica.node].capacity))
         if (node := rooms.index.get(replica.node)) is not None:
             frees[node] = plus(frees.get(node, NONE), wanted)
-    steady = not any(replica.leaving is not None or replica.name in snapshot.moves for replica in replicas)
-    allowed = not job.spec.unpreemptible and job.name not in snapshot.changes
-    allowed = allowed and job.cooldown_until <= snapshot.now
-    evictable = bool(frees) and steady and allowed and job.spec.checkpointing != "none"
+    evictable = bool(frees) and to_preemption(job, snapshot) is None
     return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
 
 

@@ -29,9 +29,9 @@ def phase_without(state: State, job: Job, name: str) -> Phase:
 def as_described(state: State, job: Job) -> State:
     """Let the workers be absent that its owner runs no more, and awaited that it runs by now.
 
-    Not while a change of the job is in flight: until that is over, it says who is to run.
+    Not while the job is changed as a whole: until that is over, the transaction says who is to run.
     """
-    if not job.owned or job.name in state.changes or job.ended_at is not None:
+    if not job.owned or job.ended_at is not None or state.whole_of(job.name) is not None:
         return state
     absent = _beyond(job) if job.spec.top_down or job.spec.present is None else _spare(state, job)
     for name in job.spec.replicas:
@@ -39,8 +39,12 @@ def as_described(state: State, job: Job) -> State:
         if replica.phase not in _NOTHING_THERE:
             continue
         phase = Phase.ABSENT if name in absent else _waits(job)
-        if phase is not replica.phase:
-            state = state.with_replica(msgspec.structs.replace(replica, phase=phase, deadline=None))
+        if phase is replica.phase:
+            continue
+        changed = msgspec.structs.replace(replica, phase=phase, deadline=None)
+        if phase is not Phase.AWAITED:
+            changed = msgspec.structs.replace(changed, lost_at=None, holds=False)
+        state = state.with_replica(changed)
     return state
 
 

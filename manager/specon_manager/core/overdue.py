@@ -1,0 +1,175 @@
+"""What time alone brings about: orders that nobody obeyed, restarts whose pause is over, gangs torn for long."""
+
+import msgspec
+from msgspec import Struct
+
+from specon_manager.core.gang import torn_since
+from specon_manager.core.orders import start, told_again
+from specon_manager.core.pause import objection_while_paused
+from specon_manager.core.restarts import eviction
+from specon_manager.core.state import State
+from specon_manager.core.transaction.begin import put_back
+from specon_manager.core.transaction.orders import released
+from specon_manager.model.actions import Action
+from specon_manager.model.cluster import Job, Leaving, Phase, Replica
+
+Step = tuple[State, list[Action]]
+
+_DOUBLINGS = 4  # of the wait before the owner of a job is told once more that it may run
+
+
+class _Due(Struct, frozen=True, kw_only=True):
+    """What one look at every replica finds, each by name."""
+
+    starts: tuple[str, ...]
+    """Ordered and not seen."""
+    ends: tuple[str, ...]
+    """Told to end and still there, or to be told now."""
+    restarts: tuple[str, ...]
+    """Missing, and their pause is over."""
+    torn: tuple[str, ...]
+    """Jobs of which something is missing."""
+
+
+def catch_up(state: State, now: float) -> Step:
+    """Return the state in which nothing is overdue any more, and what is ordered for that."""
+    due = _due(state, now)
+    actions: list[Action] = []
+    for name in due.starts:
+        state, ordered = _not_started(state, state.replicas[name], now)
+        actions += ordered
+    for name in due.ends:
+        state, ordered = told_again(state, state.replicas[name], now)
+        actions += ordered
+    state, ordered = _unwanted_told_again(state, now)
+    actions += ordered
+    state, ordered = _owners_told_again(state, now)
+    actions += ordered
+    if objection_while_paused(state) is not None or state.settings.dry_run:
+        return state, actions
+    for job in due.torn:
+        state, ordered = _put_back(state, state.jobs[job], now)
+        actions += ordered
+    for name in due.restarts:
+        state, ordered = _started_again(state, state.replicas[name], now)
+        actions += ordered
+    return state, actions
+
+
+def _due(state: State, now: float) -> _Due:
+    """Look at what is in no transaction: those have deadlines of their own."""
+    moving = {name for each in state.transactions.values() for name in each.concerned}
+    changing = {each.job for each in state.transactions.values() if each.whole}
+    starts, ends, restarts, torn = [], [], [], dict[str, None]()
+    for replica in state.replicas.values():
+        phase, leaving = replica.phase, replica.leaving
+        if leaving is None and replica.lost_at is None and phase is not Phase.STARTING:
+            continue
+        if replica.name in moving or replica.job in changing:
+            continue
+        if leaving is not None:
+            if now >= leaving.deadline and replica.active:
+                ends.append(replica.name)
+            continue
+        if replica.lost_at is not None:
+            torn[replica.job] = None
+        if phase is Phase.STARTING:
+            if replica.deadline is not None and now >= replica.deadline:
+                starts.append(replica.name)
+        elif phase is Phase.PENDING and replica.holds and replica.not_before <= now:
+            restarts.append(replica.name)
+    return _Due(
+        starts=tuple(sorted(starts)),
+        ends=tuple(sorted(ends)),
+        restarts=tuple(sorted(restarts)),
+        torn=tuple(sorted(torn)),
+    )
+
+
+def _not_started(state: State, replica: Replica, now: float) -> Step:
+    """Tell to end what was not seen to start: perhaps it did, and nothing of it may live beside the next one."""
+    if state.jobs[replica.job].owned:
+        return state, []
+    told = Leaving(purpose="late", since=now, deadline=now, reason="it did not start in time")
+    return told_again(state, msgspec.structs.replace(replica, leaving=told, deadline=None), now)
+
+
+def _unwanted_told_again(state: State, now: float) -> Step:
+    actions: list[Action] = []
+    again = dict(state.unwanted)
+    for incarnation, known in state.unwanted.items():
+        replica = state.replicas.get(known.replica)
+        if replica is None:
+            del again[incarnation]
+        elif now >= known.deadline:
+            grace = state.jobs[replica.job].spec.grace_seconds
+            due = now + grace + state.settings.deadlines.eviction_margin
+            again[incarnation] = msgspec.structs.replace(known, deadline=due)
+            actions.append(eviction(state, replica, incarnation, f"incarnation {incarnation} is not wanted"))
+    return (msgspec.structs.replace(state, unwanted=again), actions) if again != state.unwanted else (state, [])
+
+
+def _owners_told_again(state: State, now: float) -> Step:
+    """Tell owners once more that their jobs may run of which something is missing, ever later."""
+    actions: list[Action] = []
+    for job in [each for each in state.jobs.values() if each.owned]:
+        if job.release_due is None:
+            if _is_idle(state, job):
+                due = now + state.settings.deadlines.ready
+                state = state.with_job(msgspec.structs.replace(job, release_due=due))
+            continue
+        if now < job.release_due or state.transactions_of(job.name):
+            continue
+        pause = state.settings.deadlines.start * 2 ** min(job.released, _DOUBLINGS)
+        told = msgspec.structs.replace(job, released=job.released + 1, release_due=now + pause)
+        state = state.with_job(told)
+        actions.append(released(state, told, "something of it is still missing"))
+    return state, actions
+
+
+def _is_idle(state: State, job: Job) -> bool:
+    """Whether a job that was admitted does not run: an order that was given up may have been carried out since."""
+    if not (job.spec.held and job.admitted) or job.ended_at is not None or state.transactions_of(job.name):
+        return False
+    members = [state.replicas[name] for name in job.spec.replicas]
+    awaited = any(each.phase is Phase.AWAITED for each in members)
+    return awaited and not any(each.active for each in members)
+
+
+def _put_back(state: State, job: Job, now: float) -> Step:
+    """Let a gang wait again as a whole, from its checkpoint, of which a part is missing for too long.
+
+    Not one that trains on without that part, nor one that only its owner lets run: the room of what is
+    missing there is let go.
+    """
+    since, longest = torn_since(state, job), state.settings.deadlines.ready
+    if since is None or now - since < longest:
+        return state, []
+    members = [state.replicas[name] for name in job.spec.replicas]
+    if job.owned and not job.spec.held:
+        for replica in members:
+            if replica.holds:
+                state = state.with_replica(msgspec.structs.replace(replica, holds=False))
+        return state, []
+    steps = [each.progress.step_at for each in members if each.active and each.progress.step_at is not None]
+    if any(now - at < longest for at in steps):
+        return state, []
+    lost = next(each.name for each in members if each.lost_at is not None)
+    why = f"{lost} has been missing for {now - since:.0f} s, and the others wait for it"
+    return put_back(state, job, now, why)
+
+
+def _started_again(state: State, replica: Replica, now: float) -> Step:
+    """Start what crashed where it has kept its room; where that node is not ready, let it go elsewhere."""
+    job = state.jobs[replica.job]
+    if not replica.holds or replica.phase is not Phase.PENDING or state.transactions_of(job.name):
+        return state, []
+    snapshot, node = state.snapshot(now), replica.node
+    if snapshot.about_to_end(job.name):
+        return state, []
+    assert node is not None
+    known = state.nodes.get(node)
+    if known is None or not known.ready or snapshot.objection_to(node, job.name) is not None:
+        return state.with_replica(msgspec.structs.replace(replica, holds=False)), []
+    why = f"start again on {node} beside the others of its job, after crash {replica.crashes}"
+    return start(state, job.name, {replica.name: node}, why, now)

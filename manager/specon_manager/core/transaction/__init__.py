@@ -1,0 +1,1 @@
+"""Transactions within the state: how they begin, go on, turn back and end."""

@@ -1,0 +1,232 @@
+"""What is heard of a transaction becomes part of its record; `look` draws the conclusions."""
+
+import msgspec
+
+from specon_manager.core.state import State
+from specon_manager.core.transaction import advance
+from specon_manager.core.transaction.orders import fresh_until, orders
+from specon_manager.core.transaction.table import Outcome, patience
+from specon_manager.model import events as ev
+from specon_manager.model.actions import Action
+from specon_manager.model.transactions import (
+    ASKING_STATES,
+    Kind,
+    Transaction,
+    TransactionState,
+    Witness,
+)
+from specon_sidecar.wire import Acknowledgement, Report
+
+Step = tuple[State, list[Action]]
+
+
+def room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
+    """Take note that there is room for a replica."""
+    del now
+    transaction = state.transactions.get(event.transaction)
+    if transaction is None or event.replica not in transaction.after or event.replica in transaction.held:
+        return state, []
+    held = (*transaction.held, event.replica)
+    return state.with_transaction(msgspec.structs.replace(transaction, held=held)), []
+
+
+def room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
+    """Take note that there is none."""
+    del now
+    transaction = state.transactions.get(event.transaction)
+    if transaction is None or transaction.state is not TransactionState.PROPOSED:
+        return state, []
+    return _troubled(state, transaction, event.reason), []
+
+
+def delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
+    """Take note that a sidecar knows of a request."""
+    transaction = _asking(state, event.id, event.replica, event.incarnation)
+    if transaction is None or transaction.state is not TransactionState.RESERVED:
+        return state, []
+    return advance.happened(state, transaction, Outcome.ASKED, now)
+
+
+def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
+    """Take a sidecar's answer to the request for a checkpoint."""
+    answer = event.acknowledgement
+    transaction = _asking(state, answer.id, answer.replica, answer.incarnation)
+    if transaction is None:
+        return state, []
+    witness = transaction.witnesses[answer.replica]
+    spec = state.jobs[transaction.job].spec
+    if not answer.done:
+        return _troubled(state, transaction, f"no checkpoint: {answer.reason or 'refused'}"), []
+    if answer.checkpoint is None and spec.checkpointing == "on-termination":
+        witness = msgspec.structs.replace(witness, answered=True)  # verified before anything is restored
+    elif not _permits(witness, answer):
+        return _troubled(state, transaction, "the sidecar named no verified checkpoint"), []
+    else:
+        witness = msgspec.structs.replace(
+            witness, answered=True, checkpoint=answer.checkpoint, checkpoint_at=now
+        )
+    witnesses = {**transaction.witnesses, answer.replica: witness}
+    return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses)), []
+
+
+def reported(state: State, report: Report, now: float) -> State:
+    """Take note of the first step of a new incarnation, and of the step that proves that training goes on."""
+    transaction = state.transaction_of(report.replica)
+    witness = None if transaction is None else transaction.witnesses.get(report.replica)
+    if transaction is None or witness is None or transaction.state is not TransactionState.VERIFYING:
+        return state
+    replica = state.replicas[report.replica]
+    if transaction.running_at is None or report.incarnation != replica.incarnation:
+        return state
+    if replica.incarnation == witness.incarnation:
+        witness = _trained_on(witness, report)
+    else:
+        witness = _resumed(witness, report, now)
+    if witness is transaction.witnesses[report.replica]:
+        return state
+    witnesses = {**transaction.witnesses, report.replica: witness}
+    return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses))
+
+
+def eviction_refused(state: State, event: ev.EvictionRefused, now: float) -> Step:
+    """Take note that a replica cannot be made to end."""
+    del now
+    transaction = state.transaction_of(event.replica)
+    if transaction is None or transaction.state is not TransactionState.LEAVING:
+        return state, []
+    told = transaction.ending.get(event.replica)
+    if told is None or (event.incarnation is not None and told not in {"", event.incarnation}):
+        return state, []
+    return _refused(state, transaction, event.reason)
+
+
+def job_refused(state: State, event: ev.JobRefused, now: float) -> Step:
+    """Take note that an order cannot be carried out, or not even be recorded."""
+    del now
+    transaction = state.transactions.get(event.transaction)
+    if transaction is None or transaction.job != event.job:
+        return state, []
+    return _refused(state, transaction, event.reason)
+
+
+def expired(state: State, event: ev.OrderExpired, now: float) -> Step:
+    """Take note that nothing was told to end, since the checkpoint that permits it has grown old."""
+    del now
+    transaction = state.transactions.get(event.transaction)
+    if transaction is None or transaction.state is not TransactionState.LEAVING or transaction.attempt > 1:
+        return state, []
+    return state.with_transaction(msgspec.structs.replace(transaction, stale=True)), []
+
+
+def renewed(state: State, now: float) -> Step:
+    """Order again what is in flight orders; deadlines that passed while nobody watched begin anew.
+
+    What was about to end may have trained on: then a new checkpoint is asked for first.
+    """
+    actions: list[Action] = []
+    for known in sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id)):
+        job = state.jobs.get(known.job)
+        if job is None:
+            continue
+        seconds = patience(
+            known.kind,
+            known.state,
+            state.settings.deadlines,
+            grace=job.spec.grace_seconds,
+            alone=known.kind is Kind.MOVE and not known.whole,
+        )
+        again = msgspec.structs.replace(known, deadline=max(known.deadline, now + seconds))
+        until = fresh_until(state, again) if again.state is TransactionState.LEAVING else None
+        if until is not None and now > until:
+            again = msgspec.structs.replace(again, stale=True)
+            state = state.with_transaction(again)
+            continue  # what is ordered then is for `look` to say
+        state = state.with_transaction(again)
+        actions += orders(state, again)
+    return state, actions
+
+
+def _asking(state: State, request: str, replica: str, incarnation: str) -> Transaction | None:
+    """Return the transaction that waits for this answer of that incarnation, None where none does."""
+    transaction = state.transaction_of(replica)
+    if transaction is None or transaction.state not in ASKING_STATES or transaction.request != request:
+        return None
+    witness = transaction.witnesses.get(replica)
+    if witness is None or witness.answered or witness.incarnation != incarnation:
+        return None
+    known = state.replicas[replica].incarnation
+    return transaction if known == incarnation else None  # else what was asked for is over
+
+
+def _permits(witness: Witness, answer: Acknowledgement) -> bool:
+    """Whether the checkpoint is verified, and no older than what is known."""
+    checkpoint = answer.checkpoint
+    if checkpoint is None or not checkpoint.verified:
+        return False
+    return witness.checkpoint is None or checkpoint.step >= witness.checkpoint.step
+
+
+def _trained_on(witness: Witness, report: Report) -> Witness:
+    """Return a witness that was not ended: a step after the last one known is the proof."""
+    step = None if report.last is None else report.last.step
+    last = witness.last_step
+    shown = last is None if step is None else last is None or step > last
+    if witness.proven or not shown:
+        return witness
+    return msgspec.structs.replace(witness, proven=True, first_step=step)
+
+
+def _resumed(witness: Witness, report: Report, now: float) -> Witness:
+    """Return a witness of which another incarnation runs: a step after the checkpoint's is the proof."""
+    if report.first is not None and witness.first_step is None:
+        witness = _first_step(witness, report, now)
+    step = None if report.last is None else report.last.step
+    saved = None if witness.checkpoint is None else witness.checkpoint.step
+    if witness.proven:
+        return witness
+    if step is None and witness.last_step is None:
+        return msgspec.structs.replace(witness, proven=True)  # its log names no steps
+    if step is None or witness.first_step is None or (saved is not None and step <= saved):
+        return witness
+    return msgspec.structs.replace(witness, proven=True)
+
+
+def _first_step(witness: Witness, report: Report, now: float) -> Witness:
+    """Return the witness with the end of the downtime, and with what was lost.
+
+    The log that the new incarnation goes on writing knows better what was trained than the last report did.
+    """
+    assert report.first is not None
+    last, last_at = witness.last_step, witness.last_step_at
+    former = report.former
+    if former is not None and former.step is not None and (last is None or former.step >= last):
+        last, last_at = former.step, now - former.age
+    at, first = now - report.first.age, report.first.step
+    lost = None
+    if first is not None and last is not None:
+        resumed = first - 1 if witness.resumed_from is None else min(first - 1, witness.resumed_from)
+        lost = max(0, last - resumed)
+    return msgspec.structs.replace(
+        witness,
+        first_step=first,
+        last_step=last,
+        last_step_at=last_at,
+        downtime=None if last_at is None else max(0.0, at - last_at),
+        steps_lost=lost,
+    )
+
+
+def _troubled(state: State, transaction: Transaction, why: str) -> State:
+    return state.with_transaction(msgspec.structs.replace(transaction, trouble=why))
+
+
+def _refused(state: State, transaction: Transaction, why: str) -> Step:
+    """Take note of a refusal; on the way back it is tried until it is overdue, and people are told."""
+    owned = transaction.job in state.jobs and state.jobs[transaction.job].owned
+    if transaction.attempt > 1:
+        if owned or transaction.state is not TransactionState.LEAVING:
+            return state, []
+        return state.with_transaction(msgspec.structs.replace(transaction, stuck=why)), []
+    if transaction.state is TransactionState.VERIFYING:
+        return state, []
+    return _troubled(state, transaction, why), []

@@ -1,0 +1,158 @@
+"""How a transaction begins: from an accepted proposal to its record and first orders."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from specon_manager.core.state import State
+from specon_manager.core.transaction.advance import entered, timed
+from specon_manager.core.transaction.table import first_state
+from specon_manager.model.actions import Action, AdmitGang, Migrate, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.transactions import Kind, Transaction, Witness
+
+Step = tuple[State, list[Action]]
+Changing = AdmitGang | ScaleOut | ScaleIn | Preempt | Migrate
+
+_KINDS: Final[Mapping[type, Kind]] = {
+    AdmitGang: Kind.ADMIT,
+    ScaleOut: Kind.SCALE_OUT,
+    ScaleIn: Kind.SCALE_IN,
+    Preempt: Kind.PREEMPT,
+    Migrate: Kind.MOVE,
+}
+
+
+def kind_of(proposal: Changing) -> Kind:
+    """Return the kind of transaction that a proposal asks for."""
+    return _KINDS[type(proposal)]
+
+
+def proposed(
+    proposal: Changing, jobs: Mapping[str, Job], replicas: Mapping[str, Replica], *, name: str, now: float
+) -> Transaction:
+    """Return the record of a proposal, with `name` as its id, before its first state has begun."""
+    job = jobs[proposal.job if not isinstance(proposal, Migrate) else replicas[proposal.replica].job]
+    members = [replicas[each] for each in job.spec.replicas]
+    before, after = _ways(proposal, members, replicas)
+    kind, spec = kind_of(proposal), job.spec
+    return Transaction(
+        id=name,
+        kind=kind,
+        job=job.name,
+        before=before,
+        after=after,
+        whole=kind is not Kind.MOVE,
+        restart=spec.resizing == "restart" and kind in {Kind.SCALE_IN, Kind.SCALE_OUT},
+        policy="",
+        purpose=proposal.purpose if isinstance(proposal, Migrate) else "",
+        reason=str(proposal.reason),
+        beneficiary=proposal.beneficiary if isinstance(proposal, Preempt) else "",
+        state=first_state(kind),
+        proposed_at=now,
+        deadline=now,
+        witnesses=_witnesses(kind, job, before, after, replicas),
+    )
+
+
+def begin(state: State, proposal: Changing, now: float, *, name: str = "", policy: str = "") -> Step:
+    """Return the state in which the proposal is under way, and what is ordered for it.
+
+    `name` is the id that somebody who asked for it gave it, and `policy` who is behind it.
+    """
+    number = state.transaction_count
+    while not name or name in state.transactions:
+        number += 1
+        found = f"{_word(proposal)}-{number}"
+        taken = found in state.transactions or any(each.id == found for each in state.history)
+        name = "" if taken else found
+    transaction = proposed(proposal, state.jobs, state.replicas, name=name, now=now)
+    transaction = msgspec.structs.replace(transaction, policy=policy or state.settings.policy)
+    return started(msgspec.structs.replace(state, transaction_count=number), transaction, now)
+
+
+def put_back(state: State, job: Job, now: float, why: str) -> Step:
+    """Let a gang that is torn for too long wait again as a whole."""
+    number = state.transaction_count + 1
+    members = (state.replicas[name] for name in job.spec.replicas)
+    return started(
+        msgspec.structs.replace(state, transaction_count=number),
+        Transaction(
+            id=f"{Kind.PUT_BACK}-{number}",
+            kind=Kind.PUT_BACK,
+            job=job.name,
+            before={each.name: each.node or "" for each in members if each.active},
+            after={},
+            whole=True,
+            policy="manager",
+            reason=why,
+            state=first_state(Kind.PUT_BACK),
+            proposed_at=now,
+            deadline=now,
+        ),
+        now,
+    )
+
+
+def started(state: State, transaction: Transaction, now: float) -> Step:
+    """Return the state in which the first state of the transaction has begun, and what it orders."""
+    job = state.jobs[transaction.job]
+    if transaction.kind is Kind.ADMIT:
+        state = _admitted(state, job, transaction, now)
+    if transaction.whole:
+        claims = {name: claim for name, claim in state.claims.items() if name != job.name}
+        state = msgspec.structs.replace(state, changed_at=now, claims=claims)
+    timed_one = timed(state, transaction, now)
+    return entered(state.with_transaction(timed_one), timed_one, None, now)
+
+
+def _word(proposal: Changing) -> str:
+    return str(kind_of(proposal))
+
+
+def _ways(
+    proposal: Changing, members: list[Replica], replicas: Mapping[str, Replica]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what runs before and after, node by replica."""
+    if isinstance(proposal, Migrate):
+        replica = replicas[proposal.replica]
+        return {replica.name: replica.node or ""}, {replica.name: proposal.target}
+    before = {each.name: each.node or "" for each in members if each.active}
+    if isinstance(proposal, AdmitGang):
+        return {}, dict(proposal.placement)
+    if isinstance(proposal, ScaleOut):
+        return before, before | dict(proposal.placement)
+    if isinstance(proposal, ScaleIn):
+        return before, {name: node for name, node in before.items() if name not in proposal.replicas}
+    return before, {}
+
+
+def _witnesses(
+    kind: Kind,
+    job: Job,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    replicas: Mapping[str, Replica],
+) -> dict[str, Witness]:
+    """Return whose checkpoints stand for what is to end: that of the first worker, or of each by itself."""
+    if kind is Kind.ADMIT:
+        return {}
+    if kind is Kind.MOVE:
+        names = list(before)
+    elif job.spec.coupled:
+        names = [job.spec.worker_names[0]]
+    else:
+        names = [n for n in job.spec.worker_names if n in before and before[n] != after.get(n)]
+    return {name: Witness(incarnation=replicas[name].incarnation) for name in names}
+
+
+def _admitted(state: State, job: Job, transaction: Transaction, now: float) -> State:
+    """Let the job be admitted, and those of its workers be absent that have no place."""
+    admitted = now if job.admitted_at is None else job.admitted_at
+    state = state.with_job(msgspec.structs.replace(job, admitted=True, admitted_at=admitted))
+    for name in job.spec.replicas:
+        replica = state.replicas[name]
+        if name not in transaction.after and replica.phase in {Phase.PENDING, Phase.AWAITED}:
+            state = state.with_replica(msgspec.structs.replace(replica, phase=Phase.ABSENT, deadline=None))
+    return state

@@ -1,0 +1,278 @@
+"""Transactions are level-triggered: what the present state asks for is compared with the replicas' records.
+
+So it does not matter which event came first, twice or never.
+"""
+
+import msgspec
+
+from specon_manager.core.state import State
+from specon_manager.core.transaction import ends, members
+from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
+from specon_manager.core.transaction.orders import evictions, placed
+from specon_manager.core.transaction.table import Outcome
+from specon_manager.model.actions import Action
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.transactions import (
+    ASKING_STATES,
+    UNTOUCHED_STATES,
+    Kind,
+    Transaction,
+    TransactionState,
+    Witness,
+)
+
+Step = tuple[State, list[Action]]
+Finding = tuple[Outcome, str]
+"""What became of the present state, and why in words."""
+
+
+def look(state: State, name: str, now: float) -> Step:
+    """Carry the transaction of that id as far as the records let it; return what is ordered."""
+    actions: list[Action] = []
+    while (transaction := state.transactions.get(name)) is not None:
+        if transaction.job not in state.jobs:
+            state, ordered = ends.forgotten(state, transaction, "its job is gone", now)
+            return state, actions + ordered
+        state, ordered = _kept_up(state, transaction, now)
+        actions += ordered
+        transaction = state.transactions[name]
+        found = _found(state, state.jobs[transaction.job], transaction, now)
+        if found is None:
+            break
+        outcome, why = found
+        before = state
+        state, ordered = happened(state, transaction, outcome, now, note=why)
+        actions += ordered
+        if state is before:
+            break
+    return state, actions
+
+
+def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
+    """Let the records follow what came by itself: what has to go as well, what landed elsewhere, what runs."""
+    job = state.jobs[transaction.job]
+    if transaction.state is TransactionState.LEAVING:
+        state, news = tell(state, transaction, now)
+        if not news:
+            return state, []
+        ending = {each.name: each.incarnation or "" for each in members.leavers(state, transaction)}
+        grown = msgspec.structs.replace(transaction, ending={**transaction.ending, **ending})
+        state = state.with_transaction(grown)
+        return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
+    if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
+        return _fallen_back(state, transaction, now), []
+    if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
+        state = _landed(state, transaction)
+    if transaction.state is TransactionState.VERIFYING:
+        state = _running_since(state, state.transactions[transaction.id], now)
+    return state, []
+
+
+def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
+    """Let who is preempted and has not saved in its grace period go on from what it saved by itself."""
+    if not transaction.trouble and now < transaction.deadline:
+        return state
+    witnesses = dict(transaction.witnesses)
+    for name, witness in transaction.witnesses.items():
+        known = state.replicas[name].progress.checkpoint
+        if not witness.answered and known is not None and known.verified:
+            witnesses[name] = msgspec.structs.replace(witness, answered=True, checkpoint=known)
+    return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses))
+
+
+def _running_since(state: State, transaction: Transaction, now: float) -> State:
+    """Let the proof be awaited from when all that is wanted runs; an owner may start some of it again."""
+    wanted = members.wanted(state, transaction)
+    runs = all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in wanted)
+    if runs and transaction.running_at is None:
+        return await_proof(state, transaction, now)
+    if not runs and transaction.running_at is not None:
+        return state.with_transaction(msgspec.structs.replace(transaction, running_at=None))
+    return state
+
+
+def _landed(state: State, transaction: Transaction) -> State:
+    """Take note where the scheduler of an owner put what was to run elsewhere: that is where it has come to."""
+    if not state.jobs[transaction.job].owned:
+        return state
+    wanted, notes = dict(transaction.wanted), list[str]()
+    for replica in members.wanted(state, transaction):
+        ordered = wanted[replica.name]
+        if replica.phase is Phase.RUNNING and replica.node and ordered != replica.node:
+            wanted[replica.name] = replica.node
+            if ordered:
+                notes.append(f"the scheduler put {replica.name} on {replica.node}")
+    if not notes and wanted == transaction.wanted:
+        return state
+    if transaction.attempt > 1:
+        changed = msgspec.structs.replace(transaction, before=wanted)
+    else:
+        note = "; ".join(notes) or transaction.note
+        changed = msgspec.structs.replace(transaction, after=wanted, note=note)
+    return state.with_transaction(changed)
+
+
+def _found(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+    if not members.described(job, transaction):
+        return Outcome.GIVEN_UP, "its description names other replicas by now"
+    if transaction.state is TransactionState.COMING and (came := _came(state, transaction)) is not None:
+        return came
+    if (over := _over(state, job, transaction)) is not None:
+        return over
+    if (number := members.edited(job, transaction)) is not None:
+        return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
+    if transaction.state in UNTOUCHED_STATES:
+        return _of_asking(state, transaction, now)
+    if transaction.state is TransactionState.LEAVING:
+        return _of_leaving(state, job, transaction, now)
+    return _of_coming(state, job, transaction, now)
+
+
+def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
+    """Return that the training is over, or about to be: then there is nothing left to change."""
+    about = members.records(state, transaction)
+    failed = any(each.phase is Phase.FAILED for each in about)
+    told = {each.leaving.purpose for each in about if each.leaving is not None}
+    if failed or "fail" in told:
+        return Outcome.GIVEN_UP, "it ends by itself"
+    if job.ended_at is not None or "complete" in told:
+        return Outcome.FINISHED, ""
+    succeeded = any(each.phase is Phase.SUCCEEDED for each in about)
+    return (Outcome.FINISHED, "") if succeeded and transaction.kind is not Kind.ADMIT else None
+
+
+def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:
+    """What of room and checkpoints is there, while nothing was told to end; or was, and not known to be."""
+    gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
+    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
+        return Outcome.LEFT, ""
+    if gone and transaction.changing_at is None:
+        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
+    for name, witness in sorted(transaction.witnesses.items()):
+        if witness.incarnation != state.replicas[name].incarnation and name not in gone:
+            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+    if (lost := members.node_lost(state, transaction)) is not None:
+        return Outcome.REFUSED, lost
+    if transaction.state is TransactionState.PROPOSED:
+        if transaction.trouble:
+            return Outcome.REFUSED, transaction.trouble
+        if set(transaction.held) >= set(transaction.after):
+            return Outcome.HELD, ""
+    elif all(witness.answered for witness in transaction.witnesses.values()):
+        return Outcome.SAVED, ""
+    elif transaction.trouble:
+        return Outcome.REFUSED, transaction.trouble
+    if now < transaction.deadline:
+        return None
+    late = "no room was held in time" if transaction.state is TransactionState.PROPOSED else ""
+    return Outcome.OVERDUE, late or "no verified checkpoint in time"
+
+
+def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+    leavers = members.leavers(state, transaction)
+    if not leavers:
+        return _left(state, transaction)
+    if transaction.stale and members.untouched(state, transaction):
+        return Outcome.STALE, ""
+    untouched = members.untouched(state, transaction)
+    if transaction.trouble and untouched:
+        return Outcome.REFUSED, transaction.trouble
+    if transaction.trouble and job.owned:
+        return Outcome.LOST, transaction.trouble
+    if now < transaction.deadline:
+        return None
+    if job.owned and transaction.repeats >= REPEATS:
+        why = f"{leavers[0].name} was not made to go, however often that was asked for"
+        return (Outcome.REFUSED if untouched else Outcome.LOST), why
+    return Outcome.OVERDUE, ""
+
+
+def _left(state: State, transaction: Transaction) -> Finding:
+    """Return that all is gone; what was to save when it ended, and did not, comes back where it was."""
+    if transaction.attempt == 1:
+        for name, witness in sorted(transaction.witnesses.items()):
+            saved = state.replicas[name].progress.checkpoint
+            known = witness.checkpoint is not None or (saved is not None and saved.verified)
+            if not known and name in transaction.after:
+                return Outcome.LOST, "no verified checkpoint after the end"
+    return Outcome.LEFT, ""
+
+
+def _came(state: State, transaction: Transaction) -> Finding | None:
+    """Return that all that is wanted runs, or has run as far as it had to."""
+    wanted = members.wanted(state, transaction)
+    there = all(
+        (each.phase is Phase.RUNNING and each.leaving is None) or each.phase is Phase.SUCCEEDED
+        for each in wanted
+    )
+    return (Outcome.CAME, "") if there and len(wanted) == len(transaction.wanted) else None
+
+
+def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+    """What is missing of what is wanted, and what of it has not shown that it trains."""
+    wanted = members.wanted(state, transaction)
+    if (node := members.node_lost(state, transaction)) is not None:
+        return Outcome.LOST, node
+    missing = [each for each in wanted if each.phase is not Phase.RUNNING or each.leaving is not None]
+    gone = [each for each in missing if not each.active and not each.ended]
+    if gone and not job.owned:  # an owner starts again what crashed; it keeps its room until then
+        return Outcome.LOST, f"{gone[0].name}: {gone[0].note or f'it is {gone[0].phase}'}"
+    if transaction.trouble:
+        return Outcome.LOST, transaction.trouble
+    if transaction.state is TransactionState.VERIFYING and not missing:
+        if (anew := _began_anew(state, transaction)) is not None:
+            return Outcome.ANEW, anew
+        if _is_proven(transaction, wanted):
+            return Outcome.PROVEN, ""
+    if now < transaction.deadline:
+        return None
+    if missing:
+        return Outcome.OVERDUE, f"{missing[0].name} did not start in time"
+    return Outcome.OVERDUE, "it did not show in time that it trains"
+
+
+def _is_proven(transaction: Transaction, wanted: list[Replica]) -> bool:
+    names = {each.name for each in wanted}
+    shown = all(witness.proven for name, witness in transaction.witnesses.items() if name in names)
+    return shown and (not transaction.whole or _all_heard(transaction, wanted))
+
+
+def _all_heard(transaction: Transaction, wanted: list[Replica]) -> bool:
+    """Whether the sidecar of every worker has reported since all of them run."""
+    since = transaction.running_at
+    return since is not None and all(
+        each.progress.sessions and (each.progress.reported_at or 0.0) >= since
+        for each in wanted
+        if each.role != "ps"
+    )
+
+
+def _began_anew(state: State, transaction: Transaction) -> str | None:
+    """Return which witness did not go on from its checkpoint, in words; None where none is known not to."""
+    if transaction.attempt > 1:
+        return None
+    for name, witness in sorted(transaction.witnesses.items()):
+        replica = state.replicas[name]
+        if replica.incarnation == witness.incarnation or name not in transaction.wanted:
+            continue
+        if (why := _not_resumed(name, witness)) is not None:
+            return why
+    return None
+
+
+def _not_resumed(name: str, witness: Witness) -> str | None:
+    first, saved = witness.first_step, witness.checkpoint
+    if first is None or saved is None or first >= saved.step:
+        return None
+    began = 1 if witness.began_step is None else witness.began_step
+    how = "it began anew" if first <= began else "it went on from an older state"
+    return f"{name} is at step {first}, and its checkpoint at step {saved.step}: {how}"
+
+
+def _runs(state: State, name: str) -> bool:
+    replica = state.replicas.get(name)
+    return replica is not None and replica.phase is Phase.RUNNING
+
+
+def _awaited(transaction: Transaction) -> str:
+    return "its checkpoint was verified" if transaction.state in ASKING_STATES else "room was held"

@@ -1,0 +1,132 @@
+"""The replicas that a transaction is about: which must go, which are missing, where there is room for them."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Job, Phase, Replica, role_of
+from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.transactions import Kind, Transaction
+
+Purpose = Literal["preempt", "scale-in", "restart", "put-back"]
+
+
+def records(state: State, transaction: Transaction) -> list[Replica]:
+    """Return the records of the replicas that it is about and that are still known, by name."""
+    found = (state.replicas.get(name) for name in transaction.concerned)
+    return [record for record in found if record is not None]
+
+
+def wanted(state: State, transaction: Transaction) -> list[Replica]:
+    """Return the records of the replicas that are to run when the present attempt succeeds, by name."""
+    return [record for record in records(state, transaction) if record.name in transaction.wanted]
+
+
+def must_go(transaction: Transaction, replica: Replica) -> bool:
+    """Whether what occupies a node as this replica has to end before anything starts.
+
+    An incarnation that came after the one that was told to end is what was wanted, unless all of the
+    transaction starts anew or nothing of the replica is to run.
+    """
+    if not replica.active or _ends_for_good(replica):
+        return False
+    node = transaction.wanted.get(replica.name)
+    if node is None or transaction.restart:
+        return True
+    if transaction.ending and replica.incarnation is not None:
+        told = transaction.ending.get(replica.name)
+        return told is not None and told in {"", replica.incarnation}
+    return node != "" and node != replica.node
+
+
+def leavers(state: State, transaction: Transaction) -> list[Replica]:
+    """Return the records of what has to end and is not gone yet, by name."""
+    return [record for record in records(state, transaction) if must_go(transaction, record)]
+
+
+def untouched(state: State, transaction: Transaction) -> bool:
+    """Whether everything that ran when it began still runs, as the same incarnations where those are known."""
+    if transaction.attempt > 1:
+        return False
+    for name in transaction.before:
+        record = state.replicas.get(name)
+        if record is None or record.phase is not Phase.RUNNING:
+            return False
+        witness = transaction.witnesses.get(name)
+        if witness is not None and witness.incarnation not in {None, record.incarnation}:
+            return False
+    return True
+
+
+def purpose_of(transaction: Transaction, name: str) -> Purpose:
+    """Return why a replica is told to end, and so what becomes of it then."""
+    if name in transaction.wanted:
+        return "restart"
+    if transaction.wanted:
+        return "scale-in"
+    return "preempt" if transaction.kind is Kind.PREEMPT else "put-back"
+
+
+def node_lost(state: State, transaction: Transaction) -> str | None:
+    """Return the node, in words, on which something is to start and that takes nothing any more."""
+    for name in sorted(transaction.wanted):
+        replica, node = state.replicas.get(name), transaction.wanted[name]
+        if replica is None or not node or replica.ended:
+            continue
+        if replica.phase is Phase.RUNNING and replica.node == node:
+            continue
+        known = state.nodes.get(node)
+        if known is None or not known.ready:
+            return f"node {node}, where {name} is to run, {'is gone' if known is None else 'is not ready'}"
+    return None
+
+
+def no_way_back(state: State, transaction: Transaction, now: float) -> str | None:
+    """Return why what ran before cannot all run again where it ran; None where it can.
+
+    What left its node to make room has lost its own there, and another job may have it by now.
+    """
+    snapshot = state.snapshot(now)
+    needed: dict[str, Resources] = {}
+    for name, node in transaction.before.items():
+        replica = state.replicas.get(name)
+        if replica is None or not node or replica.ended or (replica.active and replica.node == node):
+            continue
+        known = state.nodes.get(node)
+        if known is None or not known.ready:
+            return f"node {node}, where {name} ran before, is not there any more"
+        if snapshot.place(replica) != node:
+            needed[node] = needed.get(node, NOTHING) + replica.requests
+    if transaction.keeps_way_back:
+        return None
+    for node, amount in sorted(needed.items()):
+        if not amount.fits(snapshot.room(node)):
+            return f"its room on {node} has been taken meanwhile"
+    return None
+
+
+def described(job: Job, transaction: Transaction) -> bool:
+    """Whether the job still names every replica that the transaction is about."""
+    named = set(job.spec.replicas)
+    return all(name in named for name in transaction.concerned)
+
+
+def edited(job: Job, transaction: Transaction) -> int | None:
+    """Return the number of workers that its owner asks for by now, where it is neither old nor new."""
+    present = job.spec.present
+    if not job.owned or present is None or transaction.kind not in {Kind.SCALE_IN, Kind.SCALE_OUT}:
+        return None
+    known = {workers(transaction.before)}
+    if transaction.changing_at is not None:
+        known.add(workers(transaction.after))
+    return None if present in known else present
+
+
+def workers(names: Iterable[str]) -> int:
+    """Return how many of these replicas are workers."""
+    return sum(role_of(name) != "ps" for name in names)
+
+
+def _ends_for_good(replica: Replica) -> bool:
+    """Whether the replica is to end with its job, whatever becomes of the transaction."""
+    return replica.leaving is not None and replica.leaving.purpose in {"complete", "fail"}

@@ -1,0 +1,166 @@
+"""What stands against moving, preempting or scaling a job at this moment: one answer for policies and the plan.
+
+A policy that chose what the plan refuses would choose it again at the next Tick, and for ever.
+"""
+
+from specon_manager.model.actions import Objection, Refusal
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import Kind
+
+
+def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
+    """Return what rules a move of this replica out, whatever it would gain and wherever it would go."""
+    job = snapshot.jobs[replica.job]
+    return (
+        _forbidden_to_move(job, replica)
+        or (Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS) if job.spec.checkpointing == "none" else None)
+        or _not_running(replica)
+        or in_flight(job, snapshot, replica)
+        or _coupled(job, snapshot)
+        or _unprovable(replica, snapshot)
+    )
+
+
+def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why a job is not preempted now, whoever gains from it."""
+    spec, budgets = job.spec, snapshot.settings.budgets
+    if job.owned and not spec.held:
+        return Objection(Refusal.PLACED_BY_OWNER, "its owner places it: it names no queue")
+    if spec.unpreemptible:
+        return Objection(Refusal.FORBIDDEN, spec.unpreemptible)
+    if spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS)
+    if (objection := in_flight(job, snapshot)) is not None:
+        return objection
+    members = [snapshot.replicas[name] for name in spec.replicas]
+    if not any(replica.active for replica in members):
+        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
+    if any(replica.leaving is not None for replica in members):
+        return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave")
+    if job.preemptions >= budgets.preemptions_per_job:
+        text = f"it was preempted {job.preemptions} times, which is its budget"
+        return Objection(Refusal.PREEMPTION_BUDGET, text)
+    if not spec.transacted:
+        return None
+    return _resting(job, snapshot) or _not_saving(job, members)
+
+
+def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why the number of workers of a job cannot be changed now."""
+    spec = job.spec
+    if spec.resizing == "none":
+        return Objection(Refusal.NOT_ELASTIC, spec.unscalable or "its number of workers is fixed")
+    if job.owned and spec.resizing == "at-once":
+        return Objection(Refusal.PLACED_BY_OWNER, spec.unscalable or "its owner places it")
+    if (objection := in_flight(job, snapshot)) is not None:
+        return objection
+    if not spec.transacted:
+        return None
+    if spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS)
+    return _resting(job, snapshot) or _not_settled(job, snapshot)
+
+
+def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
+    """Return what is in flight that excludes anything else for the job, or for one replica of it."""
+    whole = snapshot.changing.get(job.name)
+    if whole is not None:
+        return Objection(Refusal.IN_FLIGHT, f"{whole.id} of its job is in flight")
+    if replica is not None:
+        moving = snapshot.moving.get(replica.name)
+        return None if moving is None else Objection(Refusal.IN_FLIGHT, f"{moving.id} is in flight")
+    if any(name in snapshot.moving for name in job.spec.replicas):
+        return Objection(Refusal.IN_FLIGHT, "a replica of it moves")
+    return None
+
+
+def over_change_budget(snapshot: Snapshot) -> Objection | None:
+    """Return that as many scalings and preemptions are in flight as the cluster may have."""
+    uncounted = {Kind.ADMIT, Kind.MOVE, Kind.PUT_BACK}
+    flying = sum(each.counts and each.kind not in uncounted for each in snapshot.transactions.values())
+    if flying < snapshot.settings.budgets.changes_at_once:
+        return None
+    text = f"{flying} changes are in flight, which is the cluster's budget"
+    return Objection(Refusal.CHANGE_BUDGET, text)
+
+
+_NO_CHECKPOINTS = "its trainer writes no checkpoints"
+
+
+def _forbidden_to_move(job: Job, replica: Replica) -> Objection | None:
+    if replica.name in job.dropped:
+        return Objection(Refusal.FORBIDDEN, "its job wants this replica no more")
+    if not job.spec.migratable:
+        return Objection(Refusal.FORBIDDEN, "its owner forbids moves")
+    if job.spec.immovable:
+        return Objection(Refusal.FORBIDDEN, job.spec.immovable)
+    return None
+
+
+def _not_running(replica: Replica) -> Objection | None:
+    if replica.phase is not Phase.RUNNING:
+        return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, not running")
+    if replica.leaving is not None:
+        return Objection(Refusal.IN_FLIGHT, f"it was told to end: {replica.leaving.reason}")
+    return None
+
+
+def _coupled(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return that a replica on which others wait is not moved by itself."""
+    if not job.spec.coupled or len(job.spec.replicas) == 1:
+        return None
+    members = (snapshot.replicas[name] for name in job.spec.replicas)
+    others = sum(member.phase is not Phase.ABSENT for member in members)
+    if others <= 1:
+        return None
+    return Objection(Refusal.COUPLED, "its replicas train as one: one alone is never moved")
+
+
+def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:
+    """Return why nobody could show in time that it has resumed."""
+    progress, patience = replica.progress, snapshot.settings.deadlines.verify
+    if progress.step is None and progress.metric is None:
+        return Objection(Refusal.NO_STEPS, "its log is not understood, so a resume could not be proven")
+    if progress.step is None:
+        return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
+    if progress.step_interval is not None and progress.step_interval >= patience:
+        text = (
+            f"its log names a step every {progress.step_interval:.0f} s,"
+            f" and a resume has to be proven within {patience:.0f} s"
+        )
+        return Objection(Refusal.NO_STEPS, text)
+    return None
+
+
+def _resting(job: Job, snapshot: Snapshot) -> Objection | None:
+    if job.cooldown_until <= snapshot.now:
+        return None
+    left = job.cooldown_until - snapshot.now
+    return Objection(Refusal.COOLDOWN, f"cooling down for {left:.0f} s more")
+
+
+def _not_saving(job: Job, members: list[Replica]) -> Objection | None:
+    """Return why checkpoints that stand for all of what runs of the job cannot be had now."""
+    if starting := [each.name for each in members if each.phase is Phase.STARTING]:
+        return Objection(Refusal.NOT_RUNNING, f"{starting[0]} is only starting")
+    if job.spec.checkpointing != "asked" or not job.spec.coupled:
+        return None
+    lead = next(each for each in members if each.name == job.spec.worker_names[0])
+    if lead.phase is not Phase.RUNNING:
+        return Objection(Refusal.NOT_RUNNING, f"{lead.name}, which would save for it, is {lead.phase}")
+    return None
+
+
+def _not_settled(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return why the number of workers of the job is not what a change of it could start from."""
+    members = [snapshot.replicas[name] for name in job.spec.replicas]
+    if job.trains_since is None:
+        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
+    if ended := [each.name for each in members if each.ended]:
+        return Objection(Refusal.NOT_ELASTIC, f"{ended[0]} has ended already: it is about to be over")
+    here = sum(each.active and each.role != "ps" for each in members)
+    if job.owned and job.spec.present is not None and job.spec.present != here:
+        text = f"its owner asks for {job.spec.present} workers by now, and {here} run"
+        return Objection(Refusal.IN_FLIGHT, text)
+    return None
