@@ -11,9 +11,9 @@ from statistics import median
 
 import figure
 from figure import Figure
+from specon_lab.engine.sidecar import Sidecar
+from specon_lab.workloads.workload import LossCurve, Submission, Training
 from specon_manager.model.cluster import JobSpec
-from specon_manager.sim.sidecar import Sidecar
-from specon_manager.sim.workload import LossCurve, Submission, Training
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.wire import Report
 

@@ -12,9 +12,9 @@ import msgspec
 
 import figure
 from figure import Figure
-from specon_manager.sim.run import settings_for, simulate
-from specon_manager.sim.workload import Workload
-from specon_manager.sim.workloads.table import workload_named
+from specon_lab.engine.run import settings_for, simulate
+from specon_lab.workloads.table import workload_named
+from specon_lab.workloads.workload import Workload
 
 EVENTS_PER_JOB = 3
 CASES = (

@@ -12,11 +12,11 @@ import msgspec
 
 import figure
 from figure import Figure
+from specon_lab.engine.outcome import Outcome
+from specon_lab.engine.run import settings_for, simulate
+from specon_lab.workloads.workload import Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec, Node
 from specon_manager.model.resources import Resources
-from specon_manager.sim.outcome import Outcome
-from specon_manager.sim.run import settings_for, simulate
-from specon_manager.sim.workload import Submission, Training, Workload
 
 STARVATION = 1800.0
 LONGEST = 3600.0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import specon_lab
 import specon_manager
 import specon_sidecar
 
@@ -24,9 +25,9 @@ def test_the_version_is_the_same_everywhere():
     assert newest[1] == PROJECT["version"]
 
 
-def test_both_packages_are_typed():
+def test_all_packages_are_typed():
     """Type checkers of those who import them see the annotations."""
-    for package in (specon_manager, specon_sidecar):
+    for package in (specon_lab, specon_manager, specon_sidecar):
         assert package.__file__ is not None
         assert (Path(package.__file__).parent / "py.typed").exists()
 
@@ -46,8 +47,9 @@ def test_every_dependency_has_its_reason():
 @pytest.mark.parametrize("module", ["specon_sidecar.__main__", "specon_sidecar.run"])
 def test_a_sidecar_imports_only_what_it_needs(module):
     """One lives beside every training job: nothing of the extras is imported with it."""
-    extras = "kubernetes matplotlib numpy psutil rich sklearn tensorboard torch yaml specon_manager"
-    program = f"import sys, {module}; print(*sorted(set({extras.split()!r}) & set(sys.modules)))"
+    ours = ["specon_lab", "specon_manager"]
+    extras = "kubernetes matplotlib numpy psutil rich sklearn tensorboard torch yaml"
+    program = f"import sys, {module}; print(*sorted(set({[*ours, *extras.split()]!r}) & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert found.stdout.strip() == ""
 

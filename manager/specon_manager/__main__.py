@@ -1,11 +1,14 @@
 """The command line `specon`, and some of it as `kubectl specon`."""
 
 import argparse
+import contextlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
-from specon_manager import __version__
+from specon_manager import __version__, lab
+from specon_manager.lab import LabMissingError
 
 try:
     from specon_manager.cli import (
@@ -24,11 +27,8 @@ try:
         policies,
         queues,
         replay,
-        reproduce,
         serve,
-        simulate,
         top,
-        what_if,
     )
     from specon_manager.cli.run import UsageError
     from specon_manager.runtime.journal import JournalError
@@ -45,6 +45,18 @@ class _Command(NamedTuple):
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     main: Callable[[argparse.Namespace], int]
+
+
+def _of_the_lab(name: str, words: str) -> _Command:
+    """Return a command whose module is loaded when it is asked for; the rest does not wait for it."""
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        lab.command(name).add_arguments(parser)
+
+    def main(arguments: argparse.Namespace) -> int:
+        return int(lab.command(name).main(arguments))
+
+    return _Command(name.replace("_", "-"), words, add_arguments, main)
 
 
 _COMMANDS: Final = (
@@ -87,23 +99,10 @@ _COMMANDS: Final = (
     _Command(
         "classify", "say what a training log tells about its job", classify.add_arguments, classify.main
     ),
-    _Command(
-        "simulate",
-        "compare policies on a made-up workload or a trace, in virtual time",
-        simulate.add_arguments,
-        simulate.main,
-    ),
-    _Command(
-        "reproduce",
-        "run the papers' experiments by simulation, their figures beside ours",
-        reproduce.add_arguments,
-        reproduce.main,
-    ),
-    _Command(
-        "what-if",
-        "say what other policies would do with a manager's jobs now, and what might come of it",
-        what_if.add_arguments,
-        what_if.main,
+    _of_the_lab("simulate", "compare policies on a made-up workload or a trace, in virtual time"),
+    _of_the_lab("reproduce", "run the papers' experiments by simulation, their figures beside ours"),
+    _of_the_lab(
+        "what_if", "say what other policies would do with a manager's jobs now, and what might come of it"
     ),
     _Command("policies", "list the policies and their parameters", policies.add_arguments, policies.main),
     _Command("replay", "run a journal through the decisions again", replay.add_arguments, replay.main),
@@ -125,36 +124,49 @@ _OF_CLUSTERS: Final = (
 )
 
 
-def make_parser(name: str = "specon", commands: Iterable[_Command] = _COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of all commands, or of some under another name."""
+def make_parser(
+    name: str = "specon", commands: Sequence[_Command] = _COMMANDS, *, chosen: str | None = None
+) -> argparse.ArgumentParser:
+    """Return the parser of commands, under a name; with `chosen`, that command alone gets its flags.
+
+    Without it those get theirs that are installed; a chosen one that is not raises LabMissingError.
+    """
     parser = argparse.ArgumentParser(prog=name, description=__doc__)
     parser.add_argument("--version", action="version", version=f"specon {__version__}")
-    parser.set_defaults(parser=parser, plugin=False)
+    parser.set_defaults(make_parser=partial(make_parser, name, commands), plugin=False)
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in commands:
         subparser = subparsers.add_parser(command.name, help=command.help, description=command.help)
-        command.add_arguments(subparser)
         subparser.set_defaults(main=command.main)
+        if chosen is None:
+            with contextlib.suppress(LabMissingError):
+                command.add_arguments(subparser)
+        elif chosen == command.name:
+            command.add_arguments(subparser)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted."""
-    return _run(make_parser(), arguments)
+    return _run("specon", _COMMANDS, arguments, plugin=False)
 
 
 def kubectl(arguments: Sequence[str] | None = None) -> int:
     """Run a command as `kubectl specon`: those that speak with a cluster, which is the current one."""
-    parser = make_parser("kubectl specon", (each for each in _COMMANDS if each.name in _OF_CLUSTERS))
-    parser.set_defaults(plugin=True)
-    return _run(parser, arguments)
+    commands = tuple(each for each in _COMMANDS if each.name in _OF_CLUSTERS)
+    return _run("kubectl specon", commands, arguments, plugin=True)
 
 
-def _run(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
-    given = parser.parse_args(arguments)
+def _run(name: str, commands: Sequence[_Command], arguments: Sequence[str] | None, *, plugin: bool) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    # No flag before the command takes a value.
+    chosen = next((word for word in words if not word.startswith("-")), "")
     try:
+        parser = make_parser(name, commands, chosen=chosen)
+        parser.set_defaults(plugin=plugin)
+        given = parser.parse_args(words)
         code: int = given.main(given)
-    except (UsageError, DirectoryBusyError, JournalError) as error:
+    except (UsageError, LabMissingError, DirectoryBusyError, JournalError) as error:
         for line in str(error).splitlines():
             print(f"specon: {line}", file=sys.stderr)
         return 2

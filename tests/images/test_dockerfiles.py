@@ -71,8 +71,9 @@ def test_the_sidecar_starts_with_what_its_image_has(laid_out):
     refused = start(laid_out, "--alpha", "2")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "--alpha: '2'" in refused.stderr
-    others = ["specon_manager", "yaml", "psutil", "rich", "torch", "tensorboard", "pip", "pytest", "numpy"]
-    answer = start(laid_out, "-c", IMPORTABLE, *others, "aiohttp", "msgspec", entrypoint=["python"])
+    ours = ["specon_manager", "specon_lab"]
+    others = ["yaml", "psutil", "rich", "torch", "tensorboard", "pip", "pytest", "numpy"]
+    answer = start(laid_out, "-c", IMPORTABLE, *ours, *others, "aiohttp", "msgspec", entrypoint=["python"])
     assert answer.stdout.split() == ["aiohttp", "msgspec"]
 
 
@@ -93,9 +94,18 @@ def test_the_manager_starts_with_what_its_image_has(laid_out):
         answer = start(laid_out, *arguments.split())
         assert (answer.returncode, answer.stderr) == (0, ""), arguments
         assert "usage: " in answer.stdout
-    others = ["torch", "matplotlib", "tensorboard", "sklearn", "pip", "pytest"]
+    others = ["torch", "matplotlib", "tensorboard", "sklearn", "pip", "pytest", "specon_lab"]
     answer = start(laid_out, "-c", IMPORTABLE, *others, "specon_sidecar", entrypoint=["python"])
     assert answer.stdout.split() == ["specon_sidecar"]
+
+
+@pytest.mark.parametrize("laid_out", FILES[1:2], indirect=True)
+def test_the_managers_image_says_where_the_simulator_is(laid_out):
+    """It decides without; whoever asks for a simulation there is told how to get one."""
+    answer = start(laid_out, "simulate", "--workload", "specon-mixed-20", "--policy", "progress")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.count("\n") == 1
+    assert "pip install 'specon[simulate]'" in answer.stderr
 
 
 @pytest.mark.processes

@@ -27,7 +27,7 @@ class Command:
 
 def pages() -> list[Path]:
     """Return every Markdown file of the project."""
-    folders = ("docs", "samples", "charts", "manager", "sidecar", "benchmarks")
+    folders = ("docs", "samples", "charts", "lab", "manager", "sidecar", "benchmarks")
     found = {*ROOT.glob("*.md"), *(page for folder in folders for page in (ROOT / folder).rglob("*.md"))}
     return sorted(found)
 

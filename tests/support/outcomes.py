@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specon_manager.sim.outcome import JobOutcome, Outcome, Stay, UsePoint
+from specon_lab.engine.outcome import JobOutcome, Outcome, Stay, UsePoint
 
 
 def job(number: int, seconds: float | None = 100.0, **fields: Any) -> JobOutcome:

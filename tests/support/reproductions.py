@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from specon_manager.sim.outcome import Outcome
-from specon_manager.sim.reproduction.experiment import (
+from specon_lab.engine.outcome import Outcome
+from specon_lab.reproduction.experiment import (
     Collected,
     Measures,
     Reproduction,
@@ -13,7 +13,7 @@ from specon_manager.sim.reproduction.experiment import (
     Run,
     Section,
 )
-from specon_manager.sim.statistics import mean
+from specon_lab.results.statistics import mean
 
 WORKLOAD = "poisson:jobs={},nodes=2,curves=0"
 

@@ -2,12 +2,12 @@
 
 import msgspec
 
+from specon_lab.engine.engine import Moment
+from specon_lab.engine.run import simulate
+from specon_lab.workloads.workload import NodeFailure, Submission, Training, Workload
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Node
 from specon_manager.model.resources import Resources
-from specon_manager.sim.engine import Moment
-from specon_manager.sim.run import simulate
-from specon_manager.sim.workload import NodeFailure, Submission, Training, Workload
 from support.scenarios import MANAGER, Lose, Scenario
 
 

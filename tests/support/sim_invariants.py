@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 
+from specon_lab.engine.engine import Moment
 from specon_manager.model.actions import EvictReplica, StartReplica
 from specon_manager.model.cluster import Phase, role_of
 from specon_manager.model.moves import MoveState
-from specon_manager.sim.engine import Moment
 
 
 class Invariants:

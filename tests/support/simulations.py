@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
+from specon_lab.workloads.workload import LossCurve, Sharing, Submission, Training, Workload
 from specon_manager.model.actions import AdmitGang, Proposal
 from specon_manager.model.cluster import JobSpec, Node
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies import table
 from specon_manager.policies.table import Policy
-from specon_manager.sim.workload import LossCurve, Sharing, Submission, Training, Workload
 
 CORE = Resources(cpu=1.0)
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from specon_lab.engine.engine import Moment
+from specon_lab.engine.run import simulate
+from specon_lab.workloads.workload import Workload
 from specon_manager.core.state import State
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.journal import Journal
-from specon_manager.sim.engine import Moment
-from specon_manager.sim.run import simulate
-from specon_manager.sim.workload import Workload
 
 
 class ReachedError(Exception):

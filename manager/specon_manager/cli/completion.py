@@ -20,6 +20,6 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError("shtab is not installed: pip install 'specon[manager]'")
     import shtab  # noqa: PLC0415  (no other command needs it)
 
-    parser: argparse.ArgumentParser = arguments.parser
+    parser: argparse.ArgumentParser = arguments.make_parser()
     print(shtab.complete(parser, shell=arguments.shell))
     return 0

@@ -28,9 +28,9 @@ from specon_manager.cli.remote.remote import (
     to_json,
 )
 from specon_manager.cli.run import UsageError
-from specon_manager.cli.start_forecast import ExpectedStart, expected_start
 from specon_manager.cli.top_rows import PauseRow, ReplicaRow, top_of
 from specon_manager.core.state import State
+from specon_manager.lab import ExpectedStart, expected_start
 from specon_manager.model.actions import Refusal
 
 _READING_SECONDS: Final = 10.0

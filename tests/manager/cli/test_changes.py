@@ -10,11 +10,9 @@ from rich.console import Console
 from specon_manager.__main__ import main
 from specon_manager.cli.job_table import job_table
 from specon_manager.cli.remote.change_rows import awaited, change_label, change_row
-from specon_manager.cli.start_forecast import expected_start
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Leaving, Phase
-from specon_manager.model.settings import Settings
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
 from support.changed_jobs import NOW, change, changing, elastic, ended, nodes
@@ -138,28 +136,6 @@ def test_explain_tells_of_changes_and_of_a_dry_run(typed):
     assert "kod2 proposed ScaleIn: dry run: would be ordered: scale in default/e" in out
     found = in_json(typed, state, "explain", "e")
     assert [row["state"] for row in found["changes"]] == ["Checkpointing", "Succeeded"]
-
-
-def test_a_forecast_is_bounded_and_breaks_nothing(monkeypatch):
-    """Too long, a state that cannot be simulated, a job that never fits: each is said."""
-    state = with_gang(nodes(), elastic("w"), {})
-    assert expected_start(state, NOW, "default/w").in_seconds is not None
-    late = expected_start(state, NOW, "default/w", seconds=-1.0)
-    assert (late.in_seconds, late.why) == (None, "the simulation was not over after -1 s")
-    empty = msgspec.structs.replace(state, nodes={})
-    assert expected_start(empty, NOW, "default/w").why == "nodes: there is none that is ready"
-    large = with_gang(nodes(), gang("w", 1, ps=0, cpu=64.0), {})
-    assert expected_start(large, NOW, "default/w").in_seconds is None
-    unknown = msgspec.structs.replace(state, settings=Settings(policy="nonsense"))
-    assert "nonsense" in expected_start(unknown, NOW, "default/w").why
-
-
-def test_owned_jobs_are_forecast_as_the_others(typed):
-    """A job that its owner places and that is held waits in the simulation as any other."""
-    spec = elastic("w", placed_by="owner", held=True, queue="team")
-    start = expected_start(with_gang(nodes(), spec, {}), NOW, "default/w")
-    assert start.in_seconds is not None
-    assert start.in_seconds < 10
 
 
 def test_the_live_view_says_how_a_job_is_being_changed():

@@ -15,8 +15,8 @@ from specon_manager.cli.moves import Moves
 from specon_manager.cli.pause import PauseAnswer
 from specon_manager.cli.queues import Queues
 from specon_manager.cli.remote.remote import ChangeRow, MoveRow, QueueRow, Remark, WaitingRow
-from specon_manager.cli.start_forecast import ExpectedStart
 from specon_manager.cli.top_rows import PauseRow, ReplicaRow, Top
+from specon_manager.lab import ExpectedStart
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 ROWS = {

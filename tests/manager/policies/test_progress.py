@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_lab.engine.run import simulate
+from specon_lab.workloads.poisson import PoissonWorkload, generate
+from specon_lab.workloads.workload import NodeFailure
 from specon_manager.core.plan import plan
 from specon_manager.model.actions import AdmitGang, Claim, Migrate, Preempt, Reweight, subject
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.policies.progress import ProgressSettings, propose
-from specon_manager.sim.run import simulate
-from specon_manager.sim.workload import NodeFailure
-from specon_manager.sim.workloads.poisson import PoissonWorkload, generate
 from support.expected import in_place, left, left_alone, served, sharing, worlds
 from support.gang_worlds import NOW, Layout, nodes_of, said, spec_of
 from support.sim_invariants import Invariants

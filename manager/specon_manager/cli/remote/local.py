@@ -14,10 +14,10 @@ from specon_manager.cli.remote.local_evidence import collected
 from specon_manager.cli.remote.remote import MoveRow, RefusedError, Remark, View, rows_of
 from specon_manager.cli.run import UsageError
 from specon_manager.core.state import State
+from specon_manager.core.state_check import latest
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
 from specon_manager.runtime.state_directory import Address, read_address
-from specon_manager.sim.state_check import latest
 
 _SECONDS: Final = 10.0
 _CONFLICT: Final = 409

@@ -1,0 +1,88 @@
+"""What is shown of a reproduced figure: numbers, difference, verdict, and the counts of a whole paper."""
+
+import math
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from specon_lab.reproduction.experiment import Row, Section
+
+REPRODUCED: Final = "reproduced"
+MISSED: Final = "missed"
+NO_FIGURE: Final = "no figure"
+"""The paper gives none."""
+NO_VERDICT: Final = "no verdict"
+"""Ours cannot be judged, for instance after few runs."""
+_UNKNOWN: Final = "-"
+_LARGE, _MIDDLE, _SMALL = 1000, 100, 0.1
+
+
+class Counts(Struct, frozen=True, kw_only=True):
+    """The verdicts of a reproduction, counted."""
+
+    reproduced: int
+    missed: int
+    without_verdict: int
+    """Rows with nothing to compare with, or too little."""
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """How many of the rows with a verdict are reproduced, and how many have none ('' where all have)."""
+        none = self.without_verdict
+        rest = f", {none} row{'s' if none > 1 else ''} without a verdict" if none else ""
+        return f"{self.reproduced} of {self.reproduced + self.missed} figures reproduced", rest
+
+
+def counts_of(sections: Iterable[Section]) -> Counts:
+    """Return the verdicts of the sections, counted."""
+    verdicts = [row.reproduced for section in sections for row in section.rows]
+    return Counts(
+        reproduced=verdicts.count(True), missed=verdicts.count(False), without_verdict=verdicts.count(None)
+    )
+
+
+def verdict(row: Row) -> str:
+    """Return the verdict in a word or two."""
+    if row.reproduced is None:
+        return NO_FIGURE if row.paper is None else NO_VERDICT
+    return REPRODUCED if row.reproduced else MISSED
+
+
+def compared(row: Row) -> float | None:
+    """Return our figure that is compared with the paper's: literal mode's where it was run."""
+    return row.default if row.literal is None else row.literal
+
+
+def shown(value: float | None, row: Row) -> str:
+    """Return one of the numbers of a row; all of them have the same number of places."""
+    if value is None or math.isnan(value):
+        return _UNKNOWN
+    return f"{value:,.{_places(row)}f}"
+
+
+def title(row: Row) -> str:
+    """Return what the figure is, with its unit."""
+    return f"{row.what} ({row.unit})" if row.unit else row.what
+
+
+def difference(row: Row) -> str:
+    """Return how our figure differs from the paper's: percents in points, everything else in percent."""
+    ours = compared(row)
+    if ours is None or row.paper is None or math.isnan(ours):
+        return _UNKNOWN
+    if row.unit.startswith(("%", "percent")):
+        return f"{ours - row.paper:+.1f} points"
+    if not row.paper:
+        return f"{ours - row.paper:+.{_places(row)}f}"
+    return f"{100 * (ours - row.paper) / abs(row.paper):+.1f} %"
+
+
+def _places(row: Row) -> int:
+    known = [abs(each) for each in (row.paper, row.literal, row.default) if each is not None]
+    largest = max((each for each in known if math.isfinite(each)), default=0.0)
+    if largest >= _LARGE:
+        return 0
+    if largest >= _MIDDLE or row.unit.startswith(("%", "s")):
+        return 1
+    return 2 if largest >= _SMALL or not largest else 4

@@ -1,0 +1,178 @@
+"""The books of a simulation: each job's times, and where everything ran. Bounded, whatever is simulated."""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from specon_lab.engine.outcome import JobOutcome, Stay
+from specon_lab.engine.utilisation import Utilisation
+from specon_lab.workloads.workload import Submission, Workload
+from specon_manager.model.resources import Resources
+
+_STAYS: Final = 200_000  # more are not kept: no chart could show them
+_INTERVALS: Final = 1000  # of one job: it is preempted no more often than its budget allows
+
+End = Literal["completed", "failed", "unfinished", "cannot-run"]
+
+
+@dataclass(slots=True, eq=False)
+class Ledger:
+    """The times of one job, seconds."""
+
+    index: int
+    since: float
+    mode: Literal["waiting", "paused", "training"] = "waiting"
+    started_at: float | None = None
+    trained: float = 0.0
+    paused: float = 0.0
+    waited: float = 0.0
+    lost: float = 0.0
+    moves: int = 0
+    preemptions: int = 0
+    scale_outs: int = 0
+    scale_ins: int = 0
+    signals: list[float] = field(default_factory=list)
+    """Preemptions after which it has not trained yet."""
+    intervals: list[float] = field(default_factory=list)
+
+
+class Account:
+    """What the outcome of a simulation is made of."""
+
+    def __init__(self, workload: Workload, *, stays: bool) -> None:
+        """Account for GPUs where jobs ask for any that there are, else for CPU cores."""
+        gpus = any(node.capacity.gpu for node in workload.nodes)
+        self.gpu = gpus and any(submission.spec.requests.gpu for submission in workload.jobs)
+        self.use = Utilisation(sum(self.amount(node.capacity) for node in workload.nodes))
+        self.stays: list[Stay] = []
+        self.moves_failed = 0
+        self._submissions = workload.jobs
+        self._outcomes: list[JobOutcome | None] = [None] * len(workload.jobs)
+        self._keep_stays = stays
+        self.first_at = min((submission.at for submission in workload.jobs), default=0.0)
+        self.last_at = self.first_at
+        """When the last job ended so far."""
+        self.closed = 0
+        """How many jobs have an outcome."""
+
+    def amount(self, resources: Resources) -> float:
+        """Return the part of the resources that is accounted for."""
+        return resources.gpu if self.gpu else resources.cpu
+
+    def arrived(self, index: int, now: float) -> Ledger:
+        """Open the ledger of the job that is the workload's number `index`."""
+        self.use.waiting += 1
+        return Ledger(index=index, since=now)
+
+    def placed(self, ledger: Ledger, now: float) -> None:
+        """Take note that something of the job is on a node."""
+        if ledger.mode == "waiting":
+            self._turn(ledger, "paused", now)
+            self.use.waiting -= 1
+            self.use.running += 1
+
+    def removed(self, ledger: Ledger, now: float) -> None:
+        """Take note that nothing of the job is on any node."""
+        if ledger.mode != "waiting":
+            self._turn(ledger, "waiting", now)
+            self.use.running -= 1
+            self.use.waiting += 1
+
+    def trains(self, ledger: Ledger, now: float) -> None:
+        """Take note that the job trains from now on."""
+        self._turn(ledger, "training", now)
+        if ledger.started_at is None:
+            ledger.started_at = now
+        if ledger.signals:
+            ledger.intervals += [now - signal for signal in ledger.signals][
+                : _INTERVALS - len(ledger.intervals)
+            ]
+            ledger.signals.clear()
+
+    def pauses(self, ledger: Ledger, now: float) -> None:
+        """Take note that the job stands still where it is."""
+        if ledger.mode == "training":
+            self._turn(ledger, "paused", now)
+
+    def preempted(self, ledger: Ledger, now: float) -> None:
+        """Take note of the signal that ends the job for another one; its replicas are told one by one."""
+        if ledger.signals and ledger.signals[-1] == now:
+            return
+        ledger.preemptions += 1
+        if len(ledger.signals) < _INTERVALS:
+            ledger.signals.append(now)
+
+    def stayed(self, replica: str, node: str, start: float, end: float) -> None:
+        """Take note of where an incarnation was."""
+        if self._keep_stays and len(self.stays) < _STAYS:
+            self.stays.append(Stay(replica=replica, node=node, start=start, end=end))
+
+    def ended(self, ledger: Ledger, state: End, now: float, reason: str = "") -> None:
+        """Close the ledger of a job."""
+        self._turn(ledger, ledger.mode, now)
+        if ledger.mode == "waiting":
+            self.use.waiting -= 1
+        else:
+            self.use.running -= 1
+        if state in {"completed", "failed"}:
+            self.last_at = max(self.last_at, now)
+        self._record(ledger, state, now if state in {"completed", "failed"} else None, reason)
+
+    def turned_away(self, index: int, reason: str) -> None:
+        """Take note of a job that the cluster can never run."""
+        self._record(Ledger(index=index, since=self._submissions[index].at), "cannot-run", None, reason)
+
+    def not_arrived(self, reason: str) -> None:
+        """Close the books on the jobs that never came, since the simulation ended before."""
+        for index, outcome in enumerate(self._outcomes):
+            if outcome is None:
+                self._record(
+                    Ledger(index=index, since=self._submissions[index].at), "unfinished", None, reason
+                )
+
+    def outcomes(self) -> tuple[JobOutcome, ...]:
+        """Return what became of the jobs, in the order of submission."""
+        return tuple(outcome for outcome in self._outcomes if outcome is not None)
+
+    def _turn(self, ledger: Ledger, mode: Literal["waiting", "paused", "training"], now: float) -> None:
+        seconds = now - ledger.since
+        if ledger.mode == "training":
+            ledger.trained += seconds
+        elif ledger.mode == "paused":
+            ledger.paused += seconds
+        else:
+            ledger.waited += seconds
+        ledger.mode, ledger.since = mode, now
+
+    def _record(self, ledger: Ledger, state: End, ended_at: float | None, reason: str) -> None:
+        submission = self._submissions[ledger.index]
+        spec = submission.spec
+        self.closed += 1
+        self._outcomes[ledger.index] = JobOutcome(
+            name=spec.name,
+            job_class=spec.job_class,
+            kind=spec.kind,
+            state=state,
+            reason=reason,
+            submitted_at=submission.at,
+            started_at=ledger.started_at,
+            ended_at=ended_at,
+            ideal_seconds=submission.training.seconds,
+            trained_seconds=ledger.trained,
+            paused_seconds=ledger.paused,
+            waited_seconds=ledger.waited,
+            lost_seconds=ledger.lost,
+            moves=ledger.moves,
+            preemptions=ledger.preemptions,
+            scale_outs=ledger.scale_outs,
+            scale_ins=ledger.scale_ins,
+            intervals=tuple(ledger.intervals),
+        )
+
+
+def amount_of(account: Account, submission: Submission, requests: Resources) -> float:
+    """Return what one replica takes of the resource that is accounted for.
+
+    CPU that it uses beyond what it reserves is taken from the others, so it counts as well.
+    """
+    reserved = account.amount(requests)
+    return reserved if account.gpu else max(reserved, submission.training.demand)

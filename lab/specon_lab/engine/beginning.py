@@ -1,0 +1,98 @@
+"""What is there when a simulation begins: jobs that run where they are, and what was learnt before."""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct, field
+
+from specon_lab.engine.backend import SimulatedBackend
+from specon_lab.engine.world import World
+from specon_manager.core.orders import order
+from specon_manager.core.state import Measured, State
+from specon_manager.model.actions import Admit
+from specon_manager.model.cluster import Claimed, Job, Phase, Replica, Served
+
+_REASON = "it runs there already"
+
+
+class Underway(Struct, frozen=True, kw_only=True):
+    """A job that was there before; all times are those of the simulation, so at most 0."""
+
+    job: Job
+    """Its times, what it attained, how often it was preempted; `trains_since` does not count."""
+    replicas: tuple[Replica, ...]
+    """What is known of each; those that are running or starting run on their nodes from the begin on."""
+    done_seconds: float = 0.0
+    """How much of its training is done."""
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """What is there at time 0, beside the jobs that arrive later; each of its jobs arrives at 0 as well."""
+
+    jobs: Mapping[str, Underway] = field(default_factory=dict)
+    served: Mapping[str, Served] = field(default_factory=dict)
+    claims: Mapping[str, Claimed] = field(default_factory=dict)
+    measured: Measured = Measured()
+    changed_at: float = 0.0
+
+
+def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> None:
+    """Let the jobs that have just arrived be as they are said to be, before any policy is asked."""
+    known = {name: job for name, job in beginning.jobs.items() if name in world.jobs}
+    state = world.state
+    admissions, records = [], {}
+    for name, underway in known.items():
+        state = state.with_job(_taken_over(state.jobs[name], underway.job))
+        for replica in underway.replicas:
+            records[replica.name] = replica
+            state = _with_record(state, replica)
+            if replica.active and replica.node in world.nodes:
+                admissions.append(Admit(replica=replica.name, node=replica.node, reason=_REASON))
+    # Nothing judges these: they are no decisions but facts.
+    state, actions = order(state, admissions, world.now)
+    for admission in admissions:
+        weighed = msgspec.structs.replace(
+            state.replicas[admission.replica], weight=records[admission.replica].weight
+        )
+        state = state.with_replica(weighed)
+    claims = {job: claim for job, claim in beginning.claims.items() if job in known}
+    world.state = msgspec.structs.replace(
+        state.flattened(),
+        served=beginning.served,
+        claims=claims,
+        measured=beginning.measured,
+        changed_at=beginning.changed_at,
+    )
+    for action in actions:
+        backend.carry_out(action)
+    for name, underway in known.items():
+        trainer = world.jobs[name].trainer
+        trainer.done = trainer.saved = underway.done_seconds
+
+
+def _taken_over(arrived: Job, known: Job) -> Job:
+    return msgspec.structs.replace(
+        arrived,
+        submitted_at=known.submitted_at,
+        queued_at=known.queued_at,
+        admitted_at=known.admitted_at,
+        attained_seconds=known.attained_seconds,
+        preemptions=known.preemptions,
+    )
+
+
+def _with_record(state: State, known: Replica) -> State:
+    """Return the state with what is known of the replica; what is to run there waits for its admission."""
+    phase = Phase.ABSENT if known.phase is Phase.ABSENT else Phase.PENDING
+    return state.with_replica(
+        msgspec.structs.replace(
+            state.replicas[known.name],
+            phase=phase,
+            progress=known.progress,
+            crashes=known.crashes,
+            moves=known.moves,
+            attempts=known.attempts,
+            moved_for=known.moved_for,
+            cooldown_until=known.cooldown_until,
+        )
+    )

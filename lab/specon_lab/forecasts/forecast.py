@@ -1,0 +1,277 @@
+"""From a manager's state to a simulation of what is left, and what a policy would do at once. Pure.
+
+Nobody knows how long jobs still train; what is taken for it rests on estimates, and each says on which:
+
+- `measured`: steps and pace that its sidecar reports;
+- `declared`: what its owner said, less what it has trained;
+- `learnt`: the mean of completed jobs of its kind, or of all kinds where its own has too few;
+- `assumed`: a number that was given, as nothing was learnt yet.
+
+A job that outlived an expectation of the latter two is taken to be half done (`policies/expectation.py`).
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from specon_lab.engine.beginning import Beginning, Underway
+from specon_lab.engine.run import settings_for
+from specon_lab.forecasts.settled import attained, settled
+from specon_lab.workloads.workload import Submission, Training, Workload
+from specon_manager.core import starvation
+from specon_manager.core.gathering import gathered
+from specon_manager.core.plan import Verdict, plan
+from specon_manager.core.state import State
+from specon_manager.core.withheld import prepared
+from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
+from specon_manager.model.settings import Settings
+from specon_manager.policies.crowding import reserves
+from specon_manager.policies.easing import ease
+from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.table import policy_named, settings_of
+from specon_sidecar.curve import Estimate
+
+Basis = Literal["measured", "declared", "learnt", "assumed"]
+
+APPROXIMATIONS: Final = (
+    "nothing else arrives, no node fails, and no job crashes",
+    "a job gains in proportion to its workers, and its network costs nothing",
+    "a job that reserves nothing uses all the processors of its node when it can",
+    "what was told to leave is gone, what was told to start or to move is there",
+    "jobs are admitted, scaled and preempted at once, and none of it fails",
+    "a job that is converged stays so, and one that is not does not become it",
+)
+"""What is taken for granted beside the estimates, in words."""
+
+_ENOUGH: Final = 3  # completed jobs of any kind, before a mean of them is believed (as the policies do)
+_LEAST, _MOST = 1e-3, 1e9  # seconds of training
+_MOST_DONE: Final = 0.99  # of the steps: one that is over its last step still has a little to do
+
+
+class Remaining(Struct, frozen=True, kw_only=True):
+    """How long a job is taken to train still, alone and with the workers that its owner asked for."""
+
+    job: str
+    seconds: float
+    uncertainty: float | None
+    """Half-width of the sidecar's interval, seconds; None where nobody says."""
+    basis: Basis
+    waits: bool
+    """Whether it occupies no node."""
+
+
+class Forecast(Struct, frozen=True, kw_only=True):
+    """What is simulated to see what becomes of a state."""
+
+    workload: Workload
+    beginning: Beginning
+    settings: Settings
+    """The state's own, with deadlines that the estimates can meet."""
+    remaining: tuple[Remaining, ...]
+    """In the order of submission."""
+
+
+def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
+    """Return what is to be simulated: the jobs that have not ended, where they are, with what is left.
+
+    Time 0 of the simulation is `now`. `prior_seconds` is how long a job trains where nothing was learnt.
+    Raises ValueError where there is nothing to simulate.
+    """
+    state = settled(state, now)
+    snapshot = state.snapshot(now)
+    nodes = snapshot.ready_nodes
+    if not nodes:
+        raise ValueError("nodes: there is none that is ready")
+    expected = Expectation(snapshot, prior_seconds=prior_seconds)
+    cores = max(node.capacity.cpu for node in nodes)
+    downtime = state.measured.downtime if state.measured.moves else state.settings.gate.expected_downtime
+    submissions, underway, estimates = [], {}, []
+    for job in sorted(state.jobs.values(), key=lambda job: (job.order, job.name)):
+        replicas = tuple(state.replicas[name] for name in job.spec.replicas)
+        left = _remaining(job, replicas, expected, state, now)
+        done = _done(job, replicas, left, now)
+        submissions.append(
+            Submission(
+                at=0.0,
+                spec=_simulated(job.spec),
+                training=Training(
+                    seconds=left.seconds + done,
+                    demand=0.0 if reserves(job.spec) else cores,
+                    prints_total=left.basis == "measured",
+                    steps=_steps(replicas),
+                    stop_seconds=0.0,
+                    restore_seconds=downtime,
+                    resize_seconds=downtime,
+                ),
+            )
+        )
+        underway[job.name] = Underway(job=_shifted_job(job, now), replicas=replicas, done_seconds=done)
+        estimates.append(left)
+    if not submissions:
+        raise ValueError("jobs: all of them have ended")
+    workload = Workload(name="what-if", nodes=nodes, jobs=tuple(submissions))
+    return Forecast(
+        workload=workload,
+        beginning=Beginning(
+            jobs={
+                name: msgspec.structs.replace(each, replicas=tuple(_shifted(r, now) for r in each.replicas))
+                for name, each in underway.items()
+            },
+            served=state.served,
+            claims={name: _shifted_claim(claim, now) for name, claim in state.claims.items()},
+            measured=state.measured,
+            changed_at=state.changed_at - now,
+        ),
+        settings=_settings(state, workload),
+        remaining=tuple(estimates),
+    )
+
+
+def verdicts_now(
+    state: State, now: float, policy: str, parameters: Mapping[str, Any], told: tuple[Remaining, ...]
+) -> tuple[Verdict, ...]:
+    """Return what a policy proposes on this state, and what of it would be ordered; nothing is changed.
+
+    A policy that is a bound is told the estimates as if they were true. Raises ValueError naming a policy or
+    a parameter that is not known.
+    """
+    known = policy_named(policy)
+    settings = settings_of(known, parameters)
+    state = state.flattened()
+    if state.settings.dry_run:
+        # What would be ordered is what is asked for, and not that nothing is.
+        ordering = msgspec.structs.replace(state.settings, dry_run=False)
+        state = msgspec.structs.replace(state, settings=ordering)
+    if known.clairvoyant:
+        state = _informed(state, now, told)
+    state, snapshot = prepared(state, now)
+    proposals = [*ease(snapshot), *gathered(known.propose(snapshot, settings), snapshot)]
+    if (admission := starvation.admission(snapshot, proposals)) is not None:
+        proposals.append(admission)
+    return plan(state, proposals, now, snapshot)
+
+
+def _remaining(
+    job: Job, replicas: tuple[Replica, ...], expected: Expectation, state: State, now: float
+) -> Remaining:
+    waits = not any(r.active for r in replicas)
+    uncertainty: float | None = None
+    seconds = expected.remaining(job)
+    basis: Basis = "assumed"
+    if expected.measured(job):
+        basis = "measured"
+        told = [r.progress for r in replicas if r.progress.remaining_seconds is not None]
+        if told and told[0].cpu_per_step is None:
+            # At the speed that it has: that of its present workers.
+            workers = sum(r.active and r.role != "ps" for r in replicas) or job.spec.wanted_workers
+            factor = workers / job.spec.wanted_workers
+            seconds *= factor
+            estimate = told[0].remaining_seconds
+            uncertainty = None if estimate is None else min(_MOST, estimate.uncertainty * factor)
+    elif job.spec.declared_seconds is not None:
+        basis, seconds = "declared", job.spec.declared_seconds - attained(job, now)
+    elif any(each.jobs >= _ENOUGH for each in state.served.values()):
+        basis = "learnt"
+    return Remaining(
+        job=job.name,
+        seconds=min(_MOST, max(_LEAST, seconds)) if math.isfinite(seconds) else _MOST,
+        uncertainty=uncertainty,
+        basis=basis,
+        waits=waits,
+    )
+
+
+def _done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now: float) -> float:
+    """Return how much of its training is done, in the same seconds as what is left."""
+    if left.basis == "measured":
+        for told in (r.progress for r in replicas):
+            if told.step is not None and told.total_steps is not None:
+                part = min(_MOST_DONE, max(0.0, told.step / max(1, told.total_steps)))
+                return left.seconds * part / (1 - part)
+    return attained(job, now)
+
+
+def _steps(replicas: tuple[Replica, ...]) -> int:
+    totals = (r.progress.total_steps for r in replicas)
+    return max(1, next((total for total in totals if total is not None), 1000))
+
+
+def _shifted_job(job: Job, now: float) -> Job:
+    return msgspec.structs.replace(
+        job,
+        submitted_at=job.submitted_at - now,
+        queued_at=job.queued_at - now,
+        admitted_at=None if job.admitted_at is None else job.admitted_at - now,
+        attained_seconds=attained(job, now),
+        trains_since=None,
+    )
+
+
+def _shifted(replica: Replica, now: float) -> Replica:
+    told = replica.progress
+    progress: Progress = msgspec.structs.replace(
+        told,
+        category_since=told.category_since - now,
+        step_at=None if told.step_at is None else told.step_at - now,
+        reported_at=None if told.reported_at is None else told.reported_at - now,
+        sessions=(),
+    )
+    return msgspec.structs.replace(
+        replica, progress=progress, cooldown_until=max(0.0, replica.cooldown_until - now)
+    )
+
+
+def _shifted_claim(claim: Claimed, now: float) -> Claimed:
+    return msgspec.structs.replace(claim, until=claim.until - now)
+
+
+def _simulated(spec: JobSpec) -> JobSpec:
+    """Return the description of a job that nobody's owner starts: the simulator does what owners do.
+
+    What may not be done to the job may not be done in the simulation either.
+    """
+    ours = spec.placed_by == "manager" or spec.held
+    return msgspec.structs.replace(
+        spec,
+        declared_seconds=None,
+        template={},
+        placed_by="manager",
+        held=False,
+        present=None,
+        resizing="none" if spec.resizing == "none" or not spec.adjustable else "at-once",
+        unpreemptible=spec.unpreemptible or ("" if ours else "its owner places it"),
+    )
+
+
+def _settings(state: State, workload: Workload) -> Settings:
+    """Return the settings with no deadline that the workload cannot meet, and with orders really given."""
+    settings = state.settings
+    fit, given = settings_for(workload).deadlines, settings.deadlines
+    deadlines = msgspec.structs.replace(
+        given,
+        start=max(given.start, fit.start),
+        checkpoint=max(given.checkpoint, fit.checkpoint),
+        verify=max(given.verify, fit.verify),
+    )
+    return msgspec.structs.replace(
+        settings, deadlines=deadlines, queues=tuple(state.queues.values()), dry_run=False
+    )
+
+
+def _informed(state: State, now: float, told: tuple[Remaining, ...]) -> State:
+    """Return the state in which what is left is taken to be known."""
+    jobs, replicas = dict(state.jobs), dict(state.replicas)
+    for each in told:
+        job = jobs[each.job]
+        spec = msgspec.structs.replace(job.spec, declared_seconds=job.attained(now) + each.seconds)
+        jobs[each.job] = msgspec.structs.replace(job, spec=spec)
+        exact = Estimate(value=each.seconds, uncertainty=0.0)
+        for name in spec.replicas:
+            progress = msgspec.structs.replace(
+                replicas[name].progress, remaining_seconds=exact, reported_at=now
+            )
+            replicas[name] = msgspec.structs.replace(replicas[name], progress=progress)
+    return msgspec.structs.replace(state, jobs=jobs, replicas=replicas)

@@ -1,0 +1,240 @@
+"""KOD2's experiment: Figures 7 and 8 in four models and five batches, and what the paper does not say.
+
+Jeong and Yu: Dynamic Resource Adjustment Operator Based on Autoscaling for Improving Distributed Training Job
+Performance on Kubernetes, KIPS Transactions on Computer and Communication Systems 11(7), 2022, section 5.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
+from specon_lab.reproduction.kod2_remarks import (
+    BASELINE_REMARKS,
+    COMPLETION_REMARKS,
+    REMARKS,
+    SWEEP_REMARKS,
+    USE_REMARKS,
+)
+from specon_lab.reproduction.kod2_runs import (
+    CELLS,
+    MODES,
+    SWEPT,
+    SWEPT_CELLS,
+    USE_BATCH,
+    Cell,
+    runs,
+)
+from specon_lab.reproduction.kod2_tables import (
+    Figure,
+    average,
+    computed_increase,
+    held_increase,
+    largest,
+    later,
+    mean_of,
+    over_seeds,
+    reduction,
+    reduction_of_killed,
+    spread_of,
+)
+from specon_lab.results.statistics import Interval
+
+_REDUCTION: Final = 84.0
+_REDUCTION_BOUNDS: Final = (74.0, 90.0)
+_INCREASE: Final = 92.0
+_INCREASE_BOUNDS: Final = (72.0, 112.0)
+_LATER_BOUNDS: Final = (25.0, 90.0)
+_PEAK: Final = Cell(model="vgg-16", batch=128)
+_USE_CELLS: Final = tuple(cell for cell in CELLS if cell.batch == USE_BATCH)
+
+
+def sections(collected: Collected) -> Sequence[Section]:
+    """Return the tables, with the rows of which there are runs."""
+    found = (
+        Section(
+            title="Figure 7: average completion time, reduction by KOD2",
+            rows=tuple(_completion_rows(collected)),
+            remarks=COMPLETION_REMARKS,
+        ),
+        Section(
+            title=f"Figure 8: average CPU utilisation with batch {USE_BATCH}, increase by KOD2",
+            rows=tuple(_use_rows(collected)),
+            remarks=USE_REMARKS,
+        ),
+        Section(
+            title=f"The baseline with batch {USE_BATCH}",
+            rows=tuple(_baseline_rows(collected)),
+            remarks=BASELINE_REMARKS,
+        ),
+        Section(
+            title="What the paper does not say: average completion time by STARVELIMIT, cooldown and more",
+            rows=tuple(_sweep_rows(collected)),
+            remarks=SWEEP_REMARKS,
+        ),
+    )
+    return tuple(section for section in found if section.rows)
+
+
+def _completion_rows(collected: Collected) -> Iterator[Row]:
+    cells = [cell for cell in CELLS if _figures(collected, cell, reduction)[1] is not None]
+    for cell in cells:
+        yield _row(
+            f"reduction, {cell.words}",
+            _figures(collected, cell, reduction),
+            paper=_REDUCTION if cell == _PEAK else None,
+            bounds=_REDUCTION_BOUNDS if cell == _PEAK else (0.0, 100.0),
+            tolerance=_between(_REDUCTION_BOUNDS) if cell == _PEAK else "above 0",
+            note="the paper's largest; ours is elsewhere" if cell == _PEAK else "",
+        )
+    for what, figure, paper in (
+        (f"largest of {len(cells)} cells", reduction, _REDUCTION),
+        ("the same, killed jobs counted until they were killed", reduction_of_killed, None),
+    ):
+        if cells:
+            yield _row(
+                what,
+                _largest_of(collected, cells, figure),
+                paper=paper,
+                bounds=_REDUCTION_BOUNDS,
+                tolerance=_between(_REDUCTION_BOUNDS),
+                note=_where(collected, cells, figure),
+            )
+
+
+def _use_rows(collected: Collected) -> Iterator[Row]:
+    cells = [cell for cell in _USE_CELLS if _figures(collected, cell, held_increase)[1] is not None]
+    for name, figure in (("cores held by what trains", held_increase), ("computing", computed_increase)):
+        for cell in cells:
+            yield _row(
+                f"{name}, {cell.model}",
+                _figures(collected, cell, figure),
+                paper=None,
+                bounds=(0.0, float("inf")),
+                tolerance="above 0",
+            )
+        if cells:
+            yield _row(
+                f"{name}, largest of {len(cells)} models",
+                _largest_of(collected, cells, figure),
+                paper=_INCREASE,
+                bounds=_INCREASE_BOUNDS,
+                tolerance=_between(_INCREASE_BOUNDS),
+                note=_where(collected, cells, figure),
+            )
+
+
+def _baseline_rows(collected: Collected) -> Iterator[Row]:
+    for cell in _USE_CELLS:
+        figures = _figures(collected, cell, later)
+        if figures[1] is not None:
+            yield _row(
+                f"through later than KOD2, {cell.model}",
+                figures,
+                paper=None,
+                bounds=_LATER_BOUNDS,
+                tolerance=f"about 30 to over 60 min: {_between(_LATER_BOUNDS)}",
+                unit="min",
+                note="fitted to this with other seeds",
+            )
+    for cell in _USE_CELLS:
+        killed = average(collected, cell, "tf-operator", "killed")
+        if killed is not None:
+            yield Row(
+                what=f"jobs that the time-out ended, {cell.model}",
+                paper=None,
+                default=killed.mean,
+                spread=killed.half_width,
+                unit="of 10",
+                tolerance='"some"',
+                reproduced=killed.mean > 0,
+            )
+    for cell in _USE_CELLS:
+        in_order = _figures(collected, cell, reduction, baseline="tf-operator-in-order")
+        if in_order[1] is not None:
+            yield Row(
+                what=f"reduction if pods were retried in their order, {cell.model}",
+                paper=None,
+                literal=mean_of(in_order[0]),
+                default=mean_of(in_order[1]),
+                spread=spread_of(in_order[1]),
+                unit="%",
+            )
+
+
+def _sweep_rows(collected: Collected) -> Iterator[Row]:
+    for model, batch in SWEPT_CELLS:
+        cell = Cell(model=model, batch=batch)
+        for name, _ in SWEPT:
+            figure = average(collected, cell, f"kod2/{name}", "jct")
+            scalings = average(collected, cell, f"kod2/{name}", "scalings")
+            if figure is not None and scalings is not None:
+                yield Row(
+                    what=f"{cell.words}: {name.replace('=', ' = ')}",
+                    paper=None,
+                    default=figure.mean,
+                    spread=figure.half_width,
+                    unit="s",
+                    note=f"{scalings.mean:.1f} scalings in a run",
+                )
+
+
+_Pair = tuple[Interval | None, Interval | None]
+"""In the literal and in the default mode."""
+
+
+def _figures(collected: Collected, cell: Cell, figure: Figure, baseline: str = "tf-operator") -> _Pair:
+    literal, default = (over_seeds(collected, cell, f"kod2/{mode}", figure, baseline) for mode in MODES)
+    return literal, default
+
+
+def _largest_of(collected: Collected, cells: Sequence[Cell], figure: Figure) -> _Pair:
+    pairs = [_figures(collected, cell, figure) for cell in cells]
+    return largest([literal for literal, _ in pairs]), largest([default for _, default in pairs])
+
+
+def _where(collected: Collected, cells: Sequence[Cell], figure: Figure) -> str:
+    best = max(cells, key=lambda cell: mean_of(_figures(collected, cell, figure)[1]) or 0.0)
+    return f"{best.words} (paper: vgg-16)"
+
+
+def _row(
+    what: str,
+    figures: _Pair,
+    *,
+    paper: float | None,
+    bounds: tuple[float, float],
+    tolerance: str,
+    unit: str = "%",
+    note: str = "",
+) -> Row:
+    """Return a row; it is reproduced where every mode that was run is within the bounds."""
+    literal, default = figures
+    means = [figure.mean for figure in figures if figure is not None]
+    return Row(
+        what=what,
+        paper=paper,
+        literal=mean_of(literal),
+        default=mean_of(default),
+        spread=spread_of(default),
+        unit=unit,
+        tolerance=tolerance,
+        reproduced=all(bounds[0] < value < bounds[1] for value in means),
+        note=note,
+    )
+
+
+def _between(bounds: tuple[float, float]) -> str:
+    return f"{bounds[0]:g} to {bounds[1]:g}"
+
+
+REPRODUCTION: Final = Reproduction(
+    name="kod2",
+    title=(
+        "J. Jeong, H. Yu: Dynamic Resource Adjustment Operator Based on Autoscaling for Improving "
+        "Distributed Training Job Performance on Kubernetes, KIPS Transactions on Computer and "
+        "Communication Systems 11(7), 2022"
+    ),
+    runs=runs,
+    sections=sections,
+    remarks=REMARKS,
+)

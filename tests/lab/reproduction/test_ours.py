@@ -1,0 +1,122 @@
+"""specon's own policy against the papers': rows follow from what was measured, and small runs are won."""
+
+from collections import defaultdict
+from statistics import fmean
+
+import pytest
+
+from specon_lab.engine.run import simulate
+from specon_lab.reproduction.ours import REPRODUCTION
+from specon_lab.reproduction.ours_runs import AVERAGE, CONTESTS, JOB
+from specon_lab.reproduction.ours_tables import beside, later, paired, part_of_the_way
+from specon_lab.workloads.table import workload_named
+
+QUICK = {"specon-fixed", "specon-random", "kod2 vgg-16, 32", "dragon-table1", "kubeflow, scenario 3"}
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """Measures of the quick runs."""
+    found = defaultdict(list)
+    for run in REPRODUCTION.runs(True):
+        outcome = simulate(
+            workload_named(run.workload, run.seed),
+            run.policy,
+            parameters=run.parameters,
+            settings=run.settings,
+            classifier=run.classifier,
+        )
+        found[run.key].append(run.measure(outcome))
+    return dict(found)
+
+
+def rows_of(collected, beginning):
+    """Rows by workload of the section whose title begins so."""
+    section = next(s for s in REPRODUCTION.sections(collected) if s.title.startswith(beginning))
+    return {row.what: row for row in section.rows}
+
+
+def test_full_runs_are_twenty_seeds_of_every_workload_and_policy():
+    """Each key has 20 seeds, but for the workload without chance, and every key belongs to a contest."""
+    seeds = defaultdict(set)
+    for run in REPRODUCTION.runs(False):
+        seeds[run.key].add(run.seed)
+    for contest in CONTESTS:
+        policies = ["progress/default", "default-scheduler/default"]
+        policies += [f"{contest.rival}/{mode}" for mode in ("default", "literal")]
+        policies += ["srpt/default"] if contest.bound else []
+        for policy in policies:
+            expected = set(range(20)) if contest.random else {0}
+            assert seeds.pop(f"{contest.name}/{policy}") == expected
+    assert not seeds
+
+
+def test_rows_of_the_quick_runs(collected):
+    """Every table has a row for each workload that was run, and none for the others."""
+    for beginning in ("Average completion time beside the paper", "The same", "Jobs that finish"):
+        assert rows_of(collected, beginning).keys() == QUICK
+    assert rows_of(collected, "How far").keys() == {"specon-fixed", "specon-random"}
+
+
+def test_ours_is_lower_than_papers_policy_and_kube_scheduler(collected):
+    """On the quick runs our mean is below that of both, and rows show the means that were measured."""
+    for beginning in ("Average completion time beside the paper", "Average completion time beside kube"):
+        for name, row in rows_of(collected, beginning).items():
+            assert row.default < row.paper, name
+            assert row.default == fmean(each[AVERAGE] for each in collected[f"{name}/progress/default"])
+
+
+def test_papers_policy_is_taken_in_its_better_mode(collected):
+    """The figure beside ours is the lower of the two modes' means, and the note names the mode."""
+    for name, row in rows_of(collected, "Average completion time beside the paper").items():
+        rival = next(contest.rival for contest in CONTESTS if contest.name == name)
+        means = {
+            mode: fmean(each[AVERAGE] for each in collected[f"{name}/{rival}/{mode}"])
+            for mode in ("default", "literal")
+        }
+        assert row.paper == min(means.values())
+        assert any(f"{rival}, {mode}" in row.note and means[mode] == row.paper for mode in means)
+
+
+def test_a_changed_measure_changes_the_row(collected):
+    """Nothing on the page is written down: ours ten times slower is missed by either test."""
+    key = "dragon-table1/progress/default"
+    slower = [{name: 10 * value for name, value in each.items()} for each in collected[key]]
+    changed = {**collected, key: slower}
+    beginning = "Average completion time beside the paper"
+    before, after = (rows_of(each, beginning)["dragon-table1"] for each in (collected, changed))
+    assert before.reproduced is True
+    assert (after.reproduced, after.default) == (False, pytest.approx(10 * before.default))
+    assert rows_of(changed, "The same")["dragon-table1"].reproduced is False
+    assert rows_of(changed, "Jobs that finish")["dragon-table1"].reproduced is False
+
+
+def test_missing_runs_leave_rows_out(collected):
+    """Sections cope with runs that were not made, down to none at all."""
+    assert REPRODUCTION.sections({}) == []
+    some = {key: found for key, found in collected.items() if "/srpt/" not in key}
+    assert not any("SRPT" in section.title for section in REPRODUCTION.sections(some))
+
+
+def test_intervals_must_not_overlap():
+    """A lower mean with overlapping intervals is no win; a few runs are not judged, one is by its value."""
+    theirs, ours = [100.0, 200.0, 300.0, 400.0, 500.0], [90.0, 190.0, 290.0, 390.0, 490.0]
+    assert beside("x", theirs, ours).reproduced is False
+    assert paired("x", theirs, ours).reproduced is True
+    assert beside("x", [900.0 + x for x in theirs], ours).reproduced is True
+    assert beside("x", theirs[:2], [1.0, 2.0]).reproduced is None
+    assert beside("x", [5.0], [4.0]).reproduced is True
+
+
+def test_jobs_that_are_later():
+    """More than 1 % counts, and so does a job that does not complete; one that only theirs leaves: no."""
+    ours = [{f"{JOB}a": 102.0, f"{JOB}b": 100.5, f"{JOB}d": 1.0, AVERAGE: 9.0}]
+    theirs = [{f"{JOB}a": 100.0, f"{JOB}b": 100.0, f"{JOB}c": 100.0, AVERAGE: 1.0}]
+    assert later(ours, theirs) == 50.0
+    assert later([], []) is None
+
+
+def test_part_of_the_way():
+    """Half of the difference of the means is 50 %; without a difference there is no way."""
+    assert part_of_the_way([100.0, 300.0], [150.0, 150.0], [100.0, 100.0]) == 50.0
+    assert part_of_the_way([100.0], [100.0], [100.0]) is None
