@@ -42,6 +42,7 @@ def learn(state: State, report: Report, now: float) -> State | None:
 def _progress(progress: Progress, report: Report, now: float) -> Progress:
     last = report.last
     cpu_from, cpu_per_step = _cost(progress, report)
+    interval, gap = _between_steps(progress, report, now)
     # A sidecar that knows nothing yet does not take back what its predecessor knew.
     silent = report.category is Category.UNKNOWN and progress.category is not Category.UNKNOWN
     return msgspec.structs.replace(
@@ -60,23 +61,25 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         remaining_seconds=report.remaining_seconds,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
         first_step=progress.first_step if report.first is None else report.first.step,
-        step_interval=_interval(progress, report, now),
+        step_interval=interval,
+        step_gap=gap,
         cpu_from=cpu_from,
         cpu_per_step=cpu_per_step,
     )
 
 
-def _interval(progress: Progress, report: Report, now: float) -> float | None:
-    """Return the seconds between steps that the log names: of the latest two reports with another step.
+def _between_steps(progress: Progress, report: Report, now: float) -> tuple[float | None, int | None]:
+    """Return how far apart steps are that the log names, in seconds and in steps.
 
-    Reports come less often than most logs name steps, so it is at most this.
+    Of the latest two reports with different ones: reports come less often than most logs name steps, so what
+    the log names is at most that far apart.
     """
     last = report.last
     if last is None or last.step is None or progress.step is None or progress.step_at is None:
-        return progress.step_interval
+        return progress.step_interval, progress.step_gap
     if last.step <= progress.step:
-        return progress.step_interval
-    return max(0.0, now - last.age - progress.step_at)
+        return progress.step_interval, progress.step_gap
+    return max(0.0, now - last.age - progress.step_at), last.step - progress.step
 
 
 def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:

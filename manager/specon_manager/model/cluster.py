@@ -276,6 +276,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """First step of this incarnation."""
     step_interval: float | None = None
     """Seconds between two steps that its log names, as reports show them: never less than it really is."""
+    step_gap: int | None = None
+    """How many steps lie between two that reports named: never less than its log leaves out."""
     cpu_from: tuple[int, float] | None = None
     """Step and CPU seconds of this incarnation when it was first heard."""
     cpu_per_step: float | None = None

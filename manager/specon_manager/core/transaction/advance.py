@@ -202,6 +202,7 @@ def _last_seen(state: State, transaction: Transaction) -> dict[str, Witness]:
         found[name] = msgspec.structs.replace(
             witness,
             began_step=progress.first_step,
+            step_gap=progress.step_gap or 0,
             last_step=progress.step,
             last_step_at=progress.step_at,
         )
