@@ -45,7 +45,7 @@ fuzz: $(VENV)/.fuzz  ## look for logs that break the readers, for FUZZ_SECONDS (
 	$(BIN)/python tests/fuzz/fuzz_formats.py $(FUZZ_SECONDS)
 
 docs: $(VENV)/.dev  ## write the generated pages and build the site into build/site, offline and strictly
-	$(BIN)/python -m specon_manager.documentation
+	$(BIN)/python -m specon_tools.documentation
 	$(BIN)/mkdocs build --strict --site-dir build/site
 	@echo "build/site/index.html"
 

@@ -14,7 +14,8 @@ import specon_manager
 import specon_sidecar
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, BUILD = CONFIGURATION["project"], CONFIGURATION["tool"]["hatch"]["build"]
 
 
 def test_the_version_is_the_same_everywhere():
@@ -30,6 +31,14 @@ def test_all_packages_are_typed():
     for package in (specon_lab, specon_manager, specon_sidecar):
         assert package.__file__ is not None
         assert (Path(package.__file__).parent / "py.typed").exists()
+
+
+def test_the_wheel_holds_the_packages_and_no_tool():
+    """What writes documentation and dashboards is for those who have a checkout."""
+    wheel = BUILD["targets"]["wheel"]
+    assert wheel["packages"] == ["sidecar/specon_sidecar", "manager/specon_manager", "lab/specon_lab"]
+    assert wheel["force-include"] == {"samples": "specon_manager/samples"}
+    assert BUILD["dev-mode-dirs"] == ["sidecar", "manager", "lab", "tools"]
 
 
 def test_every_dependency_has_its_reason():

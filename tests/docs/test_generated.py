@@ -5,19 +5,29 @@ import json
 import pytest
 import yaml
 
-from specon_manager.documentation.__main__ import pages
-from specon_manager.documentation.helm_values import page
+from specon_tools.documentation.__main__ import pages
+from specon_tools.documentation.helm_values import page
+from specon_tools.documentation.marked import with_table
 
 
 @pytest.mark.parametrize(
     "name",
-    ["openapi.yaml", "reference/annotations.md", "reference/command-line.md", "reference/values.md"],
+    [
+        *("openapi.yaml", "reference/annotations.md", "reference/command-line.md", "reference/values.md"),
+        *("kubernetes.md", "log-formats.md", "metrics.md"),
+    ],
 )
 def test_a_generated_page_is_up_to_date(root, name):
-    """`python -m specon_manager.documentation` would change nothing."""
+    """`python -m specon_tools.documentation` would change nothing."""
     generated = pages(root)
     assert set(generated) >= {name}
-    assert (root / "docs" / name).read_text() == generated[name], "run python -m specon_manager.documentation"
+    assert (root / "docs" / name).read_text() == generated[name], "run python -m specon_tools.documentation"
+
+
+def test_a_page_without_the_marks_is_refused():
+    """Nothing is written anywhere else in it."""
+    with pytest.raises(ValueError, match="metrics: begin"):
+        with_table("# Metrics\n", "metrics", "| metric |\n")
 
 
 def test_each_value_of_the_chart_is_in_the_table(root):

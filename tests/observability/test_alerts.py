@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from specon_manager.observability.alerts import ALERTS, anchor
-from specon_manager.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
+from specon_tools.observability.alerts import ALERTS, anchor
+from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
 from support.programs import program
 from support.promql import kept, selected
 

@@ -1,4 +1,4 @@
-"""The metrics as such: names, labels, and their table in the docs."""
+"""The metrics as such: names and labels."""
 
 import subprocess
 from pathlib import Path
@@ -8,10 +8,9 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
-from specon_manager.observability.catalogue import EVERYWHERE, SIDECAR, catalogue
-from specon_manager.observability.files import with_table
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_sidecar.classify import Category
+from specon_tools.observability.catalogue import EVERYWHERE, SIDECAR, catalogue
 from support.changed_jobs import changing
 from support.observed import Observed, moved
 from support.programs import program
@@ -37,18 +36,6 @@ def scraped():
     ClusterMetrics(cluster.registry)
     ApiMetrics(cluster.registry)("get", "pods", "200", 0.1)
     return generate_latest(cluster.registry).decode()
-
-
-def test_the_table_in_the_docs_is_that_of_the_code():
-    """Written by `python -m specon_manager.observability charts/specon/files --docs docs/metrics.md`."""
-    page = (DOCS / "metrics.md").read_text()
-    assert with_table(page) == page
-
-
-def test_a_page_without_the_marks_is_refused():
-    """Nothing is written anywhere else in it."""
-    with pytest.raises(ValueError, match="metrics: begin"):
-        with_table("# Metrics\n")
 
 
 def test_every_series_that_is_scraped_is_in_the_catalogue(scraped):

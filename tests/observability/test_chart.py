@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
-from specon_manager.observability.alerts import ALERTS
-from specon_manager.observability.files import DASHBOARDS, chart_files
+from specon_tools.observability.alerts import ALERTS
+from specon_tools.observability.files import DASHBOARDS, chart_files
 from support.helm import CHART, NAMESPACE, helm, of_kind, refusal, render, the
 
 MONITORING = ("ServiceMonitor", "PodMonitor", "PrometheusRule")

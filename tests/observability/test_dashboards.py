@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.observability.__main__ import main
-from specon_manager.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
-from specon_manager.observability.files import DASHBOARDS, chart_files
-from specon_manager.observability.panels import COLOURS, Dashboard, Panel, Query, Row, rendered
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_sidecar.classify import Category
+from specon_tools.observability.__main__ import main
+from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
+from specon_tools.observability.files import DASHBOARDS, chart_files
+from specon_tools.observability.panels import COLOURS, Dashboard, Panel, Query, Row, rendered
 from support.promql import filled_in, kept, selected
 
 FILES = Path(__file__).parents[2] / "charts" / "specon" / "files"
@@ -60,7 +60,7 @@ def test_so_does_an_annotation(query):
 
 
 def test_files_are_in_step():
-    """Written by `python -m specon_manager.observability charts/specon/files`, and nothing else is there."""
+    """Written by `python -m specon_tools.observability charts/specon/files`, and nothing else is there."""
     there = {str(path.relative_to(FILES)): path.read_text() for path in FILES.rglob("*") if path.is_file()}
     assert there == chart_files()
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from specon_manager.model.moves import MoveState
-from specon_manager.observability.files import DASHBOARDS
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.state_directory import read_address
 from specon_sidecar.classify import Category
+from specon_tools.observability.files import DASHBOARDS
 from support.changed_jobs import ChangedJobs
 from support.programs import program
 from support.prometheus import Prometheus

@@ -7,7 +7,6 @@ Jobs in Kubernetes Cluster, CLOSER 2019, section 4.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from specon_lab.reproduction import dragon_remarks
 from specon_lab.reproduction.dragon_runs import (
     DEFAULT,
     JOBS,
@@ -31,6 +30,7 @@ from specon_lab.reproduction.dragon_tables import (
     waiting_share,
 )
 from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Section
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, mean
 
 _SHARE: Final = 0.10
@@ -45,6 +45,7 @@ _HEAVY: Final = 3.0
 _HARDLY: Final = 2.0
 """Percent of the elapsed time: whether less waiting than this gets more or less says nothing."""
 
+_REMARKS: Final = remarks_of("dragon")
 _Verdict = Callable[[float], bool]
 
 
@@ -55,32 +56,32 @@ def sections(collected: Collected) -> Sequence[Section]:
         Section(
             title="Figure 7: elapsed time of a job, in units of Kubeflow's",
             rows=tuple(_elapsed_rows(collected)),
-            remarks=dragon_remarks.ELAPSED,
+            remarks=_REMARKS["Figure 7"],
         ),
         Section(
             title="Figure 8: average utilisation of the GPUs",
             rows=tuple(_use_rows(collected)),
-            remarks=dragon_remarks.USE,
+            remarks=_REMARKS["Figure 8"],
         ),
         Section(
             title="Figure 6: running time of a job, in units of DRAGON's",
             rows=tuple(_running_rows(collected)),
-            remarks=dragon_remarks.RUNNING,
+            remarks=_REMARKS["Figure 6"],
         ),
         Section(
             title="Figure 9: time saved against the locality-aware scheduler",
             rows=tuple(_sweep_rows(points, LOCALITY)),
-            remarks=dragon_remarks.SWEEP,
+            remarks=_REMARKS["Figures 9 and 10"],
         ),
         Section(
             title="Figure 10: time saved against Kubeflow",
             rows=tuple(_sweep_rows(points, KUBEFLOW)),
-            remarks=dragon_remarks.SWEEP,
+            remarks=_REMARKS["Figures 9 and 10"],
         ),
         Section(
             title="Table 1: the unit of the arrivals",
             rows=tuple(_unit_rows(collected)),
-            remarks=dragon_remarks.UNIT,
+            remarks=_REMARKS["Table 1"],
         ),
     )
     return tuple(section for section in found if section.rows)
@@ -262,5 +263,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=runs,
     sections=sections,
-    remarks=dragon_remarks.ALL,
+    remarks=_REMARKS["general"],
 )

@@ -9,12 +9,13 @@ within the manager's budgets.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from specon_lab.reproduction import fitgpp_remarks as remarks
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
 from specon_lab.reproduction.fitgpp_tables import Tolerance, cell, compared, factor, trend, within
 from specon_lab.reproduction.fitgpp_trends import figures, sizes, trace
+from specon_lab.reproduction.remarks import remarks_of
 
+_REMARKS: Final = remarks_of("fitgpp")
 _SLOWDOWNS: Final = {
     "fifo": ((9.38, 33.4, 48.5), (2.78, 4.89, 8.21)),
     "lrtp": ((1.00, 1.17, 1.58), (3.78, 7.25, 12.5)),
@@ -47,7 +48,7 @@ def _table_1(collected: Collected) -> Section:
     return Section(
         title="Table 1: slowdowns",
         rows=tuple(_slowdown_rows(collected)),
-        remarks=(remarks.FITTED, remarks.STRICT),
+        remarks=_REMARKS["Table 1"],
     )
 
 
@@ -102,7 +103,7 @@ def _table_2(collected: Collected) -> Section:
     return Section(
         title="Table 2: from preemption to the next start",
         rows=tuple(rows),
-        remarks=(remarks.INTERVALS,),
+        remarks=_REMARKS["Table 2"],
     )
 
 
@@ -120,7 +121,7 @@ def _table_3(collected: Collected) -> Section:
     return Section(
         title="Table 3: jobs preempted, P = 1",
         rows=tuple(rows),
-        remarks=(remarks.SHARES,),
+        remarks=_REMARKS["Table 3"],
     )
 
 
@@ -149,7 +150,7 @@ def _table_4(collected: Collected) -> Section:
     return Section(
         title="Table 4: jobs by the number of their preemptions, P infinite",
         rows=tuple(rows),
-        remarks=(remarks.SINGLE_JOBS,),
+        remarks=_REMARKS["Table 4"],
     )
 
 
@@ -161,5 +162,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=keys.runs,
     sections=sections,
-    remarks=(remarks.MODES, remarks.WORKLOADS, remarks.QUICK),
+    remarks=_REMARKS["general"],
 )

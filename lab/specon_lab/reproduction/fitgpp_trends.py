@@ -6,11 +6,12 @@ The figures have no printed numbers: their rows are ours, and what the text says
 from collections.abc import Sequence
 from typing import Final
 
-from specon_lab.reproduction import fitgpp_remarks as remarks
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.experiment import Collected, Row, Section
 from specon_lab.reproduction.fitgpp_tables import Cell, band, cell, compared, trend
+from specon_lab.reproduction.remarks import remarks_of
 
+_REMARKS: Final = remarks_of("fitgpp")
 _LEVEL: Final = 10.0  # percent: what is called independent of a parameter moves no further than that
 _CLASSES: Final = ("trial", "best-effort")
 _TAIL: Final = 95
@@ -49,7 +50,7 @@ def sizes(collected: Collected) -> Section:
     return Section(
         title="The number of jobs",
         rows=_known(rows),
-        remarks=(remarks.GROWTH,),
+        remarks=_REMARKS["number of jobs"],
     )
 
 
@@ -86,7 +87,7 @@ def trace(collected: Collected) -> Section:
     return Section(
         title="Table 5: a workload in place of the private trace (orderings only)",
         rows=_known(rows),
-        remarks=(remarks.STAND_IN,),
+        remarks=tuple(each.format(trace=keys.TRACE) for each in _REMARKS["Table 5"]),
     )
 
 

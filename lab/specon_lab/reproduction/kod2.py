@@ -8,13 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
-from specon_lab.reproduction.kod2_remarks import (
-    BASELINE_REMARKS,
-    COMPLETION_REMARKS,
-    REMARKS,
-    SWEEP_REMARKS,
-    USE_REMARKS,
-)
 from specon_lab.reproduction.kod2_runs import (
     CELLS,
     MODES,
@@ -37,8 +30,10 @@ from specon_lab.reproduction.kod2_tables import (
     reduction_of_killed,
     spread_of,
 )
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval
 
+_REMARKS: Final = remarks_of("kod2")
 _REDUCTION: Final = 84.0
 _REDUCTION_BOUNDS: Final = (74.0, 90.0)
 _INCREASE: Final = 92.0
@@ -54,22 +49,22 @@ def sections(collected: Collected) -> Sequence[Section]:
         Section(
             title="Figure 7: average completion time, reduction by KOD2",
             rows=tuple(_completion_rows(collected)),
-            remarks=COMPLETION_REMARKS,
+            remarks=_REMARKS["Figure 7"],
         ),
         Section(
             title=f"Figure 8: average CPU utilisation with batch {USE_BATCH}, increase by KOD2",
             rows=tuple(_use_rows(collected)),
-            remarks=USE_REMARKS,
+            remarks=_REMARKS["Figure 8"],
         ),
         Section(
             title=f"The baseline with batch {USE_BATCH}",
             rows=tuple(_baseline_rows(collected)),
-            remarks=BASELINE_REMARKS,
+            remarks=_REMARKS["baseline"],
         ),
         Section(
             title="What the paper does not say: average completion time by STARVELIMIT, cooldown and more",
             rows=tuple(_sweep_rows(collected)),
-            remarks=SWEEP_REMARKS,
+            remarks=_REMARKS["what the paper does not say"],
         ),
     )
     return tuple(section for section in found if section.rows)
@@ -236,5 +231,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=runs,
     sections=sections,
-    remarks=REMARKS,
+    remarks=_REMARKS["general"],
 )

@@ -11,6 +11,7 @@ import msgspec
 from specon_lab.engine.outcome import JobOutcome, Outcome
 from specon_lab.engine.run import settings_for
 from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Run, Section
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, interval
 from specon_lab.workloads.table import workload_named
 
@@ -160,25 +161,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=runs,
     sections=sections,
-    remarks=(
-        (
-            "The article's three experiments are pictures that are lost. The scenarios here are our own, "
-            "after the three ideas that it names; that they give more than 26 % says little about its "
-            "experiments."
-        ),
-        (
-            "Neither is it known which time became shorter by 26 %. The time in training does not count how "
-            "long a job waited, which is most of what priorities and whole gangs save: it is the strictest "
-            "reading."
-        ),
-        (
-            "In the scenario of priorities the long jobs give workers to the short ones, and so train "
-            "longer: the mean time in training is hardly shorter there, while the mean completion time "
-            "falls most."
-        ),
-        (
-            "The default scheduler retries pods in the order of their jobs here, and no time-out ends gangs "
-            "in part. Literal mode is without gate and budgets, default mode with the manager's own."
-        ),
-    ),
+    remarks=remarks_of("kubeflow")["general"],
 )

@@ -22,20 +22,12 @@ from specon_lab.reproduction.ours_tables import (
     unfinished,
     values,
 )
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
 
 _MOST_LATER: Final = 10.0
 _LEAST_WAY: Final = 50.0
-_THEIRS: Final = (
-    "Of the two columns `paper` is {0}, measured here on the same jobs, `default` is specon's own."
-)
-_BOUND_REMARK: Final = (
-    "SRPT knows how long every job takes, preempts whenever it likes, and weighs the size of a job. With "
-    "several machines, gangs and elastic sizes it is a rule of thumb, so that it can be beaten: it never "
-    "grows a job into idle room, and a preemption costs a restart that it does not count. Where it preempts "
-    "very often it is no bound at all and slow to compute, so that it is not run on all workloads."
-)
-_LATER_REMARK: Final = "Serving short jobs first makes some long ones wait; a second lost counts as hours do."
+_REMARKS: Final = remarks_of("ours")
 
 
 def sections(collected: Collected) -> Sequence[Section]:
@@ -44,35 +36,32 @@ def sections(collected: Collected) -> Sequence[Section]:
         Section(
             title="Average completion time beside the paper's policy",
             rows=_rows(_against_rival(collected, contest, difference=False) for contest in CONTESTS),
-            remarks=(
-                _THEIRS.format("the paper's policy, literal or repaired, whichever has the lower mean"),
-                "`poisson` is of no paper; DRAGON is taken, which is made for elastic jobs with GPUs.",
-            ),
+            remarks=_REMARKS["beside the papers"],
         ),
         Section(
             title="The same, by how much it differs on the same seeds",
             rows=_rows(_against_rival(collected, contest, difference=True) for contest in CONTESTS),
-            remarks=("What the runs of a seed have in common drops out, so that this is the sharper test.",),
+            remarks=_REMARKS["same seeds"],
         ),
         Section(
             title="Average completion time beside kube-scheduler's",
             rows=_rows(_against_baseline(collected, contest) for contest in CONTESTS),
-            remarks=(_THEIRS.format("`default-scheduler`"),),
+            remarks=_REMARKS["beside kube-scheduler"],
         ),
         Section(
             title="Jobs that finish more than 1 % later than with kube-scheduler",
             rows=_rows(_later(collected, contest) for contest in CONTESTS),
-            remarks=(_LATER_REMARK,),
+            remarks=_REMARKS["later"],
         ),
         Section(
             title="Average completion time beside SRPT, which knows the future",
             rows=_rows(_against_bound(collected, contest) for contest in CONTESTS),
-            remarks=(_THEIRS.format("`srpt`"), _BOUND_REMARK),
+            remarks=_REMARKS["beside SRPT"],
         ),
         Section(
             title="How far from kube-scheduler to SRPT",
             rows=_rows(_way(collected, contest) for contest in CONTESTS if contest.rival == "specon"),
-            remarks=("Of the difference of the two means.",),
+            remarks=_REMARKS["way"],
         ),
         Section(
             title="Slowdown of the classes, 95th percentile, beside FitGpp",
@@ -82,9 +71,7 @@ def sections(collected: Collected) -> Sequence[Section]:
                 if contest.rival == "fitgpp"
                 for figure, words in ((TRIALS, "trials"), (BEST_EFFORT, "best effort"))
             ),
-            remarks=(
-                "FitGpp is made for trials, not for the average. Slowdown: completion over training time.",
-            ),
+            remarks=_REMARKS["classes"],
         ),
     ]
     return [section for section in found if section.rows]
@@ -188,23 +175,10 @@ def _note(collected: Collected, words: str, keys: Sequence[str]) -> str:
     return "; ".join(filter(None, (words, *missing)))
 
 
-_REMARKS: Final = (
-    (
-        "Nothing here is a figure of a paper. The verdict `reproduced` means that specon's own policy is as "
-        "good as the column `counts as reproduced` asks for. It runs with the manager's default settings, "
-        "gate and budgets; SpeCon's runs without the gate, which would refuse nearly all that it proposes. "
-        "Fewer than five seeds are not judged, but for a workload without chance."
-    ),
-    (
-        "Smaller than in the papers, to keep the time within minutes: `dragon-random` has 50 jobs instead of "
-        "100; `fitgpp` has 300 jobs on 8 nodes, as deep a queue as 3,000 on the paper's 84; of `kod2`, 4 of "
-        "the 20 cells."
-    ),
-)
 REPRODUCTION: Final = Reproduction(
     name="ours",
     title="specon's own policy, progress, on the workloads of all five papers",
     runs=runs,
     sections=sections,
-    remarks=_REMARKS,
+    remarks=_REMARKS["general"],
 )

@@ -18,6 +18,7 @@ from specon_lab.engine.run import settings_for
 from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Run, Section
 from specon_lab.reproduction.ours_runs import BASELINE, BOUND, JOB, OURS, measure_jobs
 from specon_lab.reproduction.ours_tables import LATER_PERCENT, beside, later, paired, values
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.pollux import read_summary
@@ -29,6 +30,7 @@ PUBLISHED: Final = ("pollux", "optimus", "tiresias")
 """Policies whose results were published with the workloads of Pollux, as their folders name them."""
 _LOAD: Final = "1.0"  # of the published results: the job load of `workloads`
 _NUMBERS: Final = range(1, 9)
+_REMARKS: Final = remarks_of("ours_traces")
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -106,7 +108,7 @@ def trace_reproduction(directory: Path) -> Reproduction:
         title="specon's own policy, progress, on published traces",
         runs=partial(trace_runs, directory),
         sections=partial(trace_sections, directory),
-        remarks=_REMARKS,
+        remarks=_REMARKS["general"],
     )
 
 
@@ -168,7 +170,7 @@ def _beside_published(directory: Path, collected: Collected, trace: Trace) -> Se
     return Section(
         title=f"{trace.title}: beside published results",
         rows=[row for row in rows if row is not None],
-        remarks=_PUBLISHED_REMARKS,
+        remarks=_REMARKS["published results"],
     )
 
 
@@ -211,31 +213,6 @@ def _beside_others(collected: Collected, trace: Trace) -> Section:
         rows=[row for row in rows if row is not None],
         remarks=(
             f"Source: {trace.source}. Options of the trace: {options}.",
-            "`paper` is the policy that the row names, measured here; `default` is specon's own.",
+            *_REMARKS["each trace"],
         ),
     )
-
-
-_PUBLISHED_REMARKS: Final = (
-    (
-        "`paper` is the published mean over the workloads (results-jobload/*/summary.json, load 1.0), "
-        "`default` specon's own policy here."
-    ),
-    (
-        "What differs: Pollux chooses batch sizes and learning rates as it goes; Optimus and Tiresias were "
-        "given tuned jobs, and Optimus an oracle of what is left. Here a job keeps the batch that its row "
-        "says, and the policy knows what its log tells. There as here each start and change takes 30 s, and "
-        "policies are asked every 60 s; here also when a job comes or goes. The measured step times are the "
-        "same, but replicas are taken to fill one node after the other wherever they are."
-    ),
-)
-_REMARKS: Final = (
-    (
-        "The verdict `reproduced` means that ours is lower as the column `counts as reproduced` says. The "
-        "traces are not part of this project; their sources stand below the tables."
-    ),
-    (
-        "The clusters of `philly` and `openb` are made smaller than the real ones, which a window of 2,000 "
-        "jobs would leave idle: no scheduler differs from another where nobody waits."
-    ),
-)

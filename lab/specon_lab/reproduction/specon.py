@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Final, NamedTuple
 
 from specon_lab.engine.loss import Losses
-from specon_lab.reproduction import specon_remarks as remarks
 from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
+from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.reproduction.specon_runs import (
     DEFAULT,
     EXPERIMENTS,
@@ -54,6 +54,7 @@ class Printed(NamedTuple):
     unit: str = "%"
 
 
+_REMARKS: Final = remarks_of("specon")
 _BASELINE: Final = {
     "fixed": (275.2, 1260.0),
     "random": (None, None),
@@ -142,7 +143,7 @@ def sections(collected: Collected) -> Sequence[Section]:
             rows = [row(collected, cell, p.what, p.figure, p.paper, unit=p.unit) for p in figures]
             if cell.name == "mixed-50":
                 rows += _longer(collected)
-            found.append(_section(_TITLES[cell.name], rows, remarks.EXPERIMENTS.get(cell.name, ())))
+            found.append(_section(_TITLES[cell.name], rows, _REMARKS.get(cell.name, ())))
     found += [_table_3(collected), _no_contention(collected), _of_the_manager(collected)]
     return [section for section in found if section.rows]
 
@@ -178,7 +179,7 @@ def _figure_1() -> Section:
         )
         for model, paper in _FIGURE_1.items()
     ]
-    return _section("Figure 1: how early most of the reduction is reached", rows, remarks.FIGURE_1)
+    return _section("Figure 1: how early most of the reduction is reached", rows, _REMARKS["Figure 1"])
 
 
 def _baselines(collected: Collected) -> Section:
@@ -187,7 +188,7 @@ def _baselines(collected: Collected) -> Section:
         average, makespan = _BASELINE[cell.name]
         rows.append(baseline_row(collected, cell, f"{cell.name}: average", average_seconds, average))
         rows.append(baseline_row(collected, cell, f"{cell.name}: makespan", makespan_seconds, makespan))
-    return _section("The paper's DS: the same placement without moves", rows, remarks.BASELINE)
+    return _section("The paper's DS: the same placement without moves", rows, _REMARKS["baseline"])
 
 
 def _table_3(collected: Collected) -> Section:
@@ -197,7 +198,7 @@ def _table_3(collected: Collected) -> Section:
         for (what, figure), paper in zip(_TABLE_3_COLUMNS, printed, strict=True):
             rows.append(row(collected, cell, f"{label}: {what}", figure, paper))
     return _section(
-        "Table III: 20 VAE jobs at random within 300 s, by alpha and interval", rows, remarks.TABLE_3
+        "Table III: 20 VAE jobs at random within 300 s, by alpha and interval", rows, _REMARKS["Table III"]
     )
 
 
@@ -214,14 +215,14 @@ def _no_contention(collected: Collected) -> Section:
         for cell in NO_CONTENTION
         for what, figure in _REDUCTIONS
     ]
-    return _section("Without contention", rows, remarks.NO_CONTENTION)
+    return _section("Without contention", rows, _REMARKS["no contention"])
 
 
 def _of_the_manager(collected: Collected) -> Section:
     rows: list[Row | None] = []
     for cell in EXPERIMENTS:
         rows += _ours(collected, cell)
-    return _section("Of the manager: gate, budgets and the other classifier", rows, remarks.OF_THE_MANAGER)
+    return _section("Of the manager: gate, budgets and the other classifier", rows, _REMARKS["manager"])
 
 
 def _ours(collected: Collected, cell: Cell) -> Iterator[Row]:
@@ -255,5 +256,5 @@ REPRODUCTION: Final = Reproduction(
     ),
     runs=runs,
     sections=sections,
-    remarks=remarks.GENERAL,
+    remarks=_REMARKS["general"],
 )

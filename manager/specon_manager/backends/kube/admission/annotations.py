@@ -315,15 +315,6 @@ def doubts(options: Options) -> list[str]:
     return found
 
 
-def table() -> str:
-    """Return the table for the documentation, as Markdown."""
-    rows = ["| annotation | default | meaning | example |", "|---|---|---|---|"]
-    for one in ANNOTATIONS:
-        example = one.example.replace("|", "\\|")
-        rows.append(f"| `{one.key}` | {one.default} | {one.meaning} | `{example}` |")
-    return "\n".join(rows) + "\n"
-
-
 def _similar(key: str) -> str:
     found = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.8)
     return (

@@ -13,9 +13,9 @@ from specon_manager.backends.kube.admission.annotations import (
     Options,
     doubts,
     read_options,
-    table,
 )
 from specon_sidecar.parse import CheckpointMode
+from specon_tools.documentation.annotations import table
 from support.kube_pods import annotated
 
 

@@ -12,7 +12,7 @@ _HEAD: Final = (
     "# Helm values",
     "",
     "Generated from the chart's `values.yaml` and `values.schema.json`:",
-    "`python -m specon_manager.documentation`. A value that is not of this list, or not as its last column",
+    "`python -m specon_tools.documentation`. A value that is not of this list, or not as its last column",
     "says, is refused with its name.",
     "",
     "| value | default | meaning | may be |",

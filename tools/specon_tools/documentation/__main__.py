@@ -5,41 +5,48 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import yaml
 
-from specon_manager.backends.kube.admission import annotations
-from specon_manager.documentation import command_line, helm_values, openapi
+from specon_tools.documentation import annotations, command_line, helm_values, log_formats, openapi
+from specon_tools.documentation.marked import with_table
+from specon_tools.observability import catalogue
 
-_CHART = Path("charts/specon")
+_CHART: Final = Path("charts/specon")
+_TABLES: Final = {
+    "kubernetes.md": ("annotations", annotations.table),
+    "log-formats.md": ("table of formats", log_formats.table),
+    "metrics.md": ("metrics", catalogue.table),
+}
+"""Pages with one generated table: its name in the marks around it, and what writes it."""
 
 
 def pages(root: Path) -> Mapping[str, str]:
-    """Return the generated files by their paths in docs/. Raises OSError where the chart is not there."""
+    """Return the generated files by their paths in docs/, from the root of the project.
+
+    Raises OSError where the chart or a page is not there, ValueError where a page lacks its marks.
+    """
     chart = root / _CHART
     document = yaml.safe_dump(openapi.document(), sort_keys=False, allow_unicode=True, width=110)
+    tables = {
+        name: with_table((root / "docs" / name).read_text(), mark, table())
+        for name, (mark, table) in _TABLES.items()
+    }
     return {
         "openapi.yaml": document,
-        "reference/annotations.md": _annotations(),
+        "reference/annotations.md": annotations.page(),
         "reference/command-line.md": command_line.page(),
         "reference/values.md": helm_values.page(
             (chart / "values.yaml").read_text(), json.loads((chart / "values.schema.json").read_text())
         ),
+        **tables,
     }
-
-
-def _annotations() -> str:
-    return (
-        "# Annotations\n\n"
-        "Generated from the code: `python -m specon_manager.documentation`. On the pod, which means on the\n"
-        "pod template of its owner; what they are for is told in [On Kubernetes](../kubernetes.md). A wrong\n"
-        "value and a key that is not known are refused when the pod is created.\n\n" + annotations.table()
-    )
 
 
 def main() -> int:
     """Return 1 where `--check` finds a page that is not as the code writes it."""
-    parser = argparse.ArgumentParser(prog="python -m specon_manager.documentation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m specon_tools.documentation", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, name what would change")
     arguments = parser.parse_args()
     stale = 0

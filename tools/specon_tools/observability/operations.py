@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from specon_manager.observability.panels import Dashboard, Panel, Query, Row
+from specon_tools.observability.panels import Dashboard, Panel, Query, Row
 
 OPERATIONS: Final = Dashboard(
     uid="specon-operations",

@@ -14,7 +14,7 @@ def page() -> str:
     lines = [
         "# Command line",
         "",
-        "Generated from the parser: `python -m specon_manager.documentation`. What the commands do is told",
+        "Generated from the parser: `python -m specon_tools.documentation`. What the commands do is told",
         "in [Commands](../commands.md); `specon COMMAND --help` prints the same as this page.",
         "",
         "Exit codes: 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted.",

@@ -158,5 +158,5 @@ def rendered() -> str:
         for alert in ALERTS
     ]
     groups = {"groups": [{"name": "specon", "rules": rules}]}
-    head = "# Written by python -m specon_manager.observability; tests keep it in step with the code.\n"
+    head = "# Written by python -m specon_tools.observability; tests keep it in step with the code.\n"
     return head + yaml.safe_dump(groups, sort_keys=False, width=1000, allow_unicode=True)

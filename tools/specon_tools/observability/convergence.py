@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from specon_manager.observability.panels import COLOURS, Annotation, Dashboard, Panel, Query, Row, Variable
 from specon_sidecar.classify import Category
+from specon_tools.observability.panels import COLOURS, Annotation, Dashboard, Panel, Query, Row, Variable
 
 _CHOSEN: Final = 'job_namespace=~"$namespace", job_name=~"$job"'
 _NAME: Final = "{{job_namespace}}/{{job_name}} {{replica}}"

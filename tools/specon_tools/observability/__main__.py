@@ -1,4 +1,4 @@
-"""`python -m specon_manager.observability DIRECTORY`: write dashboards and alert rules.
+"""`python -m specon_tools.observability DIRECTORY`: write dashboards and alert rules.
 
 `DIRECTORY` is `charts/specon/files` in this repository, or any other for whoever uses no chart.
 """
@@ -7,23 +7,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from specon_manager.observability.files import chart_files, with_table
+from specon_tools.observability.files import chart_files
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Write the files, or with `--check` name those that are out of step; 1 where some are."""
-    parser = argparse.ArgumentParser(prog="python -m specon_manager.observability", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m specon_tools.observability", description=__doc__)
     parser.add_argument("directory", type=Path)
-    parser.add_argument(
-        "--docs", type=Path, metavar="FILE.md", help="page whose table of metrics to write too"
-    )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit with 1 if something would be"
     )
     given = parser.parse_args(arguments)
     wanted = {given.directory / name: content for name, content in chart_files().items()}
-    if given.docs is not None:
-        wanted[given.docs] = with_table(given.docs.read_text(encoding="utf-8"))
     late = [
         path for path, content in wanted.items() if not path.exists() or path.read_text("utf-8") != content
     ]

@@ -1,1 +1,0 @@
-"""The parts of the documentation that are written by the code: `python -m specon_manager.documentation`."""
