@@ -67,8 +67,10 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         # It was told to end before it was seen: now there is an incarnation to name.
         why = f"incarnation {event.incarnation} is to end: {running.leaving.reason}"
         return state, [] if owned else [eviction(state, running, event.incarnation, why)]
-    # Every incarnation begins with 1.
-    return state, [weighed(running, "as its former incarnation had it")] if running.weight != 1.0 else []
+    if running.weight == 1.0:  # as every incarnation begins
+        return state, []
+    state = state.with_replica(msgspec.structs.replace(running, weighed=True))
+    return state, [weighed(running, "as its former incarnation had it")]
 
 
 def _succeeded_by(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
