@@ -172,10 +172,6 @@ def test_workers_are_taken_from_a_job_that_can_give_them(policy):
 @pytest.mark.parametrize("policy", ["dragon", "dragon-locality", "quota-fifo", "kod2", "progress", "fifo"])
 def test_a_job_of_which_a_worker_has_completed_starts_with_the_rest(policy):
     """It is described by what has not ended of it."""
-    if policy not in told.table.POLICIES:
-        policy = "dragon-baseline" if "dragon-baseline" in told.table.POLICIES else "locality"
-    if policy not in told.table.POLICIES:
-        pytest.skip("it has another name")
     cluster = Cluster(nodes=1, cpus=4.0, settings=settings(policy))
     cluster.post(ev.JobSubmitted(gang("g", 3, ps=0, restarts=9)))
     cluster.settle()
