@@ -36,7 +36,7 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
 
 
 def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Let a replica that somebody else ended, or that did not come about, wait for its next start: no crash."""
+    """Let what somebody else ended, or what did not come about, wait for its next start: no crash."""
     if state.jobs[replica.job].owned:
         return awaited(state, replica, f"put back: {reason}", now)
     noted = msgspec.structs.replace(replica, note=f"put back: {reason}")
@@ -122,7 +122,7 @@ def eviction(state: State, replica: Replica, incarnation: str | None, reason: st
 
 
 def _missing(state: State, replica: Replica, phase: Phase, now: float, *, not_before: float) -> State:
-    """Let the replica be missing since now, unless it was already; it keeps its room until somebody says not."""
+    """Let the replica be missing since now, unless it was already; it keeps its room meanwhile."""
     present = phase is not Phase.ABSENT
     return state.with_replica(
         msgspec.structs.replace(

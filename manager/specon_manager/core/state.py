@@ -101,9 +101,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     def with_transaction(self, transaction: Transaction) -> "State":
         """Return the state with this transaction in flight."""
-        return msgspec.structs.replace(
-            self, transactions={**self.transactions, transaction.id: transaction}
-        )
+        return msgspec.structs.replace(self, transactions={**self.transactions, transaction.id: transaction})
 
     def transaction_of(self, replica: str) -> Transaction | None:
         """Return the transaction in flight that a replica is in."""

@@ -99,7 +99,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     before: Mapping[str, str]
     """Node by replica, of what it is about and ran when it began."""
     after: Mapping[str, str]
-    """Node by replica, of what is to run when it has succeeded; "" is wherever its owner's scheduler likes."""
+    """Node by replica, of what is to run when it has succeeded; "" is wherever its owner likes."""
     whole: bool = False
     """Whether it is about the job as a whole."""
     restart: bool = False

@@ -50,7 +50,7 @@ def look(state: State, name: str, now: float) -> Step:
 
 
 def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
-    """Let the records follow what came by itself: what has to go as well, what landed elsewhere, what runs."""
+    """Let the records follow what came by itself: what has to go too, what landed elsewhere, what runs."""
     job = state.jobs[transaction.job]
     if transaction.state is TransactionState.LEAVING:
         state, news = tell(state, transaction, now)
@@ -98,7 +98,7 @@ def _running_since(state: State, transaction: Transaction, now: float) -> State:
 
 
 def _landed(state: State, transaction: Transaction) -> State:
-    """Take note where the scheduler of an owner put what was to run elsewhere: that is where it has come to."""
+    """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node."""
     if not state.jobs[transaction.job].owned:
         return state
     wanted, notes = dict(transaction.wanted), list[str]()
@@ -152,15 +152,9 @@ def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
 
 
 def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:
-    """What of room and checkpoints is there, while nothing was told to end; or was, and not known to be."""
-    gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
-    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return Outcome.LEFT, ""
-    if gone and transaction.changing_at is None:
-        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
-    for name, witness in sorted(transaction.witnesses.items()):
-        if witness.incarnation != state.replicas[name].incarnation and name not in gone:
-            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+    """Return what of room and checkpoints there is; nothing has ended yet, as far as is known."""
+    if (changed := _not_as_it_was(state, transaction)) is not None:
+        return changed
     if (lost := members.node_lost(state, transaction)) is not None:
         return Outcome.REFUSED, lost
     if transaction.state is TransactionState.PROPOSED:
@@ -176,6 +170,19 @@ def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | 
         return None
     late = "no room was held in time" if transaction.state is TransactionState.PROPOSED else ""
     return Outcome.OVERDUE, late or "no verified checkpoint in time"
+
+
+def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
+    """Return what has ended, or was started anew, of what ran when it began."""
+    gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
+    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
+        return Outcome.LEFT, ""
+    if gone and transaction.changing_at is None:
+        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
+    for name, witness in sorted(transaction.witnesses.items()):
+        if witness.incarnation != state.replicas[name].incarnation and name not in gone:
+            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+    return None
 
 
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
@@ -219,7 +226,7 @@ def _came(state: State, transaction: Transaction) -> Finding | None:
 
 
 def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
-    """What is missing of what is wanted, and what of it has not shown that it trains."""
+    """Return what is missing of what is wanted, and what of it has not shown that it trains."""
     wanted = members.wanted(state, transaction)
     if (node := members.node_lost(state, transaction)) is not None:
         return Outcome.LOST, node

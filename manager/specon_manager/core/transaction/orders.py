@@ -1,6 +1,5 @@
 """What the present state of a transaction orders; the same again after a restart of the manager."""
 
-
 from specon_manager.core.gang import gang_of
 from specon_manager.core.state import State
 from specon_manager.core.transaction import members
@@ -188,5 +187,3 @@ def _started(state: State, job: Job, transaction: Transaction) -> list[Action]:
         for each in members.wanted(state, transaction)
         if each.phase is Phase.STARTING
     ]
-
-
