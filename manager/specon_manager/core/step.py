@@ -153,7 +153,7 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
                 state, ordered = told_again(state, replica, now)
                 actions += ordered
             continue
-        if replica.weight != 1.0 and replica.incarnation is not None:
+        if replica.weighed and replica.incarnation is not None:
             actions.append(weighed(replica, "set before the manager was started again"))
         ours = replica.name not in flying and not state.jobs[replica.job].owned
         if replica.phase is Phase.STARTING and ours:

@@ -329,6 +329,8 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     note: str = ""
     weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     """Its weight where the replicas of a node share processors."""
+    weighed: bool = False
+    """Whether this incarnation was ever given another weight than it began with."""
     leaving: Leaving | None = None
     """Set from the order to end until nothing is left of the incarnation."""
 

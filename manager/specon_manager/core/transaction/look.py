@@ -176,7 +176,7 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
     """Return what has ended, or was started anew, of what ran when it began."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return Outcome.LEFT, ""
+        return _left(state, transaction)  # an order to end that was believed lost was carried out
     if gone and transaction.changing_at is None:
         return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
@@ -205,7 +205,12 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
 
 
 def _left(state: State, transaction: Transaction) -> Finding:
-    """Return that all is gone; what was to save when it ended, and did not, comes back where it was."""
+    """Return that all is gone; what was to save when it ended, and did not, comes back where it was.
+
+    So does what has nowhere to go any more.
+    """
+    if (lost := members.node_lost(state, transaction)) is not None:
+        return Outcome.LOST, lost
     if transaction.attempt == 1:
         for name, witness in sorted(transaction.witnesses.items()):
             saved = state.replicas[name].progress.checkpoint
