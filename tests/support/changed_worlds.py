@@ -12,8 +12,8 @@ from specon_manager.model.transactions import Transaction
 from specon_sidecar.wire import Checkpoint
 from support import told
 from support.cluster import DIGEST
-from support.owners import Owners
 from support.gangs import gang, on, worker
+from support.owners import Owners
 from support.told import Told, registered
 
 G = "default/g"

@@ -1,4 +1,4 @@
-"""Owners that place their jobs: they hold them back, run as many workers as they are told, replace single pods.
+"""Owners that place their jobs: they hold them back, run so many workers as told, replace single pods.
 
 As Kubernetes does it: an object says how many workers there are and whether it is suspended; its controller
 makes pods come and go after that, and what it makes is seen late. Of a job whose replicas train by themselves
@@ -39,7 +39,7 @@ class Owners(Cluster):
         self.placed: dict[str, dict[str, str | None]] = {}
         """What was ordered last of a job: node by replica."""
         self.withheld: set[str] = set()
-        """Replicas that were made to go alone: their controller starts none until it is told, or is prompt."""
+        """Replicas that were made to go alone: their controller starts none until it is told to."""
         self.unsaid: list[str] = []
         super().__init__(nodes, cpus, settings)
 
