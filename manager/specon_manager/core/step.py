@@ -141,8 +141,8 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
         state = msgspec.structs.replace(state, queues=queues)
     state, actions = answers.renewed(state, now)
     actions += [
-        eviction(state, state.replicas[known.replica], incarnation, "it was not wanted before either")
-        for incarnation, known in state.unwanted.items()
+        eviction(state, state.replicas[known.replica], known.incarnation, "it was not wanted before either")
+        for known in state.unwanted.values()
         if known.replica in state.replicas
     ]
     actions += [released(state, job) for job in state.jobs.values() if _may_be_held_back(state, job)]

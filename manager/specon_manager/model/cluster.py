@@ -69,6 +69,7 @@ class Unwanted(Struct, frozen=True, kw_only=True, gc=False):
     """An incarnation that nobody wants: one of an earlier start, or of one that was given up."""
 
     replica: str
+    incarnation: str
     since: float
     deadline: float
     """When it is told to end once more."""

@@ -3,6 +3,8 @@
 So it does not matter which event came first, twice or never.
 """
 
+from typing import Final
+
 import msgspec
 
 from specon_manager.core.restarts import left
@@ -25,6 +27,9 @@ from specon_manager.model.transactions import (
 Step = tuple[State, list[Action]]
 Finding = tuple[Outcome, str]
 """What became of the present state, and why in words."""
+
+_OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
+"""Kinds that concern only jobs that wait in a queue."""
 
 
 def look(state: State, name: str, now: float) -> Step:
@@ -125,8 +130,8 @@ def _found(state: State, job: Job, transaction: Transaction, now: float) -> Find
         return came
     if (over := _over(state, job, transaction)) is not None:
         return over
-    if transaction.kind in {Kind.PREEMPT, Kind.PUT_BACK} and job.owned and not job.spec.held:
-        return Outcome.GIVEN_UP, "it names no queue any more: nothing would admit it again"
+    if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
+        return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
     if (number := members.edited(job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
