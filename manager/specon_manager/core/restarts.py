@@ -18,9 +18,11 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     One that was told to end is gone, however it ended: that is no crash, nor is what a transaction brings
     about. What is missing keeps its room while the rest of its job is there.
     """
-    if replica.leaving is not None and replica.leaving.purpose != "late":
-        return left(state, replica, now)
-    replica = msgspec.structs.replace(replica, leaving=None)
+    if replica.leaving is not None:
+        if replica.leaving.purpose != "late":
+            return left(state, replica, now)
+        reason = replica.leaving.reason  # how it ended then says nothing of why
+        replica = msgspec.structs.replace(replica, leaving=None)
     transaction = state.transaction_of(replica.name)
     if transaction is not None and _for_the_transaction(replica, transaction):
         return put_back(state, replica, reason, now)

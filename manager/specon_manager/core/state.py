@@ -19,7 +19,7 @@ HISTORY: Final = 500
 
 
 def unwanted_key(replica: str, incarnation: str) -> str:
-    """Return the key of an unwanted incarnation: its name alone says which only among those of its replica."""
+    """Return the key of an unwanted incarnation: its name is unique among those of its replica only."""
     return f"{replica} {incarnation}"
 
 

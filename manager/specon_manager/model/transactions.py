@@ -70,8 +70,8 @@ class Witness(Struct, frozen=True, kw_only=True):
     """Whether it has answered so that the transaction may go on."""
     began_step: int | None = None
     """First step of that incarnation."""
-    step_gap: int = 0
-    """How many steps its log leaves out between two that it names, at most."""
+    step_gap: int | None = None
+    """How many steps lie between two that its log names, at most; None where nobody knows."""
     last_step: int | None = None
     """Last step before it was told to end."""
     last_step_at: float | None = None

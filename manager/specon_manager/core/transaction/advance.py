@@ -201,7 +201,6 @@ def _last_seen(state: State, transaction: Transaction) -> dict[str, Witness]:
         found[name] = msgspec.structs.replace(
             witness,
             began_step=progress.first_step,
-            step_gap=progress.step_gap or 0,
             last_step=progress.step,
             last_step_at=progress.step_at,
         )
@@ -220,6 +219,7 @@ def _saved_last(state: State, transaction: Transaction) -> dict[str, Witness]:
             witness,
             checkpoint=kept,
             resumed_from=_latest(kept, final),
+            step_gap=progress.step_gap,
             last_step=_most(witness.last_step, progress.step),
             last_step_at=progress.step_at if progress.step_at is not None else witness.last_step_at,
         )

@@ -288,10 +288,12 @@ def _began_anew(state: State, transaction: Transaction) -> str | None:
 
 
 def _not_resumed(name: str, witness: Witness) -> str | None:
-    first, saved = witness.first_step, witness.checkpoint
-    if first is None or saved is None or first >= saved.step - witness.step_gap:
-        return None  # the log may not name each step
+    first, saved, gap = witness.first_step, witness.checkpoint, witness.step_gap
+    if first is None or saved is None or first >= saved.step - (gap or 0):
+        return None
     began = 1 if witness.began_step is None else witness.began_step
+    if gap is None and first > began:
+        return None  # the log may just not name each step
     how = "it began anew" if first <= began else "it went on from an older state"
     return f"{name} is at step {first}, and its checkpoint at step {saved.step}: {how}"
 
