@@ -1,10 +1,10 @@
 """Scaling of jobs that the manager places: a verified checkpoint, then the change, then proof; else back."""
 
 import pytest
+from specon_manager.model.changes import ChangeKind
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, RequestCheckpoint, StartReplica, WithdrawRequest
-from specon_manager.model.changes import ChangeKind
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from support.changed_worlds import (

@@ -12,7 +12,7 @@ from specon_manager.model.actions import (
     StartReplica,
 )
 from specon_manager.model.cluster import Leaving, Phase, Served
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.policies.placement import readmissions
 from support.gangs import gang, on, phases, server, worker
 
@@ -412,12 +412,12 @@ def test_a_move_that_fails_within_a_failed_job_leaves_nothing_waiting(told):
     told.may_carry_out = lambda action: not isinstance(action, StartReplica)
     told.propose(Migrate(replica=W1, target="node-1", purpose="migrate", reason="why"))
     told.carry_out()
-    assert told.state.moves[W1].state is MoveState.RESTORING
+    assert told.state.transaction_of(W1).state is TransactionState.COMING
     told.die(W0, 1)
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Failed", "worker1": "Starting-"}
     for number in (2, 3):
         told.post(ev.StartRefused(replica=W1, start=number, reason="full"))
-    assert told.state.history[-1].state is MoveState.FAILED
+    assert told.state.history[-1].state is TransactionState.FAILED
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Failed", "worker1": "Failed"}
     told.orders.clear()
     told.settle()
@@ -430,7 +430,7 @@ def test_a_move_within_a_complete_job_is_brought_to_its_end_first(told):
     told.report(PS, step=10)
     told.propose(Migrate(replica=PS, target="node-1", purpose="migrate", reason="why"))
     told.carry_out()
-    assert told.state.moves[PS].state is MoveState.VERIFYING
+    assert told.state.transaction_of(PS).state is TransactionState.VERIFYING
     for name in (W0, W1):
         told.die(name, 0)
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Succeeded", "worker1": "Succeeded"}

@@ -2,20 +2,20 @@
 
 import msgspec
 import pytest
-
 from specon_manager.core.migration import TRANSITIONS
+
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
 from specon_manager.model.cluster import JobSpec, Phase
-from specon_manager.model.moves import FINAL_STATES, MoveOutcome, MoveState
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import FINAL_STATES, TransactionState
 from specon_sidecar.wire import Checkpoint
 from support.cluster import DIGEST
 from support.owners import Owners, described
 
 A, A1 = "default/a/worker/0", "default/a/worker/1"
 MOVE = "default/by-hand"
-STATES = [state for state in MoveState if state not in FINAL_STATES]
+STATES = [state for state in TransactionState if state not in FINAL_STATES]
 
 
 def phases(cluster):
@@ -41,19 +41,19 @@ def moving(stop, **changes):
     cluster.orders.clear()
     checkpoint = Checkpoint(step=100, path="/c", digest=DIGEST)
     past = {
-        MoveState.RESERVED: lambda: cluster.post(ev.RoomHeld(move=MOVE)),
-        MoveState.CHECKPOINTING: lambda: cluster.post(
+        TransactionState.RESERVED: lambda: cluster.post(ev.RoomHeld(move=MOVE)),
+        TransactionState.CHECKPOINTING: lambda: cluster.post(
             ev.InstructionDelivered(id=MOVE, replica=A, incarnation="uid-1")
         ),
-        MoveState.EVICTING: lambda: cluster.acknowledge(A, checkpoint=checkpoint),
-        MoveState.RESTORING: lambda: carry_out(cluster, EvictReplica),
-        MoveState.VERIFYING: lambda: carry_out(cluster, StartReplica),
+        TransactionState.LEAVING: lambda: cluster.acknowledge(A, checkpoint=checkpoint),
+        TransactionState.COMING: lambda: carry_out(cluster, EvictReplica),
+        TransactionState.VERIFYING: lambda: carry_out(cluster, StartReplica),
     }
     for state, happens in past.items():
-        if cluster.state.moves[A].state is stop:
+        if cluster.state.transaction_of(A).state is stop:
             break
         happens()
-        assert cluster.state.moves[A].state is state
+        assert cluster.state.transaction_of(A).state is state
     return cluster
 
 
@@ -151,10 +151,10 @@ def test_a_job_that_shrinks_below_a_moving_replica_ends_the_move(stop):
     cluster = moving(stop)
     actions = cluster.observe(described("a", 0))
     assert (last(cluster).state, last(cluster).note) == (
-        MoveState.ROLLED_BACK,
+        TransactionState.ROLLED_BACK,
         "its job wants this replica no more",
     )
-    suspended = stop in {MoveState.EVICTING, MoveState.RESTORING}
+    suspended = stop in {TransactionState.LEAVING, TransactionState.COMING}
     assert [a.node for a in actions if isinstance(a, StartReplica)] == [None] * suspended
     assert any(isinstance(action, ReleaseRoom) for action in actions)
 
@@ -217,21 +217,21 @@ def test_another_incarnation_says_that_the_former_one_is_gone():
 
 def test_another_incarnation_ends_a_move_that_had_not_evicted():
     """What was to be moved is not there any more."""
-    cluster = moving(MoveState.CHECKPOINTING)
+    cluster = moving(TransactionState.CHECKPOINTING)
     cluster._end(A, None, evicted=True)
     cluster.appears(A, "node-0")
-    assert last(cluster).state is MoveState.ROLLED_BACK
+    assert last(cluster).state is TransactionState.ROLLED_BACK
     assert cluster.state.replicas[A].phase is Phase.RUNNING
 
 
 def test_another_incarnation_completes_the_eviction_of_a_move():
     """It is gone, and its owner was quicker than our order: the move goes on with what runs."""
-    cluster = moving(MoveState.EVICTING)
+    cluster = moving(TransactionState.LEAVING)
     cluster._end(A, None, evicted=True)
     cluster.orders.clear()
     cluster.appears(A, "node-1")
-    move = cluster.state.moves[A]
-    assert (move.state, move.incarnation, move.attempt) == (MoveState.VERIFYING, "uid-2", 1)
+    move = cluster.state.transaction_of(A)
+    assert (move.state, move.witnesses[A].incarnation, move.attempt) == (TransactionState.VERIFYING, "uid-2", 1)
     assert cluster.orders == []
 
 
@@ -244,7 +244,7 @@ def test_a_job_that_is_gone_leaves_only_history(stop):
     cluster = moving(stop)
     actions = cluster.post(ev.JobGone(job="default/a", reason="deleted"))
     assert (last(cluster).state, last(cluster).note) == (
-        MoveState.ROLLED_BACK,
+        TransactionState.ROLLED_BACK,
         "its job is gone: deleted",
     )
     assert any(isinstance(action, ReleaseRoom) for action in actions)
@@ -255,7 +255,7 @@ def test_a_job_that_is_gone_leaves_only_history(stop):
 
 def test_every_state_of_a_move_ends_with_its_job():
     """No state of a move outlives the job."""
-    assert {TRANSITIONS[state, MoveOutcome.JOB_GONE] for state in STATES} == {MoveState.ROLLED_BACK}
+    assert {TRANSITIONS[state, MoveOutcome.JOB_GONE] for state in STATES} == {TransactionState.ROLLED_BACK}
 
 
 def test_many_jobs_that_ended_are_remembered_while_they_are_there():
@@ -281,11 +281,11 @@ def test_a_move_goes_through_hold_checkpoint_eviction_and_start():
     actions = cluster.post(ev.MoveRequested(id=MOVE, replica=A, target="node-1"))
     assert [(a.move, a.replica, a.node) for a in actions if isinstance(a, HoldRoom)] == [(MOVE, A, "node-1")]
     cluster.carry_out()
-    assert cluster.state.moves[A].state is MoveState.VERIFYING
+    assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
     cluster.report(A, step=101)
     move = last(cluster)
     assert (move.state, move.policy, move.purpose, move.note) == (
-        MoveState.SUCCEEDED,
+        TransactionState.SUCCEEDED,
         "request",
         "requested",
         "",
@@ -303,12 +303,12 @@ def test_a_scheduler_that_knows_better_is_believed():
     cluster.post(ev.MoveRequested(id=MOVE, replica=A, target="node-1"))
     cluster.scheduled = "node-2"
     cluster.carry_out()
-    assert cluster.state.moves[A].target == "node-2"
+    assert cluster.state.transaction_of(A).target == "node-2"
     assert cluster.room == {}
     cluster.report(A, step=101)
     move = last(cluster)
     assert (move.state, move.target, move.note) == (
-        MoveState.SUCCEEDED,
+        TransactionState.SUCCEEDED,
         "node-2",
         "its scheduler put it on node-2",
     )
@@ -316,41 +316,41 @@ def test_a_scheduler_that_knows_better_is_believed():
 
 def test_a_scheduler_that_puts_it_back_has_not_moved_it():
     """On the source again the move is rolled back."""
-    cluster = moving(MoveState.RESTORING)
+    cluster = moving(TransactionState.COMING)
     cluster.scheduled = "node-0"
     carry_out(cluster, StartReplica)
     cluster.report(A, step=101)
     assert (last(cluster).state, last(cluster).note) == (
-        MoveState.ROLLED_BACK,
+        TransactionState.ROLLED_BACK,
         "its scheduler put it on node-0",
     )
 
 
 def test_a_refused_eviction_leaves_the_replica_where_it_trains():
     """Nothing was ended: the room is given back, and the replica still runs."""
-    cluster = moving(MoveState.EVICTING)
+    cluster = moving(TransactionState.LEAVING)
     refused = ev.EvictionRefused(replica=A, incarnation="uid-1", reason="blocked by budget b")
     actions = cluster.post(refused)
     assert [type(action) for action in actions] == [ReleaseRoom]
-    assert (last(cluster).state, last(cluster).note) == (MoveState.ROLLED_BACK, "blocked by budget b")
+    assert (last(cluster).state, last(cluster).note) == (TransactionState.ROLLED_BACK, "blocked by budget b")
     record = cluster.state.replicas[A]
     assert (record.phase, record.node, record.incarnation) == (Phase.RUNNING, "node-0", "uid-1")
     assert cluster.post(refused) == []
 
 
-@pytest.mark.parametrize("stop", [state for state in STATES if state is not MoveState.EVICTING])
+@pytest.mark.parametrize("stop", [state for state in STATES if state is not TransactionState.LEAVING])
 def test_an_eviction_that_was_not_ordered_cannot_be_refused(stop):
     """In other states the event means nothing."""
     cluster = moving(stop)
     before = cluster.state
-    incarnation = cluster.state.moves[A].incarnation
+    incarnation = cluster.state.transaction_of(A).incarnation
     assert cluster.post(ev.EvictionRefused(replica=A, incarnation=incarnation, reason="no")) == []
     assert cluster.state == before
 
 
 def test_the_refused_eviction_of_another_incarnation_is_no_news():
     """It may come late."""
-    cluster = moving(MoveState.EVICTING)
+    cluster = moving(TransactionState.LEAVING)
     before = cluster.state
     assert cluster.post(ev.EvictionRefused(replica=A, incarnation="uid-0", reason="no")) == []
     assert cluster.post(ev.EvictionRefused(replica="default/x/worker/0", incarnation="1", reason="")) == []
@@ -359,22 +359,22 @@ def test_the_refused_eviction_of_another_incarnation_is_no_news():
 
 def test_on_the_way_back_an_eviction_is_not_given_up():
     """It did not resume on the target: it must end before the source gets it."""
-    cluster = moving(MoveState.VERIFYING)
+    cluster = moving(TransactionState.VERIFYING)
     cluster.tick(1000.0)
-    move = cluster.state.moves[A]
-    assert (move.state, move.attempt) == (MoveState.EVICTING, 2)
+    move = cluster.state.transaction_of(A)
+    assert (move.state, move.attempt) == (TransactionState.LEAVING, 2)
     before = cluster.state
-    assert cluster.post(ev.EvictionRefused(replica=A, incarnation=move.incarnation, reason="no")) == []
+    assert cluster.post(ev.EvictionRefused(replica=A, incarnation=move.witnesses[A].incarnation, reason="no")) == []
     assert cluster.state == before
 
 
 def failed():
     """Neither node could restore A."""
-    cluster = moving(MoveState.RESTORING)
+    cluster = moving(TransactionState.COMING)
     cluster.orders.clear()
     cluster.post(ev.StartRefused(replica=A, start=1, reason="unschedulable"))
     actions = cluster.post(ev.StartRefused(replica=A, start=2, reason="unschedulable"))
-    assert last(cluster).state is MoveState.FAILED
+    assert last(cluster).state is TransactionState.FAILED
     return cluster, actions
 
 
@@ -425,12 +425,12 @@ def test_an_owner_that_starts_it_no_more_ends_the_waiting(exit_code, phase):
 
 def test_what_lives_on_after_a_failed_move_is_left_alone():
     """It showed no step on the source in time, but it is there: nothing is ordered."""
-    cluster = moving(MoveState.VERIFYING)
+    cluster = moving(TransactionState.VERIFYING)
     cluster.tick(1000.0)
     cluster.orders[:] = [order for order in cluster.orders if isinstance(order, EvictReplica)]
     cluster.carry_out()
-    assert cluster.state.moves[A].attempt == 2
+    assert cluster.state.transaction_of(A).attempt == 2
     actions = cluster.tick(1000.0)
-    assert last(cluster).state is MoveState.FAILED
+    assert last(cluster).state is TransactionState.FAILED
     assert not any(isinstance(action, StartReplica | EvictReplica) for action in actions)
     assert cluster.state.replicas[A].phase is Phase.RUNNING

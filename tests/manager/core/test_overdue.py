@@ -1,10 +1,10 @@
 """What was ordered and not yet seen: noticed at its deadline, not before, and in a fixed order."""
 
 import msgspec
-
 from specon_manager.core.expectations import overdue_moves, overdue_replicas
+
 from specon_manager.model import events as ev
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.transactions import TransactionState
 from support.cluster import Cluster, replica_of
 
 A, B, C = (replica_of(name) for name in "abc")
@@ -28,7 +28,7 @@ def move(replica: str, number: int, deadline: float, proposed_at: float = 0.0) -
         policy="specon",
         purpose="migrate",
         reason="",
-        state=MoveState.RESTORING,
+        state=TransactionState.COMING,
         proposed_at=proposed_at,
         deadline=deadline,
         incarnation=None,
