@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import ReleaseRoom
+from specon_manager.model.actions import PlaceJob, ReleaseRoom
 from specon_manager.model.constraints import Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import FINAL_STATES, TransactionState
@@ -31,7 +31,8 @@ def moving(stop):
     if stop in LATE:
         cluster.acknowledge(A, checkpoint=Checkpoint(step=100, path="/c", digest=DIGEST))
     while cluster.state.transaction_of(A).state is not stop:
-        cluster.carry_out_one(next(o for o in cluster.orders if getattr(o, "replica", "") == A))
+        cluster.carry_out_one(next(order for order in cluster.orders if isinstance(order, PlaceJob)))
+    cluster.orders.clear()
     return cluster
 
 
@@ -49,18 +50,35 @@ def test_a_lost_target_ends_a_move_before_anything_was_ended(stop, gone):
     (move,) = cluster.state.history
     assert (move.state, move.note) == (
         TransactionState.ROLLED_BACK,
-        "the target node-1 is gone" if gone else "the target node-1 is not ready",
+        f"node node-1, where {A} is to run, is {'gone' if gone else 'not ready'}",
     )
     assert any(isinstance(action, ReleaseRoom) for action in actions)
     assert cluster.state.replicas[A].node == "node-0"
 
 
-@pytest.mark.parametrize("stop", LATE)
-def test_a_target_that_is_lost_later_is_for_the_restore_to_find_out(stop):
-    """The replica must get back to life first: the start is refused, and the source gets it."""
-    cluster = moving(stop)
+def test_a_target_that_is_lost_while_the_replica_leaves_is_given_up_once_that_is_gone():
+    """It was told to end and cannot be told otherwise: it comes back where it was, and waits for nothing."""
+    cluster = moving(TransactionState.LEAVING)
     assert cluster.post(unready(cluster, "node-1")) == []
-    assert cluster.state.transaction_of(A).state is stop
+    actions = cluster.die(A, 143, evicted=True)
+    assert [each.placement for each in actions if isinstance(each, PlaceJob)] == [{A: "node-0"}]
+
+
+def test_a_target_that_is_lost_before_the_replica_runs_there_is_given_up_at_once():
+    """What was ordered may live there all the same: nothing runs anywhere before that is known to be gone."""
+    cluster = moving(TransactionState.COMING)
+    actions = cluster.post(unready(cluster, "node-1"))
+    (order,) = [each for each in actions if isinstance(each, PlaceJob)]
+    assert (order.placement, dict(order.ending)) == ({}, {A: ""})
+    move = cluster.state.transaction_of(A)
+    assert (move.state, move.attempt) == (TransactionState.LEAVING, 2)
+
+
+def test_a_target_that_is_lost_while_the_replica_runs_there_is_for_the_proof_to_find_out():
+    """As long as nobody says that it is gone it may train."""
+    cluster = moving(TransactionState.VERIFYING)
+    assert cluster.post(unready(cluster, "node-1")) == []
+    assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
 
 
 @pytest.mark.parametrize("stop", [*EARLY, *LATE])

@@ -1,10 +1,12 @@
 """What was ordered and not yet seen: noticed at its deadline, not before, and in a fixed order."""
 
 import msgspec
-from specon_manager.core.expectations import overdue_moves, overdue_replicas
 
+from specon_manager.core.overdue import catch_up
 from specon_manager.model import events as ev
-from specon_manager.model.transactions import TransactionState
+from specon_manager.model.actions import EvictReplica, StartReplica
+from specon_manager.model.cluster import Phase
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.cluster import Cluster, replica_of
 
 A, B, C = (replica_of(name) for name in "abc")
@@ -19,54 +21,64 @@ def starting() -> Cluster:
     return cluster
 
 
-def move(replica: str, number: int, deadline: float, proposed_at: float = 0.0) -> Move:
-    return Move(
+def told(state, now):
+    """Return the replicas that are told to end at that time since their starts are overdue."""
+    _, actions = catch_up(state, now)
+    assert all(isinstance(action, EvictReplica) for action in actions)
+    return [action.replica for action in actions]
+
+
+def move(replica: str, number: int, deadline: float, source: str = "node-0") -> Transaction:
+    return Transaction(
         id=f"move-{number}",
-        replica=replica,
-        source="node-0",
-        target="node-1",
+        kind=Kind.MOVE,
+        job=replica.removesuffix("/worker/0"),
+        before={replica: source},
+        after={replica: f"node-{number}"},
         policy="specon",
-        purpose="migrate",
         reason="",
-        state=TransactionState.COMING,
-        proposed_at=proposed_at,
+        state=TransactionState.PROPOSED,
+        proposed_at=0.0,
         deadline=deadline,
-        incarnation=None,
     )
 
 
 def test_a_start_is_overdue_at_its_deadline_and_not_before():
     """By name, so that two managers would treat them in the same order."""
     state = starting().state
-    assert overdue_replicas(state, 1010.9)[0] == []
-    assert [replica.name for replica in overdue_replicas(state, 1011.0)[0]] == [A, B, C]
+    assert told(state, 1010.9) == []
+    assert told(state, 1011.0) == [A, B, C]
 
 
 def test_what_runs_or_waits_is_not_overdue():
-    """The deadline of a waiting replica is the end of its pause, which is nothing to be late for."""
+    """Only an ordered start is: what waits out a pause after a crash has been ordered nothing."""
     cluster = starting()
     cluster.carry_out()
-    assert overdue_replicas(cluster.state, 1e9)[0] == []
+    assert told(cluster.state, 1e9) == []
     cluster.die(A, 1)
-    assert cluster.state.replicas[A].deadline is not None
-    assert overdue_replicas(cluster.state, 1e9)[0] == []
+    assert cluster.state.replicas[A].deadline is None
+    assert told(cluster.state, 1e9) == []
 
 
-def test_a_start_within_a_move_is_the_moves_to_watch():
+def test_a_start_within_a_transaction_is_the_transactions_to_watch():
     """It has a deadline of its own, and a way back that a plain start has not."""
     state = starting().state
-    state = state.with_move(move(A, 1, deadline=5000.0))
-    assert [replica.name for replica in overdue_replicas(state, 1011.0)[0]] == [B, C]
-    assert overdue_moves(state, 4999.0) == []
-    assert [late.id for late in overdue_moves(state, 5000.0)] == ["move-1"]
+    state = state.with_transaction(move(A, 1, deadline=5000.0))
+    assert told(state, 1011.0) == [B, C]
 
 
-def test_overdue_moves_are_looked_at_in_the_order_of_their_proposal():
-    """The oldest first."""
-    state = starting().state
-    for late in (move(A, 3, 10.0, 2.0), move(B, 2, 10.0, 3.0), move(C, 9, 10.0, 1.0)):
-        state = state.with_move(late)
-    assert [late.id for late in overdue_moves(state, 10.0)] == ["move-9", "move-3", "move-2"]
+def test_overdue_transactions_are_looked_at_in_a_fixed_order():
+    """Job by job, by name, so that two managers would treat them in the same order."""
+    cluster = Cluster(nodes=6)
+    cluster.run("c", "a", "b")
+    for number, replica in enumerate((C, A, B), 3):
+        source = cluster.live[replica].node
+        flying = move(replica, number, deadline=cluster.now + 1, source=source)
+        cluster.state = cluster.state.with_transaction(flying)
+    cluster.tick(0.5)
+    assert len(cluster.state.transactions) == 3
+    cluster.tick(0.5)
+    assert [each.replica for each in cluster.state.history] == [A, B, C]
 
 
 def test_nothing_is_ordered_twice_while_it_is_awaited():
@@ -81,12 +93,38 @@ def test_a_manager_that_was_away_gives_every_start_its_time_again():
     cluster = starting()
     cluster.now += 3600
     cluster.post(ev.ManagerStarted("again", cluster.state.settings))
-    assert overdue_replicas(cluster.state, cluster.now + 9.9)[0] == []
-    assert len(overdue_replicas(cluster.state, cluster.now + 10)[0]) == 3
+    assert told(cluster.state, cluster.now + 9.9) == []
+    assert len(told(cluster.state, cluster.now + 10)) == 3
 
 
 def test_a_start_without_a_deadline_is_awaited_for_ever():
     """None says that nobody set one."""
     state = starting().state
     waiting = msgspec.structs.replace(state.replicas[A], deadline=None)
-    assert [r.name for r in overdue_replicas(state.with_replica(waiting), 1e9)[0]] == [B, C]
+    assert told(state.with_replica(waiting), 1e9) == [B, C]
+
+
+def test_a_late_start_is_told_to_end_until_it_is_gone_and_is_a_crash_only_then():
+    """It may live: the next one is ordered when nothing of it is left, and its pause is over."""
+    cluster = starting()
+    cluster.orders.clear()
+    for _ in range(3):
+        (again,) = [each for each in cluster.tick(60) if getattr(each, "replica", "") == A]
+        assert isinstance(again, EvictReplica)
+        assert again.incarnation is None
+        assert cluster.state.replicas[A].crashes == 0
+    cluster.post(ev.ReplicaGone(replica=A, incarnation=None))
+    known = cluster.state.replicas[A]
+    assert (known.phase, known.crashes, known.note) == (Phase.PENDING, 1, "crash 1: it did not start in time")
+    assert [type(each) for each in cluster.tick(5) if each.replica == A] == [StartReplica]
+
+
+def test_a_late_start_that_shows_up_is_told_to_end_by_its_name():
+    """Its end was ordered before it was seen; now there is an incarnation to name."""
+    cluster = starting()
+    held, cluster.orders = cluster.orders, []
+    cluster.tick(60)
+    cluster.orders = [each for each in held if each.replica == A]
+    cluster.carry_out()
+    assert A not in cluster.live
+    assert cluster.state.replicas[A].crashes == 1
