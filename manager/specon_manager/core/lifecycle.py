@@ -120,7 +120,7 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
 def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     """Take note that nothing of an incarnation is left: finished, told to end, or crashed."""
     key = None if event.incarnation is None else unwanted_key(event.replica, event.incarnation)
-    if key in state.unwanted:
+    if key is not None and key in state.unwanted:
         return _unwanted_gone(state, key, event)
     replica = state.replicas.get(event.replica)
     if replica is None or not replica.active or not _is_news(replica, event):
