@@ -5,6 +5,8 @@ makes pods come and go after that, and what it makes is seen late. Of a job whos
 a single pod can be made to go; its controller creates the next one under the same name.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from specon_manager.model import events as ev
@@ -19,6 +21,11 @@ def described(job: str, replicas: int = 1, **changes: object) -> JobSpec:
     names = tuple(f"default/{job}/worker/{index}" for index in range(replicas))
     given = {"coupled": False, **changes}
     return JobSpec(name=f"default/{job}", replicas=names, placed_by="owner", **given)
+
+
+def placed(actions: Iterable[Action]) -> list[tuple[str, dict[str, str | None]]]:
+    """Return what owners are told: for which transaction, and node by replica."""
+    return [(each.transaction, dict(each.placement)) for each in actions if isinstance(each, PlaceJob)]
 
 
 class Owners(Cluster):

@@ -174,6 +174,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
         return self.kind is Kind.MOVE
 
     @property
+    def came_back(self) -> bool:
+        """Whether it is a move whose replicas were all put where they ran before."""
+        return self.kind is Kind.MOVE and self.after == self.before
+
+    @property
     def counts(self) -> bool:
         """Whether it counts in the budgets of what is in flight."""
         return not self.stuck

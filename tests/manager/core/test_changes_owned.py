@@ -15,12 +15,12 @@ from support.changed_worlds import (
     change_of,
     grow,
     owned,
-    placed,
     preempt,
     shrink,
     stands,
     trains_on,
 )
+from support.owners import placed
 from support.gangs import phases
 
 HERE = {W0: "node-0", W1: "node-0"}

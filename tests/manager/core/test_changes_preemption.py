@@ -14,12 +14,12 @@ from support.changed_worlds import (
     G,
     change_of,
     owned,
-    placed,
     preempt,
     runs,
     stands,
 )
 from support.cluster import DIGEST
+from support.owners import placed
 from support.gangs import phases
 
 

@@ -8,32 +8,11 @@ from specon_manager.model.actions import PlaceJob, ReleaseRoom
 from specon_manager.model.constraints import Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import FINAL_STATES, TransactionState
-from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST
+from support.owned_moves import A, moving
 from support.owners import Owners, described
 
-A = "default/a/worker/0"
 EARLY = [TransactionState.PROPOSED, TransactionState.RESERVED, TransactionState.CHECKPOINTING]
 LATE = [state for state in TransactionState if state not in {*EARLY, *FINAL_STATES}]
-
-
-def moving(stop):
-    cluster = Owners()
-    cluster.sidecars_answer = False
-    cluster.observe(described("a"))
-    cluster.start_all("node-0")
-    cluster.report(A, step=100)
-    cluster.post(ev.MoveRequested(id="default/m", replica=A, target="node-1"))
-    if stop is not TransactionState.PROPOSED:
-        cluster.post(ev.RoomHeld(transaction="default/m", replica=A))
-    if stop not in {TransactionState.PROPOSED, TransactionState.RESERVED}:
-        cluster.post(ev.InstructionDelivered(id="default/m", replica=A, incarnation="uid-1"))
-    if stop in LATE:
-        cluster.acknowledge(A, checkpoint=Checkpoint(step=100, path="/c", digest=DIGEST))
-    while cluster.state.transaction_of(A).state is not stop:
-        cluster.carry_out_one(next(order for order in cluster.orders if isinstance(order, PlaceJob)))
-    cluster.orders.clear()
-    return cluster
 
 
 def unready(cluster, node):

@@ -538,7 +538,9 @@ def test_on_the_way_back_the_target_is_full_until_nothing_is_left_on_it():
     state = state_of({"node-0": "c", "node-1": "", "node-2": "c"}, cpus=1.0)
     for name in ("c0", "c1"):
         state = changed(state, name, requests=Resources(cpu=1))
-    back = in_flight(changed(state, "c0", node="node-1"), "c0", "node-1", state_of_move=TransactionState.LEAVING)
+    back = in_flight(
+        changed(state, "c0", node="node-1"), "c0", "node-1", state_of_move=TransactionState.LEAVING
+    )
     back = back.with_move(msgspec.structs.replace(back.moves[replica_of("c0")], attempt=2))
     assert refused(back, migrate("c1", "node-1")) is Refusal.NO_ROOM
     restoring = changed(back, "c0", node="node-0")

@@ -36,6 +36,8 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
         return state, []
     target, attempt = found
     why = note or str(outcome)
+    if target is TransactionState.SUCCEEDED and transaction.came_back:
+        target, why = TransactionState.ROLLED_BACK, transaction.note or why
     if target in FINAL_STATES:
         return ends.closed(state, transaction, target, now, note=why, anew=outcome is Outcome.ANEW)
     actions: list[Action] = []

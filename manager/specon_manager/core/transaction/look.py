@@ -11,7 +11,7 @@ from specon_manager.core.restarts import left
 from specon_manager.core.state import State
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
-from specon_manager.core.transaction.orders import evictions, placed
+from specon_manager.core.transaction.orders import evictions, placed, room_released
 from specon_manager.core.transaction.table import Outcome
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
@@ -72,11 +72,12 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
         return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
     if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
         return _fallen_back(state, transaction, now), []
+    actions: list[Action] = []
     if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
-        state = _landed(state, transaction)
+        state, actions = _landed(state, transaction)
     if transaction.state is TransactionState.VERIFYING:
         state = _running_since(state, state.transactions[transaction.id], now)
-    return state, []
+    return state, actions
 
 
 def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
@@ -102,25 +103,27 @@ def _running_since(state: State, transaction: Transaction, now: float) -> State:
     return state
 
 
-def _landed(state: State, transaction: Transaction) -> State:
-    """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node."""
+def _landed(state: State, transaction: Transaction) -> Step:
+    """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node.
+
+    The room that was held for it on the other is given back.
+    """
     if not state.jobs[transaction.job].owned:
-        return state
-    wanted, notes = dict(transaction.wanted), list[str]()
+        return state, []
+    wanted, elsewhere = dict(transaction.wanted), list[str]()
     for replica in members.wanted(state, transaction):
         ordered = wanted[replica.name]
         if replica.phase is Phase.RUNNING and replica.node and ordered != replica.node:
             wanted[replica.name] = replica.node
             if ordered:
-                notes.append(f"the scheduler put {replica.name} on {replica.node}")
-    if not notes and wanted == transaction.wanted:
-        return state
+                elsewhere.append(replica.name)
+    if wanted == transaction.wanted:
+        return state, []
     if transaction.attempt > 1:
-        changed = msgspec.structs.replace(transaction, before=wanted)
-    else:
-        note = "; ".join(notes) or transaction.note
-        changed = msgspec.structs.replace(transaction, after=wanted, note=note)
-    return state.with_transaction(changed)
+        return state.with_transaction(msgspec.structs.replace(transaction, before=wanted)), []
+    where = "; ".join(f"the scheduler put {name} on {wanted[name]}" for name in elsewhere)
+    changed = msgspec.structs.replace(transaction, after=wanted, note=where or transaction.note)
+    return state.with_transaction(changed), room_released(transaction, where, elsewhere)
 
 
 def _found(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
@@ -204,7 +207,8 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
     if now < transaction.deadline:
         return None
     if job.owned and transaction.repeats >= REPEATS:
-        why = f"{leavers[0].name} was not made to go, however often that was asked for"
+        words = transaction.stuck or "however often that was asked for"
+        why = f"{leavers[0].name} was not made to go: {words}"
         return (Outcome.REFUSED if untouched else Outcome.LOST), why
     return Outcome.OVERDUE, ""
 
