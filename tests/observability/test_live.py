@@ -11,7 +11,7 @@ from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.state_directory import read_address
 from specon_sidecar.classify import Category
 from specon_tools.observability.files import DASHBOARDS
-from support.changed_jobs import ChangedJobs
+from support.changed_metrics import ChangedJobs
 from support.programs import program
 from support.prometheus import Prometheus
 from support.promql import filled_in

@@ -3,6 +3,7 @@
 The suite runs them with seeds of its own, the same each time; what is rare is found here. A finding prints
 the machine and the seed that shows it again: `python tests/properties/explore.py 60 --only Gangs --seed 7`.
 """
+# ruff: noqa: T201  (it prints what it finds)
 
 import argparse
 import importlib.util
@@ -52,8 +53,8 @@ def show(error: BaseException, trail: int, about: str) -> None:
         if ordered or (about in repr(event) and not quiet):
             lines += [f"{now:.1f} {event}", *ordered]
     state = cluster.state
-    lines += [str(each) for each in state.replicas.values() if about in each.name]
-    lines += [str(each) for each in (*state.transactions.values(), *state.history[-2:]) if about in repr(each)]
+    records = (*state.replicas.values(), *state.transactions.values(), *state.history[-2:])
+    lines += [str(each) for each in records if about in repr(each)]
     print("\n".join(line[:_WIDTH] for line in lines[-trail:]))
 
 

@@ -12,8 +12,8 @@ from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import UNTOUCHED_STATES, TransactionState
 from support import random_policy, told
 from support.chaos import CPUS, DEADLINES, NODES, Chaos, pick
-from support.owners import Owners
 from support.gangs import gang
+from support.owners import Owners
 
 JOBS = "abcd"
 nodes = st.integers(min_value=0, max_value=NODES - 1)

@@ -186,7 +186,7 @@ class Owned(Chaos):
 
     @rule(number=pick)
     def expire_order(self, *, number):
-        """An order to end comes too late for the checkpoint that permits it: another one is asked for."""
+        """Let an order to end come too late for the checkpoint that permits it: another one is asked for."""
         orders = [each for each in self._next_orders() if isinstance(each, PlaceJob) and each.fresh_until]
         if not orders:
             return

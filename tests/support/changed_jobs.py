@@ -1,19 +1,13 @@
-"""States in which jobs are changed and wait, and a process-less manager that tells Prometheus of them."""
-
-import threading
-import time
-from typing import Self
+"""States in which jobs are changed as a whole and wait."""
 
 import msgspec
-from prometheus_client import CollectorRegistry, start_http_server
 
 from specon_manager.core.state import State
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.cluster import JobSpec, Node
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
-from specon_manager.runtime.change_metrics import ChangeMetrics
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.wire import Checkpoint
 from support.gangs import gang, on, server, with_gang, worker
 
@@ -30,39 +24,44 @@ def nodes(*, cpu: float = 4.0, count: int = 2) -> State:
 
 
 def elastic(name: str = "e", *, workers: int = 2, **fields: object) -> JobSpec:
-    """Return a job of one parameter server and 1 to 3 workers that is changed by recorded changes."""
+    """Return a job of one parameter server and 1 to 3 workers that is changed by transactions."""
     return gang(name, workers, ps=1, most=3, fewest=1, resizing="restart", **fields)
 
 
-def change(kind: ChangeKind = ChangeKind.SCALE_OUT, *, job: str = "e", **fields: object) -> Change:
-    """Return a change of a job with two workers, on the way to three (to none, where it is preempted)."""
+def change(kind: Kind = Kind.SCALE_OUT, *, job: str = "e", **fields: object) -> Transaction:
+    """Return a transaction of a job with two workers, to three (to none, where it is preempted)."""
     before = on("node-0", server(job), worker(job, 0), worker(job, 1))
-    after = {} if kind is ChangeKind.PREEMPT else {**before, worker(job, 2): "node-1"}
+    after = {} if kind is Kind.PREEMPT else {**before, worker(job, 2): "node-1"}
     known: dict[str, object] = {
-        "id": "change-1",
+        "id": f"{kind}-1",
         "job": f"default/{job}",
         "kind": kind,
         "policy": "kod2",
         "reason": "room is idle",
-        "state": ChangeState.CHECKPOINTING,
+        "state": TransactionState.CHECKPOINTING,
         "proposed_at": NOW - 20,
         "deadline": NOW + 60,
         "before": before,
         "after": after,
-        "lead": worker(job),
+        "whole": True,
+        "restart": kind is not Kind.PREEMPT,
+        "witnesses": {worker(job): Witness(incarnation=f"{worker(job)}.1")},
         **fields,
     }
-    return Change(**known)
+    return Transaction(**known)
 
 
-def ended(number: int, kind: ChangeKind = ChangeKind.SCALE_OUT, **fields: object) -> Change:
-    """Return a change that succeeded after 12 s with 3 s of downtime."""
+def ended(number: int, kind: Kind = Kind.SCALE_OUT, **fields: object) -> Transaction:
+    """Return a transaction that succeeded after 12 s with 3 s of downtime."""
+    job = fields.get("job", "e")
+    proof = Witness(
+        incarnation=f"{worker(job)}.1", answered=True, checkpoint=CHECKPOINT, proven=True, downtime=3.0
+    )
     known: dict[str, object] = {
-        "id": f"change-{number}",
-        "state": ChangeState.SUCCEEDED,
+        "id": f"{kind}-{number}",
+        "state": TransactionState.SUCCEEDED,
         "ended_at": NOW - 8,
-        "downtime": 3.0,
-        "checkpoint": CHECKPOINT,
+        "witnesses": {worker(job): proof},
         **fields,
     }
     return change(kind, **known)
@@ -78,36 +77,4 @@ def changing() -> State:
     placed = on("node-0", server("e"), worker("e", 0), worker("e", 1))
     state = with_gang(state, elastic(queue="team"), placed)
     state = with_gang(state, elastic("w", queue="team"), {}, queued_at=NOW - SECONDS_WAITED)
-    return state.with_change(change())
-
-
-class ChangedJobs:
-    """`with ChangedJobs() as told`: a change ends every half second, and `told.port` has the metrics."""
-
-    def __enter__(self) -> Self:
-        registry = CollectorRegistry()
-        self._metrics = ChangeMetrics(registry)
-        self._over = threading.Event()
-        self._server, self._serving = start_http_server(0, "127.0.0.1", registry)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._go_on)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._server.shutdown()
-        self._server.server_close()
-        self._serving.join()
-
-    def _go_on(self) -> None:
-        state, began = changing(), time.monotonic()
-        kinds = (ChangeKind.SCALE_OUT, ChangeKind.SCALE_IN)
-        for number in range(2, 10_000):
-            history = (*state.change_history, ended(number, kinds[number % 2]))[-10:]
-            before, state = state, msgspec.structs.replace(state, change_history=history)
-            self._metrics.observe(before, state)
-            self._metrics.count(state, NOW + time.monotonic() - began)
-            if self._over.wait(0.5):
-                return
+    return state.with_transaction(change())

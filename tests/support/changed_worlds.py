@@ -1,19 +1,19 @@
 """Clusters in which whole jobs are changed: an elastic job that runs, and what a test does to its changes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 
-from specon_manager.model.actions import Action, AdmitGang, PlaceJob, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.actions import Action, AdmitGang, Preempt, ScaleIn, ScaleOut
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.settings import Budgets
 from specon_manager.model.transactions import Transaction
 from specon_sidecar.wire import Checkpoint
 from support import told
 from support.cluster import DIGEST
-from support.owners import Owners
 from support.gangs import gang, on, worker
+from support.owners import Owners
 from support.told import Told, registered
 
 G = "default/g"
@@ -95,8 +95,3 @@ def trains_on(cluster: Told, step_: int = 200) -> None:
     """Let every worker that lives report a step."""
     for name in sorted(cluster.live):
         cluster.report(name, step=step_)
-
-
-def placed(actions: list[Action]) -> list[tuple[str, Mapping[str, str | None]]]:
-    """Return what owners are told: (change, placement)."""
-    return [(each.transaction, dict(each.placement)) for each in actions if isinstance(each, PlaceJob)]

@@ -184,7 +184,7 @@ class Chaos(RuleBasedStateMachine):
     @rule(number=pick)
     @precondition(lambda self: any(map(_may_expire, self._next_orders())))
     def expire(self, *, number):
-        """An order to end comes too late for the checkpoint that permits it: nothing is ended."""
+        """Let an order to end come too late for the checkpoint that permits it: nothing is ended."""
         order = _nth([order for order in self._next_orders() if _may_expire(order)], number)
         self.cluster.orders.remove(order)
         self.cluster.post(ev.OrderExpired(transaction=order.transaction))

@@ -49,7 +49,7 @@ def check(
 
 
 def _check_eviction(state: State, action: EvictReplica) -> None:
-    """Evict what is wanted only where it was told to end; by a transaction, only with verified checkpoints."""
+    """Evict what is wanted only where it was told to end; by a transaction, only with checkpoints."""
     replica = state.replicas[action.replica]
     assert not state.jobs[replica.job].owned, f"{action}: its owner ends it"
     if unwanted_key(action.replica, action.incarnation or "") in state.unwanted:
@@ -107,7 +107,7 @@ def _check_replicas(state: State) -> None:
 
 
 def _check_room(state: State, replica: Replica) -> None:
-    """See that nothing takes room for which nobody answers: an order with a deadline, or a job that goes on."""
+    """See that nothing takes room for nothing: an order has a deadline, and a job goes on."""
     flying = state.transaction_of(replica.name)
     if replica.phase is Phase.STARTING:
         assert flying is not None or replica.deadline is not None or replica.leaving is not None, replica

@@ -1,9 +1,11 @@
-"""Owners that place their jobs: they hold them back, run as many workers as they are told, replace single pods.
+"""Owners that place their jobs: they hold them back, run so many workers as told, replace single pods.
 
 As Kubernetes does it: an object says how many workers there are and whether it is suspended; its controller
 makes pods come and go after that, and what it makes is seen late. Of a job whose replicas train by themselves
 a single pod can be made to go; its controller creates the next one under the same name.
 """
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,6 +21,11 @@ def described(job: str, replicas: int = 1, **changes: object) -> JobSpec:
     names = tuple(f"default/{job}/worker/{index}" for index in range(replicas))
     given = {"coupled": False, **changes}
     return JobSpec(name=f"default/{job}", replicas=names, placed_by="owner", **given)
+
+
+def placed(actions: Iterable[Action]) -> list[tuple[str, dict[str, str | None]]]:
+    """Return what owners are told: for which transaction, and node by replica."""
+    return [(each.transaction, dict(each.placement)) for each in actions if isinstance(each, PlaceJob)]
 
 
 class Owners(Cluster):
@@ -39,7 +46,7 @@ class Owners(Cluster):
         self.placed: dict[str, dict[str, str | None]] = {}
         """What was ordered last of a job: node by replica."""
         self.withheld: set[str] = set()
-        """Replicas that were made to go alone: their controller starts none until it is told, or is prompt."""
+        """Replicas that were made to go alone: their controller starts none until it is told to."""
         self.unsaid: list[str] = []
         super().__init__(nodes, cpus, settings)
 

@@ -12,7 +12,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, RequestCheckpoint, StartReplica
-from specon_manager.model.cluster import JobSpec, role_of
+from specon_manager.model.cluster import JobSpec, job_of, role_of
 from specon_manager.model.resources import Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
@@ -41,8 +41,6 @@ class Training:
     muted: bool = False
     placement: dict[str, str | None] | None = None
     """What its owner is to run; None: nothing yet, or not anything in particular."""
-    asked: int = 0
-    """How many workers its user wants."""
     released: bool = False
     """Whether its owner starts what is missing by itself."""
 
@@ -98,7 +96,7 @@ class Steps:
 
     def _arrive(self, arrival: Arrival) -> None:
         spec = arrival.described(self.placed_by)
-        self.jobs[spec.name] = Training(arrival, spec, asked=arrival.workers)
+        self.jobs[spec.name] = Training(arrival, spec)
         self._post(ev.JobObserved(spec) if self.placed_by == OWNER else ev.JobSubmitted(spec))
 
     def _happen(self, happening: Happening) -> None:
@@ -115,7 +113,7 @@ class Steps:
                 self._post(ev.JobGone(job=gone.spec.name, reason="its user deleted it"))
             case Edit(job=name, workers=workers):
                 job = self.jobs[f"default/{name}"]
-                job.placement, job.released, job.asked = None, True, workers
+                job.placement, job.released = None, True
                 self._described(job, workers)
             case Quotas(queues=queues):
                 self._post(ev.QueuesObserved(queues=queues))
@@ -133,8 +131,8 @@ class Steps:
 
     def _carry_out(self, order: Action) -> None:
         if isinstance(order, StartReplica):
-            if order.replica.rpartition("/")[0].rpartition("/")[0] in self.jobs and order.node is not None:
-                self._start(order.replica, order.node, f"{order.replica}.{order.start}")
+            if job_of(order.replica) in self.jobs and order.node is not None:
+                self._start(order.replica, order.node, f"{order.replica}.{order.start}", order.start)
         elif isinstance(order, EvictReplica):
             live = self.live.get(order.replica)
             if live is not None and order.incarnation in {None, live.incarnation}:
@@ -147,11 +145,11 @@ class Steps:
         elif isinstance(order, PlaceJob):
             self._place(order)
 
-    def _start(self, replica: str, node: str, incarnation: str) -> None:
+    def _start(self, replica: str, node: str, incarnation: str, start: int | None = None) -> None:
         if replica in self.live or replica in self.stalled or node in self.lost:
             return
         self.live[replica] = Live(incarnation, node)
-        self._post(ev.ReplicaStarted(replica=replica, incarnation=incarnation, node=node))
+        self._post(ev.ReplicaStarted(replica=replica, incarnation=incarnation, node=node, start=start))
 
     def _end(self, replica: str, *, evicted: bool, exit_code: int | None = None) -> None:
         live = self.live.pop(replica)
@@ -161,7 +159,7 @@ class Steps:
         self._post(gone)
 
     def _save(self, order: RequestCheckpoint) -> None:
-        job = self.jobs.get(order.replica.rpartition("/")[0].rpartition("/")[0])
+        job = self.jobs.get(job_of(order.replica))
         live = self.live.get(order.replica)
         if job is None or job.muted or live is None or live.incarnation != order.incarnation:
             return
@@ -181,10 +179,10 @@ class Steps:
         job = self.jobs.get(order.job)
         if job is None:
             return
-        job.released = not order.change
+        job.released = not order.transaction
         job.placement = dict(order.placement)
-        workers = sum(role_of(name) != "ps" for name in order.placement) if order.change else job.asked
-        if workers and workers != job.spec.present:
+        workers = sum(role_of(name) != "ps" for name in order.placement)
+        if order.transaction and workers and workers != job.spec.present:
             self._described(job, workers)
 
     def _described(self, job: Training, workers: int) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from specon_manager.core.state import State
-from specon_manager.model.changes import Change
 from specon_manager.model.cluster import JobSpec, Phase, role_of
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.model.transactions import Transaction
 
 SETTINGS = Settings(
     tick=1.0,
@@ -125,11 +125,11 @@ class Scenario(Struct, frozen=True, kw_only=True):
     policy: str
     jobs: tuple[Arrival, ...]
     expected: tuple[str, ...]
-    """The changes in the order in which they began, as `in_words` says them."""
+    """The transactions in the order in which they began, as `in_words` says them."""
     stands: Mapping[str, str]
     """What is there at the end, by job, as `standing` says it."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Part of the note of a change, by its words."""
+    """Part of the note of a transaction, by its words."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     nodes: Mapping[str, float] = field(default_factory=lambda: {"node-1": 4.0, "node-2": 4.0})
     """CPUs by node."""
@@ -148,17 +148,15 @@ class Scenario(Struct, frozen=True, kw_only=True):
         return Settings(**(given | chosen))
 
 
-def in_words(change: Change) -> str:
-    """Return a change as `KIND JOB: BEFORE to AFTER workers, STATE`."""
-    job = change.job.removeprefix("default/")
-    return (
-        f"{change.kind} {job}: {_workers(change.before)} to {_workers(change.after)} workers, {change.state}"
-    )
+def in_words(change: Transaction) -> str:
+    """Return a transaction as `KIND JOB: BEFORE to AFTER workers, STATE`."""
+    job, before, after = change.job.removeprefix("default/"), _workers(change.before), _workers(change.after)
+    return f"{change.kind} {job}: {before} to {after} workers, {change.state}"
 
 
-def changes_of(state: State) -> list[Change]:
-    """Return all changes in the order in which they began, without those of which nothing is expected."""
-    known = [*state.change_history, *state.changes.values()]
+def changes_of(state: State) -> list[Transaction]:
+    """Return all transactions in the order in which they began."""
+    known = [*state.history, *state.transactions.values()]
     return sorted(known, key=lambda change: int(change.id.rpartition("-")[2]))
 
 

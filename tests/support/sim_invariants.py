@@ -5,7 +5,8 @@ from collections import defaultdict
 from specon_lab.engine.engine import Moment
 from specon_manager.model.actions import EvictReplica, StartReplica
 from specon_manager.model.cluster import Phase, role_of
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import Kind, TransactionState
+from support.transaction_invariants import check_permitted
 
 
 class Invariants:
@@ -30,7 +31,7 @@ class Invariants:
         self._work(moment)
 
     def _orders(self, moment: Moment) -> None:
-        """See that no second incarnation lives, and no move evicts without a verified checkpoint."""
+        """See that no second incarnation lives, and nothing is ended without a verified checkpoint."""
         ending = {action.replica for action in moment.actions if isinstance(action, EvictReplica)}
         for action in moment.actions:
             if isinstance(action, StartReplica):
@@ -39,17 +40,14 @@ class Invariants:
                     f"{action.replica} is started beside {lives}"
                 )
             elif isinstance(action, EvictReplica):
-                move = moment.after.moves.get(action.replica)
-                if move is None or move.state is not MoveState.EVICTING or move.attempt > 1:
-                    continue
-                job = moment.after.jobs[moment.after.replicas[action.replica].job]
-                if job.spec.checkpointing != "on-termination":
-                    assert move.checkpoint is not None, f"{move.id} evicts without a checkpoint"
-                    assert move.checkpoint.verified, f"{move.id} evicts without a verified checkpoint"
+                transaction = moment.after.transaction_of(action.replica)
+                if transaction is not None:
+                    check_permitted(moment.after, transaction)
 
     def _moves(self, moment: Moment) -> None:
         for move in moment.after.history:
-            if move.state is MoveState.SUCCEEDED and move.id not in self.moves:
+            succeeded = move.kind is Kind.MOVE and move.state is TransactionState.SUCCEEDED
+            if succeeded and move.id not in self.moves:
                 self.moves.add(move.id)
                 assert move.checkpoint is not None, f"{move.id} succeeded without a checkpoint"
                 assert move.checkpoint.verified, f"{move.id} succeeded without a verified checkpoint"
@@ -59,10 +57,12 @@ class Invariants:
         held = defaultdict(lambda: [0.0, 0.0, 0.0])
         state = moment.after
         for replica in state.replicas.values():
-            places = {replica.node} if replica.active else set()
-            if (move := state.moves.get(replica.name)) is not None:
-                places |= {move.destination, move.source}
-            for place in places:
+            places = {replica.node} if replica.occupies else set()
+            if (transaction := state.transaction_of(replica.name)) is not None:
+                places.add(transaction.wanted.get(replica.name))
+                if transaction.keeps_way_back:
+                    places.add(transaction.before.get(replica.name))
+            for place in places - {None, ""}:
                 amounts = replica.requests
                 for index, amount in enumerate((amounts.cpu, amounts.memory, amounts.gpu)):
                     held[place][index] += amount
@@ -85,7 +85,7 @@ class Invariants:
             assert all(incarnation.training for incarnation in up)
             assert {i.replica for i in up if role_of(i.replica) == "ps"} == set(spec.ps)
             assert len(up) - len(spec.ps) >= spec.fewest_workers, f"{spec.name} trains with {len(up)}"
-            if spec.name in moment.after.changes:
+            if moment.after.whole_of(spec.name) is not None:
                 continue  # some of it trains on while others come and go
             known = moment.after.jobs.get(spec.name)
             # While a worker leaves in a scaling the others train; the manager counts that from its end on.

@@ -135,7 +135,9 @@ def _check_proof(state: State, over: Transaction) -> None:
         if over.kind is Kind.MOVE or over.restart:
             assert witness.checkpoint is not None
             assert record.progress.step is None or record.progress.step > witness.checkpoint.step
-            assert witness.first_step is None or witness.first_step >= witness.checkpoint.step - witness.step_gap
+            least = witness.checkpoint.step - (witness.step_gap or 0)
+            anew = witness.step_gap is not None or (witness.first_step or 0) <= (witness.began_step or 1)
+            assert witness.first_step is None or not anew or witness.first_step >= least
 
 
 def _check_orders(before: State, after: State, actions: Sequence[Action]) -> None:

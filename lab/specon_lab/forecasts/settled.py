@@ -50,7 +50,9 @@ def _arrived(replica: Replica, ready: set[str]) -> Replica:
         phase = Phase.ABSENT if replica.leaving.purpose == "scale-in" else Phase.PENDING
     elif replica.active:
         phase = Phase.RUNNING if replica.node in ready else Phase.PENDING
-    return msgspec.structs.replace(replica, phase=phase, leaving=None, deadline=None, lost_at=None, holds=False)
+    return msgspec.structs.replace(
+        replica, phase=phase, leaving=None, deadline=None, lost_at=None, holds=False
+    )
 
 
 def _waiting(spec: JobSpec, replicas: list[Replica]) -> list[Replica]:

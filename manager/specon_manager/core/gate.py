@@ -9,9 +9,9 @@ from typing import Final
 
 from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
+from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
-from specon_manager.model.census import Census
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
 

@@ -91,8 +91,7 @@ def weighed(replica: Replica, reason: str) -> SetWeight:
 
 
 def start(state: State, job: str, placement: Mapping[str, str], reason: str, now: float) -> Step:
-    """Start replicas of a job that the manager places, each on its node; what is missing stays so until then."""
-    actions: list[Action] = []
+    """Start replicas of a job that the manager places, each on its node."""
     for name, node in placement.items():
         replica = state.replicas[name]
         started = msgspec.structs.replace(
@@ -107,8 +106,8 @@ def start(state: State, job: str, placement: Mapping[str, str], reason: str, now
             weighed=False,
         )
         state = state.with_replica(started)
-    for name in placement:
-        actions.append(start_order(state, state.replicas[name], reason))
+    # Each is told of all that its job has now.
+    actions: list[Action] = [start_order(state, state.replicas[name], reason) for name in placement]
     record = state.jobs[job]
     if record.admitted_at is None:
         state = state.with_job(msgspec.structs.replace(record, admitted_at=now))

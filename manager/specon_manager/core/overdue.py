@@ -1,4 +1,4 @@
-"""What time alone brings about: orders that nobody obeyed, restarts whose pause is over, gangs torn for long."""
+"""What time alone brings about: orders given again, restarts after their pause, torn gangs put back."""
 
 import msgspec
 from msgspec import Struct
@@ -87,7 +87,7 @@ def _due(state: State, now: float) -> _Due:
 
 
 def _not_started(state: State, replica: Replica, now: float) -> Step:
-    """Tell to end what was not seen to start: perhaps it did, and nothing of it may live beside the next one."""
+    """Tell to end what was not seen to start: it may have, and must not live beside the next one."""
     if state.jobs[replica.job].owned:
         return state, []
     told = Leaving(purpose="late", since=now, deadline=now, reason="it did not start in time")
@@ -107,11 +107,13 @@ def _unwanted_told_again(state: State, now: float) -> Step:
             again[key] = msgspec.structs.replace(known, deadline=due)
             why = f"incarnation {known.incarnation} is not wanted"
             actions.append(eviction(state, replica, known.incarnation, why))
-    return (msgspec.structs.replace(state, unwanted=again), actions) if again != state.unwanted else (state, [])
+    if again == state.unwanted:
+        return state, []
+    return msgspec.structs.replace(state, unwanted=again), actions
 
 
 def _owners_told_again(state: State, now: float) -> Step:
-    """Tell owners once more that their jobs may run of which something is missing, ever later."""
+    """Tell owners once more, ever later, that their jobs may run of which something is missing."""
     actions: list[Action] = []
     for job in [each for each in state.jobs.values() if each.owned]:
         if job.release_due is None:
@@ -129,7 +131,7 @@ def _owners_told_again(state: State, now: float) -> Step:
 
 
 def _is_idle(state: State, job: Job) -> bool:
-    """Whether a job that was admitted does not run: an order that was given up may have been carried out since."""
+    """Whether a job that was admitted does not run: an order that was given up may have reached its owner."""
     if not (job.spec.held and job.admitted) or job.ended_at is not None or state.transactions_of(job.name):
         return False
     members = [state.replicas[name] for name in job.spec.replicas]

@@ -13,7 +13,7 @@ from msgspec import Struct
 from specon_manager.core import dry_run, gate, priorities, quotas, scaling, starvation
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
-from specon_manager.core.transaction.begin import proposed
+from specon_manager.core.transaction.begin import record_of
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -27,6 +27,7 @@ from specon_manager.model.actions import (
     ScaleIn,
     ScaleOut,
     Stay,
+    subject,
 )
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.settings import Budgets
@@ -182,7 +183,8 @@ def _unproven(replica: Replica) -> Objection | None:
     """Return why only a person may have the replica moved again."""
     if not replica.unproven:
         return None
-    return Objection(Refusal.UNPROVEN, f"its last move is no success, and a person has to look: {replica.unproven}")
+    text = f"its last move is no success, and a person has to look: {replica.unproven}"
+    return Objection(Refusal.UNPROVEN, text)
 
 
 def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
@@ -226,9 +228,9 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     if isinstance(proposal, Migrate) or snapshot.jobs[proposal.job].spec.transacted:
         if isinstance(proposal, AdmitGang):
             snapshot = snapshot.with_records(scaling.absent(proposal, snapshot))
-        name = f"what was just accepted for {proposal.replica if isinstance(proposal, Migrate) else proposal.job}"
+        name = f"what was just accepted for {subject(proposal)}"
         return snapshot.with_transaction(
-            proposed(proposal, snapshot.jobs, snapshot.replicas, name=name, now=snapshot.now)
+            record_of(proposal, snapshot.jobs, snapshot.replicas, name=name, now=snapshot.now)
         )
     if isinstance(proposal, AdmitGang):
         without = snapshot.with_records(scaling.absent(proposal, snapshot))

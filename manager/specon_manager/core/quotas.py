@@ -54,7 +54,7 @@ class Usage:
         self.add(job, amount)
 
     def _is_present(self, member: Replica) -> bool:
-        """Whether the replica is one that its job has at present, or will have when it has been scaled out."""
+        """Whether its job has the replica at present, or will when it has been scaled out."""
         flying = self._moving.get(member.name)
         return member.phase in _PRESENT or (flying is not None and member.name in flying.wanted)
 

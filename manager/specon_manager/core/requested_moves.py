@@ -1,4 +1,4 @@
-"""Moves that a person or another program asks for: begun, kept until there is room for them, or refused in words.
+"""Moves that a person or another program asks for: begun, kept waiting, or refused in words.
 
 What stands in the way for a moment only (others in flight) keeps a request waiting; anything else refuses it.
 """
@@ -22,7 +22,7 @@ Step = tuple[State, list[Action]]
 POLICY: Final = "request"
 PURPOSE: Final = "requested"
 
-_LONGEST_ID: Final = 120  # characters; a longer one, with the number of a request, cannot be told to a sidecar
+_LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
 _MOST: Final = 1000  # requests that wait
 _NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
 _PASSING: Final = frozenset({Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT})
@@ -91,9 +91,7 @@ def _tried(state: State, request: Request, now: float) -> Step:
     target, objection = _judged(state, request.replica, request.target, now)
     if objection is None and target is not None:
         requests = {name: each for name, each in state.requests.items() if name != request.id}
-        proposal = Migrate(
-            replica=request.replica, target=target, purpose=PURPOSE, reason=request.reason
-        )
+        proposal = Migrate(replica=request.replica, target=target, purpose=PURPOSE, reason=request.reason)
         state = msgspec.structs.replace(state, requests=requests)
         return begin(state, proposal, now, name=request.id, policy=POLICY)
     assert objection is not None
@@ -105,9 +103,7 @@ def _tried(state: State, request: Request, now: float) -> Step:
     return msgspec.structs.replace(state, requests={**state.requests, request.id: waiting}), []
 
 
-def _judged(
-    state: State, name: str, target: str | None, now: float
-) -> tuple[str | None, Objection | None]:
+def _judged(state: State, name: str, target: str | None, now: float) -> tuple[str | None, Objection | None]:
     replica = state.replicas.get(name)
     if replica is None:
         return None, Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {name}")

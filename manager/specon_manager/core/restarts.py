@@ -18,9 +18,11 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     One that was told to end is gone, however it ended: that is no crash, nor is what a transaction brings
     about. What is missing keeps its room while the rest of its job is there.
     """
-    if replica.leaving is not None and replica.leaving.purpose != "late":
-        return left(state, replica, now)
-    replica = msgspec.structs.replace(replica, leaving=None)
+    if replica.leaving is not None:
+        if replica.leaving.purpose != "late":
+            return left(state, replica, now)
+        reason = replica.leaving.reason  # how it ended then says nothing of why
+        replica = msgspec.structs.replace(replica, leaving=None)
     transaction = state.transaction_of(replica.name)
     if transaction is not None and _for_the_transaction(replica, transaction):
         return put_back(state, replica, reason, now)
@@ -36,7 +38,7 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
 
 
 def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Let a replica that somebody else ended, or that did not come about, wait for its next start: no crash."""
+    """Let what somebody else ended, or what did not come about, wait for its next start: no crash."""
     if state.jobs[replica.job].owned:
         return awaited(state, replica, f"put back: {reason}", now)
     noted = msgspec.structs.replace(replica, note=f"put back: {reason}")
@@ -123,7 +125,7 @@ def eviction(state: State, replica: Replica, incarnation: str | None, reason: st
 
 
 def _missing(state: State, replica: Replica, phase: Phase, now: float, *, not_before: float) -> State:
-    """Let the replica be missing since now, unless it was already; it keeps its room until somebody says not."""
+    """Let the replica be missing since now, unless it was already; it keeps its room meanwhile."""
     present = phase is not Phase.ABSENT
     return state.with_replica(
         msgspec.structs.replace(

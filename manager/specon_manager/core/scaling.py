@@ -124,9 +124,7 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
     members = [snapshot.replicas[name] for name in job.spec.replicas]
     if any(replica.active for replica in members):
         return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
-    if any(
-        replica.phase is Phase.PENDING and replica.not_before > snapshot.now for replica in members
-    ):
+    if any(replica.phase is Phase.PENDING and replica.not_before > snapshot.now for replica in members):
         return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
     if (foreign := _foreign(proposal.placement, job)) is not None:
         return foreign

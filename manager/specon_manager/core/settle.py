@@ -41,7 +41,9 @@ def settle(before: State, state: State, now: float, *, later: bool = False) -> S
 
 def _touched(before: State, state: State, *, later: bool) -> set[str]:
     """Return the jobs whose records differ in what something may follow from."""
-    found = {each.job for each in state.transactions.values()} if later or _nodes_lost(before, state) else set()
+    found = set[str]()
+    if later or _nodes_lost(before, state):
+        found |= {each.job for each in state.transactions.values()}
     if before.transactions is not state.transactions:
         found |= {
             each.job for name, each in state.transactions.items() if before.transactions.get(name) is not each

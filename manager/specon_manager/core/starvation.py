@@ -53,7 +53,8 @@ def head(snapshot: Snapshot) -> tuple[str, Claimed] | None:
 
 def starves(job: Job, snapshot: Snapshot) -> bool:
     """Whether the job has waited for so long that it goes before others."""
-    return snapshot.settings.starvation is not None and snapshot.now - job.queued_at >= snapshot.settings.starvation
+    limit = snapshot.settings.starvation
+    return limit is not None and snapshot.now - job.queued_at >= limit
 
 
 def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:

@@ -19,7 +19,7 @@ HISTORY: Final = 500
 
 
 def unwanted_key(replica: str, incarnation: str) -> str:
-    """Return the key of an unwanted incarnation: its name alone says which only among those of its replica."""
+    """Return the key of an unwanted incarnation: its name is unique among those of its replica only."""
     return f"{replica} {incarnation}"
 
 
@@ -106,9 +106,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     def with_transaction(self, transaction: Transaction) -> "State":
         """Return the state with this transaction in flight."""
-        return msgspec.structs.replace(
-            self, transactions={**self.transactions, transaction.id: transaction}
-        )
+        return msgspec.structs.replace(self, transactions={**self.transactions, transaction.id: transaction})
 
     def transaction_of(self, replica: str) -> Transaction | None:
         """Return the transaction in flight that a replica is in."""

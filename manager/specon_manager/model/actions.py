@@ -194,7 +194,7 @@ class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
 
     job: str
     transaction: str
-    """Id of the transaction; or empty, where nothing is wanted of the owner any more but what is said here."""
+    """Id of the transaction; empty where none is in flight and the owner runs what it likes of it."""
     placement: Mapping[str, str | None]
     """Node by replica, None for wherever the scheduler puts it. Empty: none runs, and the job is held."""
     grace_seconds: float

@@ -309,7 +309,7 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     not_before: float = 0.0
     """Before when it is not started again after a crash."""
     lost_at: float | None = None
-    """Since when it is missing, by a crash or by somebody else's doing, though the rest of its job is there."""
+    """Since when it is missing, by a crash or by somebody else, though the rest of its job is there."""
     holds: bool = False
     """Whether it keeps its room on its node meanwhile."""
     progress: Progress = Progress()

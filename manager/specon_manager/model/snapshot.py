@@ -19,7 +19,6 @@ from specon_manager.model.transactions import Kind, Transaction
 from specon_sidecar.classify import Category
 
 
-
 class _Survey(Struct, frozen=True, kw_only=True):
     """What one look at every replica tells."""
 
@@ -131,7 +130,7 @@ class Snapshot:
         )
 
     @cached_property
-    def _survey(self) -> "_Survey":
+    def _survey(self) -> "_Survey":  # noqa: C901  (one pass over every replica, for speed)
         """What takes a look at every replica: in one pass, which is most of a plan of a large cluster."""
         counts = {node: Count() for node in self.nodes}
         settled, pending = [], []

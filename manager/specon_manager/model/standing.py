@@ -1,4 +1,4 @@
-"""What stands against moving, preempting or scaling a job at this moment: one answer for policies and the plan.
+"""What stands against moving, preempting or scaling a job now: one answer for policies and the plan.
 
 A policy that chose what the plan refuses would choose it again at the next Tick, and for ever.
 """

@@ -70,8 +70,8 @@ class Witness(Struct, frozen=True, kw_only=True):
     """Whether it has answered so that the transaction may go on."""
     began_step: int | None = None
     """First step of that incarnation."""
-    step_gap: int = 0
-    """How many steps its log leaves out between two that it names, at most."""
+    step_gap: int | None = None
+    """How many steps lie between two that its log names, at most; None where nobody knows."""
     last_step: int | None = None
     """Last step before it was told to end."""
     last_step_at: float | None = None
@@ -99,7 +99,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     before: Mapping[str, str]
     """Node by replica, of what it is about and ran when it began."""
     after: Mapping[str, str]
-    """Node by replica, of what is to run when it has succeeded; "" is wherever its owner's scheduler likes."""
+    """Node by replica, of what is to run when it has succeeded; "" is wherever its owner likes."""
     whole: bool = False
     """Whether it is about the job as a whole."""
     restart: bool = False
@@ -172,6 +172,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
     def keeps_way_back(self) -> bool:
         """Whether what leaves a node keeps its room there until the end: else that room is what it is for."""
         return self.kind is Kind.MOVE
+
+    @property
+    def came_back(self) -> bool:
+        """Whether it is a move whose replicas were all put where they ran before."""
+        return self.kind is Kind.MOVE and self.after == self.before
 
     @property
     def counts(self) -> bool:

@@ -13,8 +13,8 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay, Words
-from specon_manager.model.cluster import Replica
 from specon_manager.model.census import Census
+from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.placement import admit_round_robin
 

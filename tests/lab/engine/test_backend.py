@@ -345,7 +345,7 @@ class Bench:
 
 START = StartReplica(replica=WORKER, start=1, node="node-0", template={}, reason="test")
 EVICT = EvictReplica(replica=WORKER, incarnation=f"{WORKER}.1", grace_seconds=30.0, reason="test")
-STARTED = ev.ReplicaStarted(replica=WORKER, incarnation=f"{WORKER}.1", node="node-0")
+STARTED = ev.ReplicaStarted(replica=WORKER, incarnation=f"{WORKER}.1", node="node-0", start=1)
 
 
 def test_doubled_start_starts_once():
@@ -407,7 +407,12 @@ def test_doubled_request_is_answered_with_one_checkpoint():
     bench.order(START)
     bench.after(20.0)
     ask = RequestCheckpoint(
-        id="move-1", replica=WORKER, incarnation=f"{WORKER}.1", deadline=1e3, reason="test"
+        id="move-1",
+        transaction="move-1",
+        replica=WORKER,
+        incarnation=f"{WORKER}.1",
+        deadline=1e3,
+        reason="test",
     )
     (delivered,) = bench.order(ask, ask)
     assert isinstance(delivered, ev.InstructionDelivered)
@@ -425,9 +430,10 @@ def test_room_and_weights_may_be_ordered_twice():
     bench = Bench()
     bench.order(START)
     hold = HoldRoom(
-        move="move-1", replica="default/a/worker/0", node="node-1", requests=Resources(cpu=1.0), reason="test"
+        transaction="move-1", replica=WORKER, node="node-1", requests=Resources(cpu=1.0), reason="test"
     )
-    assert bench.order(hold, hold) == [ev.RoomHeld(move="move-1"), ev.RoomHeld(move="move-1")]
+    held = ev.RoomHeld(transaction="move-1", replica=WORKER)
+    assert bench.order(hold, hold) == [held, held]
     weight = SetWeight(replica=WORKER, incarnation=f"{WORKER}.1", weight=2.0, reason="test")
     assert bench.order(weight, weight) == []
     assert bench.world.nodes["node-0"].incarnations[WORKER].weight == 2.0

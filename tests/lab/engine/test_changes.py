@@ -1,10 +1,10 @@
-"""Jobs that are changed by recorded changes, in the simulator: checkpoint, end, start, proof."""
+"""Jobs that are changed as a whole by transactions, in the simulator: checkpoint, end, start, proof."""
 
 import msgspec
 import pytest
 
 from specon_lab.engine.run import settings_for, simulate
-from specon_manager.model.changes import ChangeKind, ChangeState
+from specon_manager.model.transactions import Kind, TransactionState
 from support.sim_invariants import Invariants
 from support.simulations import job, nodes, workload
 
@@ -20,7 +20,7 @@ def run(policy, *jobs, parameters=None):
     settings = msgspec.structs.replace(settings_for(given), tick=1.0)
     outcome = simulate(given, policy, parameters=parameters, settings=settings, check=look)
     assert [each.state for each in outcome.jobs] == ["completed"] * len(jobs)
-    return outcome, latest[0].change_history
+    return outcome, latest[0].history
 
 
 def light(resizing):
@@ -37,17 +37,20 @@ def heavy(resizing, **spec):
 def test_a_job_is_scaled_in_and_out_by_changes_that_are_proven(resizing):
     """Every scaling has a verified checkpoint and a later step; both jobs end."""
     outcome, changes = run("kod2", light(resizing), heavy(resizing))
-    scalings = [each for each in changes if each.kind in {ChangeKind.SCALE_IN, ChangeKind.SCALE_OUT}]
+    scalings = [each for each in changes if each.kind in {Kind.SCALE_IN, Kind.SCALE_OUT}]
     assert [each.kind for each in sorted(scalings, key=lambda each: each.proposed_at)] == [
-        ChangeKind.SCALE_OUT,
-        ChangeKind.SCALE_IN,
-        ChangeKind.SCALE_OUT,
+        Kind.SCALE_OUT,
+        Kind.SCALE_IN,
+        Kind.SCALE_OUT,
     ]
     for each in changes:
-        assert each.state is ChangeState.SUCCEEDED
+        assert each.state is TransactionState.SUCCEEDED
     for each in scalings:
         assert each.checkpoint.verified
-        assert each.first_step_after > each.checkpoint.step
+        (witness,) = each.witnesses.values()
+        assert witness.proven
+        repeated = (witness.step_gap or 0) if each.restart else 0  # its log may begin with its last line
+        assert each.first_step_after > each.checkpoint.step - repeated
     assert (outcome.jobs[0].scale_outs, outcome.jobs[0].scale_ins, outcome.jobs[0].lost_seconds) == (2, 1, 0)
 
 
@@ -58,7 +61,7 @@ def test_a_restart_costs_what_ending_and_starting_takes():
     # Three scalings, each with an end (1 s), a start (5 s) and a restore (3 s), in place of a pause of 2 s.
     assert restarted.jobs[0].paused_seconds - 5 == pytest.approx(3 * 9)
     assert lively.jobs[0].paused_seconds - 5 == pytest.approx(3 * 2)
-    assert all(each.restart for each in changes if each.kind is ChangeKind.SCALE_IN)
+    assert all(each.restart for each in changes if each.kind is Kind.SCALE_IN)
 
 
 def test_the_others_train_on_while_a_worker_joins():
@@ -67,7 +70,7 @@ def test_the_others_train_on_while_a_worker_joins():
         0, seconds=600, workers=2, most=4, spec={"min_workers": 1, "resizing": "live"}, start_seconds=50
     )
     outcome, (_, grown) = run("dragon", alone, parameters={"idle_for": 10})
-    assert grown.kind is ChangeKind.SCALE_OUT
+    assert grown.kind is Kind.SCALE_OUT
     assert outcome.jobs[0].paused_seconds == pytest.approx(50)
     assert grown.ended_at - grown.proposed_at >= 50
 
@@ -81,16 +84,16 @@ def test_a_preempted_job_goes_on_from_its_checkpoint(resizing):
         heavy(resizing, job_class="trial"),
     )
     assert [each.kind for each in changes] == [
-        ChangeKind.ADMIT,
-        ChangeKind.PREEMPT,
-        ChangeKind.ADMIT,
-        ChangeKind.ADMIT,
+        Kind.ADMIT,
+        Kind.PREEMPT,
+        Kind.ADMIT,
+        Kind.ADMIT,
     ]
     assert (outcome.jobs[0].preemptions, outcome.jobs[0].lost_seconds) == (1, 0)
     assert changes[1].beneficiary == "default/job-1"
 
 
-def test_jobs_that_are_scaled_at_once_have_no_changes():
+def test_jobs_that_are_scaled_at_once_have_no_transactions():
     """The papers' simulations are as they were."""
     _, changes = run("kod2", light("at-once"), heavy("at-once"))
     assert changes == ()

@@ -15,13 +15,14 @@ from support.changed_worlds import (
     change_of,
     grow,
     owned,
-    placed,
     preempt,
     shrink,
     stands,
     trains_on,
 )
 from support.gangs import phases
+from support.owned_moves import carry_out_placement
+from support.owners import placed
 
 HERE = {W0: "node-0", W1: "node-0"}
 
@@ -32,10 +33,10 @@ def test_a_job_that_is_held_is_placed_as_a_whole_when_it_is_admitted():
         first = next(each for _, _, actions in cluster.history for each in actions)
         assert first == PlaceJob(
             job=G,
-            change="change-1",
+            transaction="admit-1",
             placement=HERE,
             grace_seconds=7,
-            reason="change-1: room",
+            reason="admit-1: room",
         )
         assert stands(cluster) == ("Succeeded", 1)
         assert cluster.state.jobs[G].admitted
@@ -51,10 +52,11 @@ def test_a_gang_that_is_not_ready_in_time_is_put_back_as_a_whole():
         assert stands(cluster) == ("Succeeded", 1)
         cluster.prompt = False
         cluster.propose(AdmitGang(job=G, placement=HERE, reason="again"))
-        cluster.carry_out()
+        cluster.orders.clear()
+        cluster.idle.discard(G)
         cluster.appears(W0, "node-0")
         actions = cluster.tick(15)
-        assert placed(actions) == [("change-3", {})]
+        assert placed(actions) == [("admit-3", {})]
         assert stands(cluster) == ("Leaving", 2)
         cluster.carry_out()
         cluster.tick(12)
@@ -74,13 +76,15 @@ def test_growth_is_one_order_after_the_checkpoint_or_two_where_all_of_it_ends_fi
         (asked,) = grow(cluster, W2)
         assert isinstance(asked, RequestCheckpoint)
         cluster.prompt = False
-        orders = placed(cluster.acknowledge(W0, checkpoint=SAVED))
+        cluster.orders[:] = cluster.acknowledge(W0, checkpoint=SAVED)
         after = {**HERE, W2: "node-1"}
-        assert orders == [("change-1", {} if resizing == "restart" else after)]
-        cluster.carry_out()
+        if resizing == "restart":
+            assert placed(cluster.orders) == [("scale-out-1", {})]
+            carry_out_placement(cluster)
+        assert placed(cluster.orders) == [("scale-out-1", after)]
         assert stands(cluster) == ("Coming", 1)
+        cluster.carry_out()
         assert cluster.wanted(G) == after
-        cluster.start_all()
         assert stands(cluster) == ("Verifying", 1)
         trains_on(cluster, 300)
         assert stands(cluster) == ("Succeeded", 1)
@@ -90,7 +94,7 @@ def test_shrinking_is_one_order_that_names_who_stays():
     """What is not named is gone when its owner has made it go."""
     with owned() as cluster:
         shrink(cluster, W1)
-        assert placed(cluster.acknowledge(W0, checkpoint=SAVED)) == [("change-1", {W0: "node-0"})]
+        assert placed(cluster.acknowledge(W0, checkpoint=SAVED)) == [("scale-in-1", {W0: "node-0"})]
         cluster.carry_out()
         trains_on(cluster, 300)
         assert (stands(cluster), phases(cluster, "g")["worker1"]) == (("Succeeded", 1), "Absent")
@@ -102,7 +106,7 @@ def test_what_cannot_be_done_changes_nothing():
         shrink(cluster, W1)
         cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.orders.clear()
-        actions = cluster.post(ev.JobRefused(job=G, change="change-1", reason="denied by a webhook"))
+        actions = cluster.post(ev.JobRefused(job=G, transaction="scale-in-1", reason="denied by a webhook"))
         assert placed(actions) == [("", {W0: None, W1: None})]
         assert (stands(cluster), change_of(cluster).note) == (("RolledBack", 1), "denied by a webhook")
         assert phases(cluster, "g")["worker1"] == "Running"
@@ -114,7 +118,7 @@ def test_a_refusal_of_another_change_is_not_heard():
         shrink(cluster, W1)
         cluster.acknowledge(W0, checkpoint=SAVED)
         before = cluster.state
-        assert cluster.post(ev.JobRefused(job=G, change="change-0", reason="late")) == []
+        assert cluster.post(ev.JobRefused(job=G, transaction="scale-in-0", reason="late")) == []
         assert cluster.state == before
 
 
@@ -122,7 +126,7 @@ def test_an_owner_that_ignores_the_order_is_told_three_times():
     """Then the job is left as it is."""
     with owned() as cluster:
         shrink(cluster, W1)
-        (order,) = cluster.acknowledge(W0, checkpoint=SAVED)
+        _, order = cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.orders.clear()
         assert cluster.tick(12) == [order]
         assert cluster.tick(12) == [order]
@@ -153,9 +157,9 @@ def test_a_node_that_is_lost_during_growth_turns_it_back_at_once():
         grow(cluster, W2)
         cluster.prompt = False
         cluster.acknowledge(W0, checkpoint=SAVED)
-        cluster.carry_out()
+        cluster.orders.clear()
         actions = cluster.post(ev.NodeGone(node="node-1"))
-        assert placed(actions) == [("change-1", HERE)]
+        assert placed(actions) == [("scale-out-1", HERE)]
         cluster.carry_out()
         cluster.tick(12)
         trains_on(cluster, 300)
@@ -173,7 +177,7 @@ def test_a_job_that_is_deleted_while_it_is_changed_leaves_nothing():
                 cluster.acknowledge(W0, checkpoint=SAVED)
                 cluster.carry_out()
             cluster.remove(G)
-            assert (cluster.state.changes, change_of(cluster).note) == ({}, "its job is gone")
+            assert (cluster.state.transactions, change_of(cluster).note) == ({}, "its job is gone: deleted")
 
 
 def test_a_change_whose_replicas_are_named_no_more_ends():
@@ -181,7 +185,7 @@ def test_a_change_whose_replicas_are_named_no_more_ends():
     with owned() as cluster:
         grow(cluster, W2)
         cluster.observe(msgspec.structs.replace(cluster.specs[G], replicas=(W0, W1)))
-        assert (stands(cluster), cluster.state.changes) == (("RolledBack", 1), {})
+        assert (stands(cluster), cluster.state.transactions) == (("RolledBack", 1), {})
         assert W2 not in cluster.state.replicas
 
 
@@ -195,10 +199,12 @@ def test_a_pod_that_its_owner_replaces_while_it_is_proven_keeps_its_room_and_is_
         cluster.report(W0, step=300)
         cluster.prompt = False
         cluster.die(W2, 1)
-        assert cluster.state.replicas[W2].phase is Phase.STARTING
+        awaited = cluster.state.replicas[W2]
+        assert (awaited.phase, awaited.holds, awaited.node) == (Phase.AWAITED, True, "node-1")
         cluster.now += 5
         cluster.appears(W2, "node-1")
-        assert (change_of(cluster).deadline, change_of(cluster).proven) == (deadline, False)
+        assert change_of(cluster).deadline == deadline
+        assert not change_of(cluster).witnesses[W0].proven
         trains_on(cluster, 301)
         assert stands(cluster) == ("Succeeded", 1)
 

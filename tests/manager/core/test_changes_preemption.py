@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Refusal
+from specon_manager.model.actions import Refusal, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_sidecar.wire import Checkpoint
 from support.changed_worlds import (
@@ -14,13 +14,13 @@ from support.changed_worlds import (
     G,
     change_of,
     owned,
-    placed,
     preempt,
     runs,
     stands,
 )
 from support.cluster import DIGEST
 from support.gangs import phases
+from support.owners import placed
 
 
 def refusal(cluster):
@@ -33,7 +33,7 @@ def test_a_victim_saves_ends_and_waits_at_the_head():
     with runs() as cluster:
         (asked,) = preempt(cluster, "default/trial")
         assert (asked.replica, asked.deadline) == (W0, cluster.now + 7)
-        assert phases(cluster, "g")["worker0"] == "Running-"
+        assert phases(cluster, "g")["worker0"] == "Running"
         assert cluster.state.jobs[G].preemptions == 0
         cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.carry_out()
@@ -79,7 +79,7 @@ def test_a_victim_that_ignores_its_end_is_told_again():
     """Each time after its grace period and the margin; its room stays its own until it is gone."""
     with runs() as cluster:
         preempt(cluster)
-        orders = cluster.acknowledge(W0, checkpoint=SAVED)
+        _, *orders = cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.orders.clear()
         for _ in range(4):
             assert cluster.tick(12) == orders
@@ -95,22 +95,22 @@ def test_a_victim_is_preempted_once_at_a_time():
         preempt(cluster)
         assert preempt(cluster) == []
         assert refusal(cluster) is Refusal.IN_FLIGHT
-        assert len(cluster.state.changes) == 1
+        assert len(cluster.state.transactions) == 1
 
 
 def test_a_job_whose_first_worker_does_not_run_cannot_save():
     """It is not preempted before it could go on from anything; nor one of which a part only starts."""
     with runs() as cluster:
         cluster.die(W0, 1)
-        assert preempt(cluster) == []
+        assert [type(each) for each in preempt(cluster)] == [StartReplica]  # of what crashed
         assert refusal(cluster) is Refusal.NOT_RUNNING
 
 
 def test_a_job_with_a_move_in_flight_is_not_changed():
     """One after the other."""
-    with owned(held=True) as cluster:
+    with owned(held=True, coupled=False) as cluster:
         cluster.post(ev.MoveRequested(id="default/by-hand", replica=W1, target="node-2"))
-        assert W1 in cluster.state.moves
+        assert cluster.state.transaction_of(W1) is not None
         assert preempt(cluster) == []
         assert refusal(cluster) is Refusal.IN_FLIGHT
 
@@ -119,7 +119,7 @@ def test_what_its_owner_places_is_suspended_and_held():
     """One order that names no replica; it is admitted no more, and waits."""
     with owned(held=True) as cluster:
         preempt(cluster)
-        assert placed(cluster.acknowledge(W0, checkpoint=SAVED)) == [("change-2", {})]
+        assert placed(cluster.acknowledge(W0, checkpoint=SAVED)) == [("preempt-2", {})]
         cluster.carry_out()
         assert stands(cluster) == ("Succeeded", 1)
         assert (cluster.state.jobs[G].admitted, G in cluster.idle) == (False, True)
@@ -133,7 +133,7 @@ def test_a_job_that_names_no_queue_any_more_is_let_go():
         cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.observe(msgspec.structs.replace(cluster.specs[G], held=False))
         cluster.carry_out()
-        assert (change_of(cluster).state, G in cluster.idle) == ("Succeeded", False)
+        assert (change_of(cluster).state, G in cluster.idle) == ("RolledBack", False)
         assert phases(cluster, "g")["worker0"] == "Running"
 
 
@@ -145,9 +145,11 @@ def test_a_job_that_forbids_it_is_left_alone():
 
 
 def test_one_that_saves_when_it_is_told_to_end_is_told_at_once():
-    """No checkpoint is asked for."""
+    """As soon as its sidecar says that there is no checkpoint to be had before."""
     with runs(checkpointing="on-termination") as cluster:
-        assert [type(each).__name__ for each in preempt(cluster)] == ["EvictReplica", "EvictReplica"]
+        preempt(cluster)
+        _, *orders = cluster.acknowledge(W0, done=True)
+        assert [type(each).__name__ for each in orders] == ["EvictReplica", "EvictReplica"]
 
 
 def test_the_work_until_the_end_is_counted():

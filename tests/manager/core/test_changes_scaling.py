@@ -4,9 +4,9 @@ import pytest
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, RequestCheckpoint, StartReplica, WithdrawRequest
-from specon_manager.model.changes import ChangeKind
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import Kind
 from support.changed_worlds import (
     SAVED,
     W0,
@@ -27,6 +27,13 @@ def kinds(actions):
     return [(type(each).__name__, each.replica) for each in actions]
 
 
+def saved(cluster):
+    """Answer the request for a checkpoint; return what is ordered beside its withdrawal."""
+    withdrawn, *orders = cluster.acknowledge(W0, checkpoint=SAVED)
+    assert isinstance(withdrawn, WithdrawRequest)
+    return orders
+
+
 def lost(cluster, node):
     """Let a node take nothing any more."""
     return cluster.post(
@@ -36,17 +43,17 @@ def lost(cluster, node):
 
 @pytest.mark.parametrize("resizing", ["live", "restart"])
 def test_nothing_is_told_to_end_or_to_start_before_the_checkpoint_is_verified(resizing):
-    """The first worker is asked; what is to go is announced, what is to come has its room."""
+    """The first worker is asked; what is to go trains on, what is to come has its room."""
     with runs(resizing) as cluster:
         (asked,) = shrink(cluster, W1)
         assert isinstance(asked, RequestCheckpoint)
-        assert (asked.id, asked.replica, asked.incarnation) == ("change-2", W0, f"{W0}.1")
+        assert (asked.id, asked.replica, asked.incarnation) == ("scale-in-2", W0, f"{W0}.1")
         assert asked.deadline == cluster.now + 10
-        assert phases(cluster, "g")["worker1"] == "Running-"
+        assert phases(cluster, "g")["worker1"] == "Running"
         assert cluster.state.jobs[G].trains_since is not None
     with runs(resizing) as cluster:
         (asked,) = grow(cluster, W2)
-        assert phases(cluster, "g")["worker2"] == "Starting"
+        assert phases(cluster, "g")["worker2"] == "Absent"
         assert cluster.state.snapshot(cluster.now).room("node-1").cpu == 3.0
         assert cluster.state.jobs[G].trains_since is not None
 
@@ -55,7 +62,7 @@ def test_a_job_shrinks_while_the_others_train_on_and_prove_it():
     """Told, gone, and a step after the last one known: then it has succeeded, and rests."""
     with runs("live") as cluster:
         shrink(cluster, W1)
-        (evicted,) = cluster.acknowledge(W0, checkpoint=SAVED)
+        (evicted,) = saved(cluster)
         assert isinstance(evicted, EvictReplica)
         assert (evicted.replica, stands(cluster)) == (W1, ("Leaving", 1))
         cluster.carry_out()
@@ -72,14 +79,14 @@ def test_a_job_grows_and_every_worker_must_be_heard():
     """The step of the first worker alone proves nothing of the new one."""
     with runs("live") as cluster:
         grow(cluster, W2)
-        started = cluster.acknowledge(W0, checkpoint=SAVED)
+        started = saved(cluster)
         assert started == [
             StartReplica(
                 replica=W2,
                 start=1,
                 node="node-1",
                 template={},
-                reason="change-2: idle",
+                reason="scale-out-2: idle",
                 gang=(W0, W1, W2),
             )
         ]
@@ -96,10 +103,10 @@ def test_a_job_that_cannot_be_resized_alive_ends_whole_and_starts_with_its_new_n
     """All are told to end; none starts before all are gone; the proof is a step after the checkpoint."""
     with runs("restart") as cluster:
         _ = grow(cluster, W2) if out else shrink(cluster, W1)
-        gone = cluster.acknowledge(W0, checkpoint=SAVED)
+        gone = saved(cluster)
         assert kinds(gone) == [("EvictReplica", W0), ("EvictReplica", W1)]
         cluster.die(W0, 143, evicted=True)
-        assert (stands(cluster), phases(cluster, "g")["worker0"]) == (("Leaving", 1), "Starting")
+        assert (stands(cluster), phases(cluster, "g")["worker0"]) == (("Leaving", 1), "Pending")
         started = cluster.die(W1, 143, evicted=True)
         wanted = (W0, W1, W2) if out else (W0,)
         assert kinds(started) == [("StartReplica", name) for name in wanted]
@@ -136,7 +143,7 @@ def test_without_a_verified_checkpoint_everything_stays(answer, why):
             "worker3": "Absent",
         }
         job = cluster.state.jobs[G]
-        assert (job.cooldown_until, job.changes) == (cluster.now + 1, 1)
+        assert (job.cooldown_until, job.failures) == (cluster.now + 1, 1)
         assert grow(cluster, W2, node="node-2") != []
         cluster.acknowledge(W0, done=False)
         assert cluster.state.jobs[G].cooldown_until == cluster.now + 2
@@ -158,7 +165,7 @@ def test_a_crash_before_the_checkpoint_is_a_crash_and_ends_the_change(dying):
     with runs("live") as cluster:
         shrink(cluster, W1)
         cluster.die(dying, 1)
-        assert change_of(cluster).note == f"{dying} ended before the checkpoint was verified"
+        assert change_of(cluster).note == f"{dying} ended before its checkpoint was verified"
         replica = cluster.state.replicas[dying]
         assert (replica.phase, replica.crashes) == (Phase.PENDING, 1)
 
@@ -178,7 +185,7 @@ def test_a_node_that_is_lost_while_something_is_to_start_there_turns_the_change_
         assert stands(cluster) == ("Verifying", 2)
         trains_on(cluster)
         assert stands(cluster) == ("RolledBack", 2)
-        assert "node node-1, where default/g/worker/2 is to start, is not ready" in change_of(cluster).note
+        assert "node node-1, where default/g/worker/2 is to run, is not ready" in change_of(cluster).note
 
 
 @pytest.mark.parametrize("resizing", ["live", "restart"])
@@ -236,7 +243,7 @@ def test_trouble_on_the_way_back_is_the_end_of_the_change():
         cluster.carry_out()
         cluster.tick(20)
         assert stands(cluster) == ("Failed", 2)
-        assert change_of(cluster).kind is ChangeKind.SCALE_IN
+        assert change_of(cluster).kind is Kind.SCALE_IN
         cluster.settle()
         assert cluster.live == {}
         assert set(phases(cluster, "g").values()) <= {"Pending", "Absent"}
@@ -255,18 +262,20 @@ def test_a_job_that_is_complete_meanwhile_is_complete():
         cluster.acknowledge(W0, checkpoint=SAVED)
         cluster.die(W0, 0)
         cluster.die(W1, 0)
-        assert (stands(cluster)[0], cluster.state.changes) == ("RolledBack", {})
+        assert (stands(cluster)[0], cluster.state.transactions) == ("RolledBack", {})
 
 
 def test_a_manager_that_was_killed_orders_again_what_the_change_orders():
-    """In each state the same order; a deadline that passed begins anew."""
+    """In each state the same order; a deadline that passed begins anew, and a checkpoint that grew old is."""
     with runs("restart") as cluster:
         cluster.orders += (asked := grow(cluster, W2))
         cluster.now += 60
         assert [each.id for each in cluster.restart_manager()] == [each.id for each in asked]
-        gone = cluster.acknowledge(W0, checkpoint=SAVED)
-        cluster.now += 60
+        gone = saved(cluster)
         assert cluster.restart_manager() == gone
+        cluster.now += 60
+        assert [each.id for each in cluster.restart_manager()] == ["scale-out-2.2"]
+        assert kinds(saved(cluster)) == kinds(gone)
         cluster.carry_out()
         assert stands(cluster) == ("Verifying", 1)
         cluster.now += 60

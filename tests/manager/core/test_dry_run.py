@@ -20,7 +20,7 @@ from specon_manager.model.actions import (
     ScaleOut,
     Stay,
 )
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from support.gangs import gang, on, with_gang, worker
 from support.told import SETTINGS, registered, state_of
 
@@ -94,5 +94,5 @@ def test_a_move_that_a_person_asks_for_is_answered_in_the_same_words():
     state = state.with_replica(msgspec.structs.replace(running, progress=progress))
     state, actions = step(state, ev.MoveRequested(id="m", replica=W0), NOW)
     (move,) = state.history
-    assert (actions, state.moves, move.state) == ([], {}, MoveState.ROLLED_BACK)
+    assert (actions, state.moves, move.state) == ([], {}, TransactionState.ROLLED_BACK)
     assert move.note == "would be ordered: move default/g/worker/0 to node-1 (it was asked for)"

@@ -12,7 +12,7 @@ from specon_manager.model.actions import (
     StartReplica,
 )
 from specon_manager.model.cluster import Leaving, Phase, Served
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.policies.placement import readmissions
 from support.gangs import gang, on, phases, server, worker
 
@@ -115,27 +115,29 @@ def test_one_replica_alone_can_be_started(told):
 
 
 def test_a_crash_of_one_stops_the_training_and_is_mended(told):
-    """The others keep their places; what crashed is started beside them after its pause."""
+    """The others keep their places, and it keeps its own: there it is started after its pause."""
     told.admit(gang("g"), WHOLE)
     told.now += 10
     told.die(W1, 1)
     assert phases(told, "g") == {"ps0": "Running", "worker0": "Running", "worker1": "Pending"}
     assert (job(told).trains_since, trained(told)) == (None, 10.0)
-    assert list(readmissions(told.state.snapshot(told.now + 0.9))) == []
-    (admit,) = readmissions(told.state.snapshot(told.now + 1.0))
-    assert (admit.replica, admit.node) == (W1, "node-0")
-    assert told.propose(admit) == [start(W1, 2, reason=admit.reason)]
+    assert told.state.snapshot(told.now).room("node-0").cpu == 1
+    assert told.tick(0.9) == []
+    assert list(readmissions(told.state.snapshot(told.now + 0.1))) == []
+    why = "start again on node-0 beside the others of its job, after crash 1"
+    assert told.tick(0.1) == [start(W1, 2, reason=why)]
     told.carry_out()
     assert (job(told).trains_since, trained(told)) == (told.now, 10.0)
 
 
 def test_a_crashed_replica_whose_node_is_lost_is_started_on_another(told):
-    """The node with most room beside it; the rest of the gang stays where it is."""
+    """The node with most room beside it, by a policy; the rest of the gang stays where it is."""
     told.admit(gang("g"), {PS: "node-0", W0: "node-0", W1: "node-1"})
     lost = told.state.nodes["node-1"]
     told.post(ev.NodeObserved(node="node-1", capacity=lost.capacity, usage=lost.usage, ready=False))
     told.die(W1, None)
-    (admit,) = readmissions(told.state.snapshot(told.now + 1.0))
+    assert told.tick(1.0) == []
+    (admit,) = readmissions(told.state.snapshot(told.now))
     assert (admit.replica, admit.node) == (W1, "node-0")
 
 
@@ -206,6 +208,9 @@ def test_a_gang_whose_starts_are_all_overdue_waits_again(told):
     told.propose(AdmitGang(job=G, placement=WHOLE, reason="room"))
     why = "it did not start in time"
     assert told.tick(10) == [evict(PS, None, why), evict(W0, None, why), evict(W1, None, why)]
+    assert phases(told, "g") == {"ps0": "Starting-", "worker0": "Starting-", "worker1": "Starting-"}
+    told.orders = [each for each in told.orders if isinstance(each, EvictReplica)]
+    told.carry_out()
     assert {told.state.replicas[name].crashes for name in WHOLE} == {1}
     assert (phases(told, "g")["ps0"], job(told).queued_at) == ("Pending", told.now)
 
@@ -405,37 +410,36 @@ def test_a_worker_that_is_done_is_not_started_again(told):
     assert job(told).trains_since == told.now
 
 
-def test_a_move_that_fails_within_a_failed_job_leaves_nothing_waiting(told):
-    """Its replica was told to end with the job: when no node can restore it, it is gone as it was told."""
-    told.admit(gang("g", restarts=0), WHOLE)
+def test_a_move_within_a_failed_job_ends_with_it_and_leaves_nothing_waiting(told):
+    """Its replica is told to end with the job: what was to start elsewhere does not start again anywhere."""
+    told.admit(gang("g", restarts=0, coupled=False), WHOLE)
     told.report(W1, step=10)
     told.may_carry_out = lambda action: not isinstance(action, StartReplica)
     told.propose(Migrate(replica=W1, target="node-1", purpose="migrate", reason="why"))
     told.carry_out()
-    assert told.state.moves[W1].state is MoveState.RESTORING
+    assert told.state.transaction_of(W1).state is TransactionState.COMING
     told.die(W0, 1)
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Failed", "worker1": "Starting-"}
-    for number in (2, 3):
-        told.post(ev.StartRefused(replica=W1, start=number, reason="full"))
-    assert told.state.history[-1].state is MoveState.FAILED
+    (move,) = told.state.history
+    assert (move.state, move.note) == (TransactionState.ROLLED_BACK, "it ends by itself")
+    told.post(ev.StartRefused(replica=W1, start=2, reason="full"))
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Failed", "worker1": "Failed"}
     told.orders.clear()
     told.settle()
     assert job(told).ended_at is not None
 
 
-def test_a_move_within_a_complete_job_is_brought_to_its_end_first(told):
-    """A parameter server that moves is told to end once it has arrived."""
-    told.admit(gang("g"), WHOLE)
+def test_a_move_within_a_complete_job_ends_with_it(told):
+    """There is nothing left to be proven: a parameter server that moves is told to end like any other."""
+    told.admit(gang("g", coupled=False), WHOLE)
     told.report(PS, step=10)
     told.propose(Migrate(replica=PS, target="node-1", purpose="migrate", reason="why"))
     told.carry_out()
-    assert told.state.moves[PS].state is MoveState.VERIFYING
+    assert told.state.transaction_of(PS).state is TransactionState.VERIFYING
     for name in (W0, W1):
         told.die(name, 0)
     assert phases(told, "g") == {"ps0": "Running-", "worker0": "Succeeded", "worker1": "Succeeded"}
-    assert told.tick() == []
-    told.report(PS, step=11)
+    assert told.state.history[-1].state is TransactionState.SUCCEEDED
     assert told.tick() == [evict(PS, f"{PS}.2", "its job is complete")]
     told.carry_out()
     assert (job(told).ended_at, told.state.replicas[PS].phase) == (told.now, Phase.SUCCEEDED)

@@ -86,7 +86,9 @@ def test_an_unanswered_request_for_a_checkpoint_does_not_end_scaling_in():
     """The claim of the job that waits runs out, and the next scaling is tried."""
     scaled = settings("progress", starvation=None)
     scaled = msgspec.structs.replace(
-        scaled, deadlines=msgspec.structs.replace(scaled.deadlines, claim=30), parameters={"resize_seconds": 0.0}
+        scaled,
+        deadlines=msgspec.structs.replace(scaled.deadlines, claim=30),
+        parameters={"resize_seconds": 0.0},
     )
     cluster = Cluster(nodes=1, cpus=4.0, settings=scaled)
     cluster.sidecars_answer = False
@@ -364,9 +366,7 @@ def test_a_late_word_of_an_earlier_start_is_no_new_incarnation():
         cluster.orders.clear()
         cluster.tick(DEADLINES.start)
         cluster.post(ev.ReplicaGone(replica=name, incarnation=None))
-        cluster.propose(
-            AdmitGang(job="default/j", placement=on("node-1", name), reason="again"), seconds=10
-        )
+        cluster.propose(AdmitGang(job="default/j", placement=on("node-1", name), reason="again"), seconds=10)
         assert cluster.state.replicas[name].starts == 2
         late = ev.ReplicaStarted(replica=name, incarnation="first", node="node-0", start=1)
         for actions in (cluster.post(late), cluster.tick(), cluster.tick(6)):

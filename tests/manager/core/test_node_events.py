@@ -4,35 +4,15 @@ import msgspec
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import ReleaseRoom
+from specon_manager.model.actions import PlaceJob, ReleaseRoom
 from specon_manager.model.constraints import Taint
-from specon_manager.model.moves import FINAL_STATES, MoveState
 from specon_manager.model.resources import Resources
-from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST
+from specon_manager.model.transactions import FINAL_STATES, TransactionState
+from support.owned_moves import A, moving
 from support.owners import Owners, described
 
-A = "default/a/worker/0"
-EARLY = [MoveState.PROPOSED, MoveState.RESERVED, MoveState.CHECKPOINTING]
-LATE = [state for state in MoveState if state not in {*EARLY, *FINAL_STATES}]
-
-
-def moving(stop):
-    cluster = Owners()
-    cluster.sidecars_answer = False
-    cluster.observe(described("a"))
-    cluster.start_all("node-0")
-    cluster.report(A, step=100)
-    cluster.post(ev.MoveRequested(id="default/m", replica=A, target="node-1"))
-    if stop is not MoveState.PROPOSED:
-        cluster.post(ev.RoomHeld(move="default/m"))
-    if stop not in {MoveState.PROPOSED, MoveState.RESERVED}:
-        cluster.post(ev.InstructionDelivered(id="default/m", replica=A, incarnation="uid-1"))
-    if stop in LATE:
-        cluster.acknowledge(A, checkpoint=Checkpoint(step=100, path="/c", digest=DIGEST))
-    while cluster.state.moves[A].state is not stop:
-        cluster.carry_out_one(next(o for o in cluster.orders if getattr(o, "replica", "") == A))
-    return cluster
+EARLY = [TransactionState.PROPOSED, TransactionState.RESERVED, TransactionState.CHECKPOINTING]
+LATE = [state for state in TransactionState if state not in {*EARLY, *FINAL_STATES}]
 
 
 def unready(cluster, node):
@@ -48,19 +28,36 @@ def test_a_lost_target_ends_a_move_before_anything_was_ended(stop, gone):
     actions = cluster.post(ev.NodeGone(node="node-1") if gone else unready(cluster, "node-1"))
     (move,) = cluster.state.history
     assert (move.state, move.note) == (
-        MoveState.ROLLED_BACK,
-        "the target node-1 is gone" if gone else "the target node-1 is not ready",
+        TransactionState.ROLLED_BACK,
+        f"node node-1, where {A} is to run, is {'gone' if gone else 'not ready'}",
     )
     assert any(isinstance(action, ReleaseRoom) for action in actions)
     assert cluster.state.replicas[A].node == "node-0"
 
 
-@pytest.mark.parametrize("stop", LATE)
-def test_a_target_that_is_lost_later_is_for_the_restore_to_find_out(stop):
-    """The replica must get back to life first: the start is refused, and the source gets it."""
-    cluster = moving(stop)
+def test_a_target_that_is_lost_while_the_replica_leaves_is_given_up_once_that_is_gone():
+    """It was told to end and cannot be told otherwise: it comes back where it was, and waits for nothing."""
+    cluster = moving(TransactionState.LEAVING)
     assert cluster.post(unready(cluster, "node-1")) == []
-    assert cluster.state.moves[A].state is stop
+    actions = cluster.die(A, 143, evicted=True)
+    assert [each.placement for each in actions if isinstance(each, PlaceJob)] == [{A: "node-0"}]
+
+
+def test_a_target_that_is_lost_before_the_replica_runs_there_is_given_up_at_once():
+    """What was ordered may live there all the same: nothing runs anywhere before that is known to be gone."""
+    cluster = moving(TransactionState.COMING)
+    actions = cluster.post(unready(cluster, "node-1"))
+    (order,) = [each for each in actions if isinstance(each, PlaceJob)]
+    assert (order.placement, dict(order.ending)) == ({}, {A: ""})
+    move = cluster.state.transaction_of(A)
+    assert (move.state, move.attempt) == (TransactionState.LEAVING, 2)
+
+
+def test_a_target_that_is_lost_while_the_replica_runs_there_is_for_the_proof_to_find_out():
+    """As long as nobody says that it is gone it may train."""
+    cluster = moving(TransactionState.VERIFYING)
+    assert cluster.post(unready(cluster, "node-1")) == []
+    assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
 
 
 @pytest.mark.parametrize("stop", [*EARLY, *LATE])
@@ -68,7 +65,7 @@ def test_a_lost_source_is_no_reason_to_stay(stop):
     """The more so as it runs there still, until its end is seen."""
     cluster = moving(stop)
     assert cluster.post(ev.NodeGone(node="node-0")) == []
-    assert cluster.state.moves[A].state is stop
+    assert cluster.state.transaction_of(A).state is stop
 
 
 def test_what_runs_on_a_node_that_is_gone_is_known_until_its_end_is_seen():

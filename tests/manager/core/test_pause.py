@@ -8,7 +8,7 @@ from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Refusal, StartReplica
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from support.cluster import SETTINGS, Cluster, replica_of
 
@@ -63,7 +63,7 @@ def moving(cluster):
     source = cluster.state.replicas[A].node
     target = next(node for node in cluster.state.nodes if node != source)
     cluster.post(ev.MoveRequested(id="default/m", replica=A, target=target))
-    assert cluster.state.moves[A].state is MoveState.PROPOSED
+    assert cluster.state.transaction_of(A).state is TransactionState.PROPOSED
     cluster.post(ev.Paused(reason=WHY))
     return source, target
 
@@ -74,7 +74,7 @@ def test_a_move_in_flight_finishes_during_a_pause(cluster):
     cluster.carry_out()
     cluster.report(A, Category.CONVERGED, step=11)
     cluster.tick()
-    assert [move.state for move in cluster.state.history] == [MoveState.SUCCEEDED]
+    assert [move.state for move in cluster.state.history] == [TransactionState.SUCCEEDED]
     assert cluster.live[A].node == target
 
 
@@ -83,12 +83,12 @@ def test_a_move_in_flight_still_goes_back_during_a_pause(cluster):
     source, target = moving(cluster)
     cluster.may_carry_out = lambda order: not (isinstance(order, StartReplica) and order.node == target)
     cluster.carry_out()
-    assert cluster.state.moves[A].state is MoveState.RESTORING
+    assert cluster.state.transaction_of(A).state is TransactionState.COMING
     cluster.orders.clear()
     cluster.post(ev.StartRefused(replica=A, start=cluster.state.replicas[A].starts, reason="no image"))
     cluster.carry_out()
     cluster.report(A, Category.CONVERGED, step=11)
-    assert [move.state for move in cluster.state.history] == [MoveState.ROLLED_BACK]
+    assert [move.state for move in cluster.state.history] == [TransactionState.ROLLED_BACK]
     assert cluster.live[A].node == source
 
 
@@ -101,7 +101,7 @@ def test_a_move_that_is_asked_for_is_refused_during_a_pause(cluster):
     assert cluster.state.history[-1].note == f"the manager is paused: {WHY}"
     cluster.post(ev.Paused(reason=None))
     cluster.post(ev.MoveRequested(id="default/second", replica=A, target=target))
-    assert cluster.state.moves[A].id == "default/second"
+    assert cluster.state.transaction_of(A).id == "default/second"
 
 
 def test_a_pause_survives_another_manager(cluster):

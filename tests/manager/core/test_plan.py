@@ -19,9 +19,9 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.constraints import Constraints
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import TransactionState
 from support.cluster import replica_of
 from support.gangs import gang, on, server, with_gang, worker
 from support.snapshots import NOW, cluster_of
@@ -66,7 +66,7 @@ def admit(name="c1", node="node-1"):
     return Admit(replica=replica_of(name), node=node, reason="why")
 
 
-def in_flight(state, name, target, source="node-0", *, state_of_move=MoveState.PROPOSED, index=0):
+def in_flight(state, name, target, source="node-0", *, state_of_move=TransactionState.PROPOSED, index=0):
     return state.with_move(
         Move(
             id=f"move of {name}",
@@ -520,13 +520,13 @@ def test_the_budget_of_a_node_counts_it_as_source_and_as_target():
     assert [v.objection and v.objection.refusal for v in verdicts] == [None, Refusal.NODE_BUDGET, None]
 
 
-@pytest.mark.parametrize("progress", list(MoveState)[:6])
+@pytest.mark.parametrize("progress", list(TransactionState)[:6])
 def test_a_move_holds_room_on_both_of_its_nodes_until_it_ends(progress):
     """Nothing takes the target, nor the place on the source to which a failed restore goes back."""
     state = state_of({"node-0": "c", "node-1": "", "node-2": "c"}, cpus=1.0)
     for name in ("c0", "c1"):
         state = changed(state, name, requests=Resources(cpu=1))
-    if progress in {MoveState.RESTORING, MoveState.VERIFYING}:
+    if progress in {TransactionState.COMING, TransactionState.VERIFYING}:
         state = changed(state, "c0", node="node-1")
     moving = in_flight(state, "c0", "node-1", state_of_move=progress)
     assert refused(moving, migrate("c1", "node-1")) is Refusal.NO_ROOM
@@ -538,7 +538,9 @@ def test_on_the_way_back_the_target_is_full_until_nothing_is_left_on_it():
     state = state_of({"node-0": "c", "node-1": "", "node-2": "c"}, cpus=1.0)
     for name in ("c0", "c1"):
         state = changed(state, name, requests=Resources(cpu=1))
-    back = in_flight(changed(state, "c0", node="node-1"), "c0", "node-1", state_of_move=MoveState.EVICTING)
+    back = in_flight(
+        changed(state, "c0", node="node-1"), "c0", "node-1", state_of_move=TransactionState.LEAVING
+    )
     back = back.with_move(msgspec.structs.replace(back.moves[replica_of("c0")], attempt=2))
     assert refused(back, migrate("c1", "node-1")) is Refusal.NO_ROOM
     restoring = changed(back, "c0", node="node-0")

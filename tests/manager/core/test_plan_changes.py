@@ -113,4 +113,4 @@ def test_nothing_else_is_begun_for_a_job_that_is_being_changed():
         assert change_of(cluster).in_flight
         expected = [Refusal.IN_FLIGHT, Refusal.IN_FLIGHT]
         assert judged(cluster.state, SHRINK, PREEMPT) == expected
-        assert W0 not in cluster.state.moves
+        assert cluster.state.transactions_of(G) == [change_of(cluster)]

@@ -8,9 +8,9 @@ from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Constraints, Taint
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import TransactionState
 from support.cluster import replica_of
 from support.snapshots import NOW, cluster_of
 
@@ -48,7 +48,7 @@ def refusal(state, **asked):
     after, actions = ask(state, **asked)
     assert actions == []
     (move,) = after.history
-    assert (move.state, move.policy, move.purpose) == (MoveState.ROLLED_BACK, "request", "requested")
+    assert (move.state, move.policy, move.purpose) == (TransactionState.ROLLED_BACK, "request", "requested")
     assert msgspec.structs.replace(after, history=()) == state
     return move.note
 
@@ -56,13 +56,13 @@ def refusal(state, **asked):
 def test_a_request_becomes_a_move_of_that_name():
     """The id, the reason and the target are those that were asked for."""
     after, (hold,) = ask(state_of())
-    move = after.moves[C1]
+    move = after.transaction_of(C1)
     assert (move.id, move.reason, move.source, move.target, move.state) == (
         "default/m",
         "maintenance",
         "node-0",
         "node-1",
-        MoveState.PROPOSED,
+        TransactionState.PROPOSED,
     )
     assert (hold.move, hold.replica, hold.node) == ("default/m", C1, "node-1")
     assert (after.move_count, after.history) == (0, ())
@@ -164,7 +164,7 @@ def test_without_a_target_the_most_open_node_is_taken(cores, expected):
     for node, cpu in cores.items():
         state = with_node(state, node, capacity=Resources(cpu=cpu))
     after, _ = ask(state, target=None)
-    assert after.moves[C1].target == expected
+    assert after.transaction_of(C1).target == expected
 
 
 def test_without_a_target_a_node_that_cannot_take_it_hides_no_other():
@@ -173,7 +173,7 @@ def test_without_a_target_a_node_that_cannot_take_it_hides_no_other():
         state_of({"node-0": "pc", "node-1": "", "node-2": "p"}), "node-1", taints=(Taint(key="x"),)
     )
     after, _ = ask(state, target=None)
-    assert after.moves[C1].target == "node-2"
+    assert after.transaction_of(C1).target == "node-2"
 
 
 def test_refused_requests_do_not_pile_up():

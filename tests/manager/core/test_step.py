@@ -14,9 +14,9 @@ from specon_manager.model.actions import (
     StartReplica,
 )
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
 from support.cluster import DIGEST, SETTINGS, Cluster, replica_of
@@ -43,7 +43,7 @@ def verifying(**changes) -> Cluster:
     cluster = about_to_move(**changes)
     cluster.tick()
     cluster.carry_out()
-    assert cluster.state.moves[A].state is MoveState.VERIFYING
+    assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
     return cluster
 
 
@@ -92,10 +92,10 @@ def test_the_history_of_moves_is_bounded():
     """Moves that ended are kept, but not for ever."""
     cluster = about_to_move()
     cluster.tick()
-    (move,) = cluster.state.moves.values()
-    old = [msgspec.structs.replace(move, id=f"old-{n}", state=MoveState.SUCCEEDED) for n in range(500)]
+    (move,) = cluster.state.transactions.values()
+    old = [msgspec.structs.replace(move, id=f"old-{n}", state=TransactionState.SUCCEEDED) for n in range(500)]
     state = msgspec.structs.replace(cluster.state, history=tuple(old))
-    refusal = ev.RoomRefused(move=move.id, reason="full")
+    refusal = ev.RoomRefused(transaction=move.id, replica=A, reason="full")
     after, _ = step(state, refusal, cluster.now)
     assert len(after.history) == 500
     assert after.history[-1].id == move.id
@@ -156,17 +156,21 @@ def test_a_node_that_is_seen_again_as_it_was_changes_nothing():
 
 @pytest.mark.parametrize("held", [HoldRoom, RequestCheckpoint, EvictReplica, StartReplica, None])
 def test_a_manager_that_was_away_gives_a_move_its_time_again(held):
-    """A deadline that passed while nobody watched is nobody's failure: nothing is given up or repeated."""
+    """A deadline that passed while nobody watched is nobody's failure: nothing is given up or repeated.
+
+    But what was about to end may have trained on since its checkpoint: another one is asked for first.
+    """
     cluster = about_to_move()
     cluster.may_carry_out = lambda action: held is None or not isinstance(action, held)
     cluster.tick()
     cluster.carry_out()
-    state = cluster.state.moves[A].state
+    state = cluster.state.transaction_of(A).state
     cluster.now += 3600
     cluster.restart_manager()
     cluster.tick(4)
-    assert cluster.state.moves[A].state is state
-    assert cluster.state.moves[A].attempt == 1
+    aged = held is EvictReplica
+    assert cluster.state.transaction_of(A).state is (TransactionState.CHECKPOINTING if aged else state)
+    assert cluster.state.transaction_of(A).attempt == 1
 
 
 # -- moves that meet odd news --------------------------------------------------------------------
@@ -181,11 +185,11 @@ def test_an_answer_that_comes_after_the_eviction_changes_nothing(saved):
         cluster.tick()
         cluster.carry_out()
         before = cluster.state
-        move = before.moves[A]
+        move = before.transaction_of(A)
         answer = Acknowledgement(
             schema=1,
             replica=A,
-            incarnation=move.incarnation or "none",
+            incarnation=move.witnesses[A].incarnation or "none",
             id=move.id,
             done=True,
             checkpoint=Checkpoint(step=saved, path="/other", digest=DIGEST),
@@ -201,7 +205,7 @@ def test_a_late_answer_of_the_new_incarnation_does_not_raise_the_bar():
     cluster.acknowledge(A, checkpoint=Checkpoint(step=10**9, path="/other", digest=DIGEST))
     assert cluster.state == before
     cluster.report(A, Category.CONVERGED, step=201)
-    assert cluster.state.history[-1].state is MoveState.SUCCEEDED
+    assert cluster.state.history[-1].state is TransactionState.SUCCEEDED
 
 
 def test_the_old_incarnations_steps_prove_nothing():
@@ -214,8 +218,9 @@ def test_the_old_incarnations_steps_prove_nothing():
     cluster.may_carry_out = lambda action: True
     cluster.carry_out()
     live = cluster.live[A]
-    first = Observation(name="loss", value=9.0, age=0.0, step=0)
-    for last in (None, Observation(name="loss", value=9.0, age=0.0), first):
+    began = Observation(name="loss", value=9.0, age=0.0, step=0)
+    for seen in (None, Observation(name="loss", value=9.0, age=0.0), began):
+        assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
         live.sequence += 1
         cluster.post(
             ev.ReportReceived(
@@ -226,12 +231,14 @@ def test_the_old_incarnations_steps_prove_nothing():
                     session=live.session,
                     sequence=live.sequence,
                     category=Category.UNKNOWN,
-                    first=first,
-                    last=last,
+                    first=seen,
+                    last=seen,
                 )
             )
         )
-        assert cluster.state.moves[A].state is MoveState.VERIFYING
+    move = cluster.state.history[-1]
+    assert move.state is TransactionState.FAILED
+    assert move.note == f"{A} is at step 0, and its checkpoint at step 200: it began anew"
 
 
 def saved_nothing() -> tuple[Cluster, list]:
@@ -242,7 +249,7 @@ def saved_nothing() -> tuple[Cluster, list]:
     cluster.carry_out()
     cluster.may_carry_out = lambda action: False
     cluster.acknowledge(A, done=True)
-    assert cluster.state.moves[A].state is MoveState.EVICTING
+    assert cluster.state.transaction_of(A).state is TransactionState.LEAVING
     return cluster, cluster.die(A, 143, evicted=True)
 
 
@@ -262,7 +269,7 @@ def test_a_trainer_that_saved_nothing_ends_its_move_with_its_first_step():
     cluster.may_carry_out = lambda action: True
     cluster.carry_out()
     cluster.report(A, Category.PROGRESSING, step=1)
-    assert cluster.state.history[-1].state is MoveState.ROLLED_BACK
+    assert cluster.state.history[-1].state is TransactionState.ROLLED_BACK
     assert cluster.state.replicas[A].phase is Phase.RUNNING
 
 
@@ -273,13 +280,15 @@ def test_a_restore_that_nobody_confirms_twice_leaves_nothing_behind():
     cluster.tick()
     cluster.carry_out()
     for _ in range(2):
-        assert cluster.state.moves[A].state is MoveState.RESTORING
+        assert cluster.state.transaction_of(A).state is TransactionState.COMING
         unseen = of(StartReplica, cluster.orders)[-1]
         cluster.orders.remove(unseen)
         cluster.start(unseen)  # it lives, and nobody says so
         cluster.tick(11)
         cluster.carry_out()
-    assert cluster.state.history[-1].state is MoveState.FAILED
+    assert cluster.state.history[-1].state is TransactionState.FAILED
+    cluster.tick()
+    cluster.carry_out()
     assert A not in cluster.live
     cluster.may_carry_out = lambda action: True
     cluster.settle()
@@ -300,7 +309,7 @@ def test_room_that_a_move_may_come_back_to_is_not_given_away():
     cluster.report(A, Category.CONVERGED, step=200)
     cluster.tick()
     cluster.carry_out()
-    assert cluster.state.moves[A].state is MoveState.VERIFYING
+    assert cluster.state.transaction_of(A).state is TransactionState.VERIFYING
     waiting = cluster.submit("e", requests=Resources(cpu=1))
     blocked = cluster.submit("f", requests=Resources(cpu=1))
     cluster.tick()

@@ -161,7 +161,9 @@ def test_nothing_is_started_again_during_a_pause_or_a_dry_run():
 
 def test_a_member_that_its_owner_restarts_keeps_its_room_meanwhile():
     """On Kubernetes the controller starts it again: until then nobody of ours takes its room."""
-    cluster = OwnedTold(nodes=1, cpus=2.0, settings=msgspec.structs.replace(told.SETTINGS, deadlines=DEADLINES))
+    cluster = OwnedTold(
+        nodes=1, cpus=2.0, settings=msgspec.structs.replace(told.SETTINGS, deadlines=DEADLINES)
+    )
     with registered(cluster.proposed):
         cluster.create(gang("g", 2, ps=0, held=False, present=2))
         cluster.start_all("node-0")
@@ -178,7 +180,9 @@ def test_a_member_that_its_owner_restarts_keeps_its_room_meanwhile():
 
 def test_an_admitted_gang_of_an_owner_that_stays_torn_is_put_back_and_admitted_again():
     """It is suspended as a whole, waits in its queue, and goes on from its checkpoint."""
-    cluster = OwnedTold(nodes=2, cpus=4.0, settings=msgspec.structs.replace(told.SETTINGS, deadlines=DEADLINES))
+    cluster = OwnedTold(
+        nodes=2, cpus=4.0, settings=msgspec.structs.replace(told.SETTINGS, deadlines=DEADLINES)
+    )
     with registered(cluster.proposed):
         cluster.create(gang("g", 2, ps=0, held=True, present=2))
         cluster.again("default/g", on("node-0", worker("g", 0), worker("g", 1)))

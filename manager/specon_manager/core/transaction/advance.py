@@ -36,6 +36,8 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
         return state, []
     target, attempt = found
     why = note or str(outcome)
+    if target is TransactionState.SUCCEEDED and transaction.came_back:
+        target, why = TransactionState.ROLLED_BACK, transaction.note or why
     if target in FINAL_STATES:
         return ends.closed(state, transaction, target, now, note=why, anew=outcome is Outcome.ANEW)
     actions: list[Action] = []
@@ -55,7 +57,7 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
 
 
 def timed(state: State, transaction: Transaction, now: float) -> Transaction:
-    """Return the transaction with the deadline of a state that begins now; a wait that goes on keeps its own."""
+    """Return the transaction with the deadline of a state that begins now; a wait keeps its own."""
     known = state.transactions.get(transaction.id)
     if known is not None and known.state in ASKING_STATES and transaction.state in ASKING_STATES:
         return transaction  # counted from the request
@@ -96,9 +98,7 @@ def await_proof(state: State, transaction: Transaction, now: float) -> State:
             # It trains on meanwhile: a step after the last one known is the proof.
             witness = msgspec.structs.replace(witness, last_step=record.progress.step)  # noqa: PLW2901
         witnesses[name] = msgspec.structs.replace(witness, proven=False, first_step=None)
-    return state.with_transaction(
-        msgspec.structs.replace(transaction, running_at=now, witnesses=witnesses)
-    )
+    return state.with_transaction(msgspec.structs.replace(transaction, running_at=now, witnesses=witnesses))
 
 
 def _turned(state: State, transaction: Transaction, why: str) -> Transaction:
@@ -203,7 +203,6 @@ def _last_seen(state: State, transaction: Transaction) -> dict[str, Witness]:
         found[name] = msgspec.structs.replace(
             witness,
             began_step=progress.first_step,
-            step_gap=progress.step_gap or 0,
             last_step=progress.step,
             last_step_at=progress.step_at,
         )
@@ -215,12 +214,14 @@ def _saved_last(state: State, transaction: Transaction) -> dict[str, Witness]:
     found = {}
     for name, witness in transaction.witnesses.items():
         progress = state.replicas[name].progress
-        final = progress.checkpoint if progress.checkpoint is not None and progress.checkpoint.verified else None
+        known = progress.checkpoint
+        final = known if known is not None and known.verified else None
         kept = witness.checkpoint or final
         found[name] = msgspec.structs.replace(
             witness,
             checkpoint=kept,
             resumed_from=_latest(kept, final),
+            step_gap=progress.step_gap,
             last_step=_most(witness.last_step, progress.step),
             last_step_at=progress.step_at if progress.step_at is not None else witness.last_step_at,
         )
@@ -238,4 +239,3 @@ def _most(one: int | None, other: int | None) -> int | None:
 
 def _was_told(replica: Replica) -> bool:
     return replica.leaving is not None and replica.leaving.purpose not in {"complete", "fail"}
-

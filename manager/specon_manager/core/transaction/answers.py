@@ -222,9 +222,8 @@ def _troubled(state: State, transaction: Transaction, why: str) -> State:
 
 def _refused(state: State, transaction: Transaction, why: str) -> Step:
     """Take note of a refusal; on the way back it is tried until it is overdue, and people are told."""
-    owned = transaction.job in state.jobs and state.jobs[transaction.job].owned
     if transaction.attempt > 1:
-        if owned or transaction.state is not TransactionState.LEAVING:
+        if transaction.state is not TransactionState.LEAVING:
             return state, []
         return state.with_transaction(msgspec.structs.replace(transaction, stuck=why)), []
     if transaction.state is TransactionState.VERIFYING:

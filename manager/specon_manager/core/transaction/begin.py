@@ -29,7 +29,7 @@ def kind_of(proposal: Changing) -> Kind:
     return _KINDS[type(proposal)]
 
 
-def proposed(
+def record_of(
     proposal: Changing, jobs: Mapping[str, Job], replicas: Mapping[str, Replica], *, name: str, now: float
 ) -> Transaction:
     """Return the record of a proposal, with `name` as its id, before its first state has begun."""
@@ -67,7 +67,7 @@ def begin(state: State, proposal: Changing, now: float, *, name: str = "", polic
         found = f"{_word(proposal)}-{number}"
         taken = found in state.transactions or any(each.id == found for each in state.history)
         name = "" if taken else found
-    transaction = proposed(proposal, state.jobs, state.replicas, name=name, now=now)
+    transaction = record_of(proposal, state.jobs, state.replicas, name=name, now=now)
     transaction = msgspec.structs.replace(transaction, policy=policy or state.settings.policy)
     return started(msgspec.structs.replace(state, transaction_count=number), transaction, now)
 

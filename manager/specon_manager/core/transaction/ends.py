@@ -268,5 +268,3 @@ def _is_told(replica: Replica) -> bool:
 def _ends_for_good(replica: Replica) -> bool:
     """Whether the replica is to end with its job, whatever becomes of the transaction."""
     return replica.leaving is not None and replica.leaving.purpose in {"complete", "fail"}
-
-

@@ -11,7 +11,7 @@ from specon_manager.core.restarts import left
 from specon_manager.core.state import State
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
-from specon_manager.core.transaction.orders import evictions, placed
+from specon_manager.core.transaction.orders import evictions, placed, room_released
 from specon_manager.core.transaction.table import Outcome
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
@@ -55,7 +55,7 @@ def look(state: State, name: str, now: float) -> Step:
 
 
 def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
-    """Let the records follow what came by itself: what has to go as well, what landed elsewhere, what runs."""
+    """Let the records follow what came by itself: what has to go too, what landed elsewhere, what runs."""
     job = state.jobs[transaction.job]
     if transaction.state is TransactionState.LEAVING:
         state, news = tell(state, transaction, now)
@@ -72,11 +72,12 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
         return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
     if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
         return _fallen_back(state, transaction, now), []
+    actions: list[Action] = []
     if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
-        state = _landed(state, transaction)
+        state, actions = _landed(state, transaction)
     if transaction.state is TransactionState.VERIFYING:
         state = _running_since(state, state.transactions[transaction.id], now)
-    return state, []
+    return state, actions
 
 
 def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
@@ -102,25 +103,27 @@ def _running_since(state: State, transaction: Transaction, now: float) -> State:
     return state
 
 
-def _landed(state: State, transaction: Transaction) -> State:
-    """Take note where the scheduler of an owner put what was to run elsewhere: that is where it has come to."""
+def _landed(state: State, transaction: Transaction) -> Step:
+    """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node.
+
+    The room that was held for it on the other is given back.
+    """
     if not state.jobs[transaction.job].owned:
-        return state
-    wanted, notes = dict(transaction.wanted), list[str]()
+        return state, []
+    wanted, elsewhere = dict(transaction.wanted), list[str]()
     for replica in members.wanted(state, transaction):
         ordered = wanted[replica.name]
         if replica.phase is Phase.RUNNING and replica.node and ordered != replica.node:
             wanted[replica.name] = replica.node
             if ordered:
-                notes.append(f"the scheduler put {replica.name} on {replica.node}")
-    if not notes and wanted == transaction.wanted:
-        return state
+                elsewhere.append(replica.name)
+    if wanted == transaction.wanted:
+        return state, []
     if transaction.attempt > 1:
-        changed = msgspec.structs.replace(transaction, before=wanted)
-    else:
-        note = "; ".join(notes) or transaction.note
-        changed = msgspec.structs.replace(transaction, after=wanted, note=note)
-    return state.with_transaction(changed)
+        return state.with_transaction(msgspec.structs.replace(transaction, before=wanted)), []
+    where = "; ".join(f"the scheduler put {name} on {wanted[name]}" for name in elsewhere)
+    changed = msgspec.structs.replace(transaction, after=wanted, note=where or transaction.note)
+    return state.with_transaction(changed), room_released(transaction, where, elsewhere)
 
 
 def _found(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
@@ -157,15 +160,9 @@ def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
 
 
 def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:
-    """What of room and checkpoints is there, while nothing was told to end; or was, and not known to be."""
-    gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
-    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return _left(state, transaction)  # an order to end that was believed lost was carried out
-    if gone and transaction.changing_at is None:
-        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
-    for name, witness in sorted(transaction.witnesses.items()):
-        if witness.incarnation != state.replicas[name].incarnation and name not in gone:
-            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+    """Return what of room and checkpoints there is; nothing has ended yet, as far as is known."""
+    if (changed := _not_as_it_was(state, transaction)) is not None:
+        return changed
     if (lost := members.node_lost(state, transaction)) is not None:
         return Outcome.REFUSED, lost
     if transaction.state is TransactionState.PROPOSED:
@@ -183,6 +180,19 @@ def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | 
     return Outcome.OVERDUE, late or "no verified checkpoint in time"
 
 
+def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
+    """Return what has ended, or was started anew, of what ran when it began."""
+    gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
+    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
+        return _left(state, transaction)  # an order to end that was believed lost was carried out
+    if gone and transaction.changing_at is None:
+        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
+    for name, witness in sorted(transaction.witnesses.items()):
+        if witness.incarnation != state.replicas[name].incarnation and name not in gone:
+            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+    return None
+
+
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
@@ -197,7 +207,8 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
     if now < transaction.deadline:
         return None
     if job.owned and transaction.repeats >= REPEATS:
-        why = f"{leavers[0].name} was not made to go, however often that was asked for"
+        words = transaction.stuck or "however often that was asked for"
+        why = f"{leavers[0].name} was not made to go: {words}"
         return (Outcome.REFUSED if untouched else Outcome.LOST), why
     return Outcome.OVERDUE, ""
 
@@ -229,7 +240,7 @@ def _came(state: State, transaction: Transaction) -> Finding | None:
 
 
 def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
-    """What is missing of what is wanted, and what of it has not shown that it trains."""
+    """Return what is missing of what is wanted, and what of it has not shown that it trains."""
     wanted = members.wanted(state, transaction)
     if (node := members.node_lost(state, transaction)) is not None:
         return Outcome.LOST, node
@@ -281,10 +292,12 @@ def _began_anew(state: State, transaction: Transaction) -> str | None:
 
 
 def _not_resumed(name: str, witness: Witness) -> str | None:
-    first, saved = witness.first_step, witness.checkpoint
-    if first is None or saved is None or first >= saved.step - witness.step_gap:
-        return None  # the log may not name each step
+    first, saved, gap = witness.first_step, witness.checkpoint, witness.step_gap
+    if first is None or saved is None or first >= saved.step - (gap or 0):
+        return None
     began = 1 if witness.began_step is None else witness.began_step
+    if gap is None and first > began:
+        return None  # the log may just not name each step
     how = "it began anew" if first <= began else "it went on from an older state"
     return f"{name} is at step {first}, and its checkpoint at step {saved.step}: {how}"
 

@@ -1,4 +1,4 @@
-"""The replicas that a transaction is about: which must go, which are missing, where there is room for them."""
+"""The replicas that a transaction is about: which must go, which are wanted, which can come back."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -36,7 +36,7 @@ def must_go(transaction: Transaction, replica: Replica) -> bool:
     if transaction.ending and replica.incarnation is not None:
         told = transaction.ending.get(replica.name)
         return told is not None and told in {"", replica.incarnation}
-    return node != "" and node != replica.node
+    return node not in {"", replica.node}
 
 
 def reached(state: State, transaction: Transaction) -> list[Replica]:
@@ -57,7 +57,7 @@ def leavers(state: State, transaction: Transaction) -> list[Replica]:
 
 
 def untouched(state: State, transaction: Transaction) -> bool:
-    """Whether everything that ran when it began still runs, as the same incarnations where those are known."""
+    """Whether everything that ran when it began still runs, as the same incarnation where that is known."""
     if transaction.attempt > 1:
         return False
     for name in transaction.before:

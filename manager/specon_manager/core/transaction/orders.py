@@ -1,5 +1,6 @@
 """What the present state of a transaction orders; the same again after a restart of the manager."""
 
+from collections.abc import Iterable
 
 from specon_manager.core.gang import gang_of
 from specon_manager.core.state import State
@@ -115,14 +116,15 @@ def withdrawn(transaction: Transaction) -> list[Action]:
     ]
 
 
-def room_released(transaction: Transaction, why: str) -> list[Action]:
-    """Return that no room is held for a transaction any more."""
+def room_released(transaction: Transaction, why: str, replicas: Iterable[str] | None = None) -> list[Action]:
+    """Return that no room is held for a transaction any more, or none for these replicas of it."""
     if transaction.kind is not Kind.MOVE:
         return []
+    names = sorted(transaction.after if replicas is None else replicas)
     return [
         ReleaseRoom(transaction=transaction.id, replica=name, node=node, reason=f"{transaction.id}: {why}")
-        for name, node in sorted(transaction.after.items())
-        if node
+        for name in names
+        if (node := transaction.after[name])
     ]
 
 
@@ -188,5 +190,3 @@ def _started(state: State, job: Job, transaction: Transaction) -> list[Action]:
         for each in members.wanted(state, transaction)
         if each.phase is Phase.STARTING
     ]
-
-
