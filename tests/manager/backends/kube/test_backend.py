@@ -330,7 +330,7 @@ async def test_a_job_that_its_user_suspended_is_not_resumed(api, stage):
     assert (await api.get(JOBS, "train", "default"))["spec"]["suspend"] is True
 
 
-async def test_a_job_that_its_user_resumes_in_between_is_left_running(api, stage):
+async def test_a_job_that_its_user_resumes_in_between_is_left_running(cluster, api, stage):
     """Our mark goes, nothing else."""
     await make_job(api, "train")
     started = await stage.hear(ReplicaStarted)
@@ -339,8 +339,13 @@ async def test_a_job_that_its_user_resumes_in_between_is_left_running(api, stage
     await api.patch(JOBS, "train", "default", {"spec": {"suspend": False}}, form="merge")
     await stage.come(started.replica, "node-0")
     await _again(stage, started)
-    annotations = (await api.get(JOBS, "train", "default"))["metadata"].get("annotations") or {}
-    assert "specon.io/suspended-for" not in annotations
+
+    def mark():
+        job = cluster.store.get(FAKE_JOBS, ("default", "train"))
+        return (job["metadata"].get("annotations") or {}).get("specon.io/suspended-for")
+
+    await stage.until(lambda: mark() is None)
+    assert len(cluster.pods(app="training")) == 1
 
 
 async def test_a_manager_that_does_not_lead_changes_nothing(cluster, api, stage):

@@ -20,6 +20,12 @@ class Arrivals:
         self._trouble_since: dict[str, float] = {}
         self._room_given_back: set[str] = set()
 
+    def check_nodes(self) -> None:
+        """Raise RefusedError where what moves is to come to a node that is not there."""
+        for replica in self._order.placement if self._moves else ():
+            if self._word.transaction(replica) == self._order.transaction and self._word.concerns(replica):
+                self._node(replica)
+
     async def release(self, pods: list[PodInfo]) -> None:
         """Let the gated pods of the placement go, each to its node."""
         waiting = [pod for pod in pods if waits_for_us(pod)]

@@ -38,17 +38,33 @@ class Departures:
         """UIDs of pods that were told to end; the watch shows it a moment later."""
         self._unsure: set[str] = set()
         """UIDs of pods of which nobody knows whether they were."""
+        self._told_of: set[str] = set()
+        """Replicas of which the ledger tells by itself that they are gone, since it has told that they run."""
         self._condemned: dict[str, str] = {}
         """Replica by UID of the pod."""
         for replica, told in order.ending.items():
             for uid in (told,) if told else (pod.uid for pod in self._pods_of(replica)):
                 self._condemned[uid] = replica
+            self.is_gone(replica)
 
     # -- which -----------------------------------------------------------------------------------
 
     def left(self, replica: str) -> list[PodInfo]:
         """Return what must go of a replica and is still there."""
         return [pod for pod in self._pods_of(replica) if self._condemned.get(pod.uid) == replica]
+
+    def is_gone(self, replica: str) -> bool:
+        """Whether nothing is left of what must go of a replica, and nobody else tells so."""
+        if self._tools.ledger.believed(replica) in self._condemned:
+            self._told_of.add(replica)
+        return not self.left(replica) and replica not in self._told_of
+
+    def stop(self) -> bool:
+        """Whether a job that is suspended for it has to be: what came after those that must go is spared."""
+        return any(
+            all(pod.uid in self._condemned for pod in self._pods_of(replica))
+            for replica in self._order.ending
+        )
 
     def first(self) -> list[PodInfo]:
         """Return what has to go before anything comes, though the order does not name it.

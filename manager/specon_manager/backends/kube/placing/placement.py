@@ -48,6 +48,7 @@ class Placement:
             self.done = True  # nobody waits for it any more
             return
         owner = self._tools.ledger.owner_of_job(self.order.job)
+        self._arrivals.check_nodes()
         try:
             await self._write(spec, owner)
             self._departures.unblocked()
@@ -70,8 +71,8 @@ class Placement:
     def noticed(self, gone: PodInfo | None) -> None:
         """Take note at once of a pod that went: before another one of its replica can be seen to run."""
         replica = None if gone is None else replica_of(gone)
-        if replica is not None and self.order.ending.get(replica) == "":
-            self._tell_left(replica)
+        if replica is not None and self.order.ending.get(replica) == "" and self._departures.is_gone(replica):
+            self._word.gone(replica)
 
     def blocked(self, error: BlockedError) -> None:
         """Take note that a disruption budget stands against it; refuse it when that lasts too long."""
@@ -95,7 +96,7 @@ class Placement:
             return False
         if self._flight is not None and not self._moves:
             return not self.order.placement
-        return bool(self.order.ending) or bool(self._departures.first())
+        return self._departures.stop() or bool(self._departures.first())
 
     async def _write(self, spec: JobSpec, owner: OwnerInfo | None) -> None:
         """Have the object of the job say what is ordered."""
@@ -146,26 +147,19 @@ class Placement:
     def _tell_absent(self, spec: JobSpec) -> None:
         """Say of each replica that is not to run, and of which no pod is there, that nothing of it is left.
 
-        Of a pod that ran the watch tells by itself; of one that never did, nobody else would.
+        Of a pod that ran the ledger tells by itself; of one that never did, nobody else would.
         """
         if not self.order.transaction:
             return
-        ledger = self._tools.ledger
         for replica, told in self.order.ending.items():
-            if not told:
-                self._tell_left(replica)
-            elif ledger.pod(replica, told) is None and ledger.believed(replica) != told:
-                self._word.gone(replica, told)
+            if self._departures.is_gone(replica):
+                self._word.gone(replica, told or None)
         if self._moves:
             return
         there = {replica_of(pod) for pod in self._pods() if occupies(pod)}
         for replica in spec.replicas:
             if replica not in self.order.placement and replica not in there:
                 self._word.gone(replica)
-
-    def _tell_left(self, replica: str) -> None:
-        if not self._departures.left(replica):
-            self._word.gone(replica)
 
     def _is_as_ordered(self, owner: OwnerInfo | None) -> bool:
         pods, placement = self._pods(), self.order.placement

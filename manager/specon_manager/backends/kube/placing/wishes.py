@@ -56,6 +56,8 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
         return JobWish(suspended=False, mark=None) if mark_of(obj) else None
     mark, switched_off = mark_of(obj), suspended(kind, obj)
     if switched_off and not mark and not known.admitting:
+        if known.moves and order.ending:
+            return None  # what is to go goes by that, too
         raise RefusedError("it was suspended by somebody else")
     found = JobWish() if known.moves else _sized(kind, obj, order, known)
     return JobWish(
