@@ -10,11 +10,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.base import Backend, NotLeadingError, Order
+from specon_manager.backends.base import Backend, NotLeadingError, Order, is_stale
 from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model.actions import (
     Action,
+    EvictReplica,
     HoldRoom,
     PlaceJob,
     ReleaseRoom,
@@ -22,7 +23,16 @@ from specon_manager.model.actions import (
     StartReplica,
     WithdrawRequest,
 )
-from specon_manager.model.events import Event, JobRefused, ManagerStarted, RoomRefused, StartRefused, Tick
+from specon_manager.model.cluster import job_of
+from specon_manager.model.events import (
+    Event,
+    JobRefused,
+    ManagerStarted,
+    OrderExpired,
+    RoomRefused,
+    StartRefused,
+    Tick,
+)
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.mailbox import Mailbox
@@ -160,6 +170,9 @@ class Controller:
     async def _carry_out(self, order: Order, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
+        if isinstance(order, EvictReplica | PlaceJob) and is_stale(order, self.clock.now()):
+            self.post(OrderExpired(transaction=order.transaction))
+            return
         try:
             await self._backend.carry_out(order)
         except NotLeadingError as error:
@@ -174,12 +187,13 @@ class Controller:
         if isinstance(order, StartReplica):
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
         elif isinstance(order, HoldRoom):
-            self.post(RoomRefused(move=order.move, reason=reason))
+            refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason)
+            self.post(refused)
         elif isinstance(order, PlaceJob):
-            self.post(JobRefused(job=order.job, change=order.change, reason=reason))
+            self.post(JobRefused(job=order.job, transaction=order.transaction, reason=reason))
         elif isinstance(order, RequestCheckpoint):
-            job = order.replica.rpartition("/")[0].rpartition("/")[0]
-            self.post(JobRefused(job=job, change=order.id, reason=reason))
+            job = job_of(order.replica)
+            self.post(JobRefused(job=job, transaction=order.transaction, reason=reason))
 
     def _done(self, key: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -188,16 +202,12 @@ class Controller:
 
 
 def _recorded_as(action: Action) -> str:
-    """Return the id of the move or change that must be on record before the action; empty for none."""
-    if isinstance(action, HoldRoom):
-        return action.move
-    if isinstance(action, PlaceJob):
-        return action.change
-    return action.id if isinstance(action, RequestCheckpoint) else ""
+    """Return the id of the transaction that must be on record before the action; empty for none."""
+    return action.transaction if isinstance(action, HoldRoom | PlaceJob | RequestCheckpoint) else ""
 
 
 def _key(order: Order) -> str:
     """Return what the order is about: one after the other is done for it."""
     if isinstance(order, HoldRoom | ReleaseRoom):
-        return order.move
+        return f"{order.transaction} {order.replica}"
     return order.job if isinstance(order, PlaceJob) else order.replica

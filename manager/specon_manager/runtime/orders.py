@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.events import Event, MoveRequested, Paused
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.runtime.controller import Controller, Stepped
 
 ELSEWHERE: Final = (
@@ -37,7 +37,15 @@ class MoveBegun(Struct, frozen=True):
     replica: str
     source: str
     target: str
-    state: MoveState
+    state: TransactionState
+
+
+class MoveQueued(Struct, frozen=True):
+    """Answered: the id of a move that begins as soon as what it waits for is over."""
+
+    move: str
+    replica: str
+    waits_for: str
 
 
 class PauseWanted(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,13 +75,19 @@ class Answer(NamedTuple):
 
 
 async def ask_for_move(body: bytes, controller: Controller) -> Answer:
-    """Begin a move: 201 once it has begun, 409 and what speaks against it, 422, 503 where it takes long."""
+    """Begin a move: 201 begun, 202 waits for others, 409 with what speaks against it, 422, 503."""
     wanted = _decoded(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
     name = f"request-{secrets.token_hex(4)}"
     asked = MoveRequested(id=name, replica=wanted.replica, target=wanted.target, reason=wanted.reason)
-    await _post(controller, asked, lambda state: _move_named(state, name) is not None)
+
+    def known(state: State) -> bool:
+        return name in state.requests or _move_named(state, name) is not None
+
+    await _post(controller, asked, known)
+    if (waiting := controller.state.requests.get(name)) is not None:
+        return Answer(202, MoveQueued(name, waiting.replica, waiting.waits_for))
     move = _move_named(controller.state, name)
     if move is None:
         return Answer(503, Refused(f"{name} is asked for, but not looked at yet: see what becomes of it"))
@@ -124,10 +138,10 @@ async def _post(controller: Controller, event: Event, holds: Callable[[State], b
         controller.observers.remove(observe)
 
 
-def _move_named(state: State, name: str) -> Move | None:
+def _move_named(state: State, name: str) -> Transaction | None:
     """Return the move of that id; one that has just ended is among the last of the history."""
-    flying = (move for move in state.moves.values() if move.id == name)
-    return next(flying, None) or next((move for move in reversed(state.history) if move.id == name), None)
+    ended = (each for each in reversed(state.history) if each.id == name)
+    return state.transactions.get(name) or next(ended, None)
 
 
 T = TypeVar("T", bound=Struct)

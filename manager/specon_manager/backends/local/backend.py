@@ -107,9 +107,11 @@ class LocalBackend:
         elif isinstance(order, HoldRoom):
             if order.node in self._nodes:
                 # Nobody but this manager fills a virtual node, and its plan counts the move: that holds it.
-                self._emit(RoomHeld(move=order.move))
+                self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             else:
-                self._emit(RoomRefused(move=order.move, reason=f"there is no node {order.node}"))
+                why = f"there is no node {order.node}"
+                refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=why)
+                self._emit(refused)
         elif isinstance(order, SetWeight):
             raise NotImplementedError("virtual nodes cannot change shares of processors in place")
 
@@ -146,7 +148,11 @@ class LocalBackend:
         except (ReplicaBusy, PodStuckError, pods.StartError, ValueError, OSError) as error:
             self._refuse(order, str(error))
             return
-        self._emit(ReplicaStarted(replica=order.replica, incarnation=incarnation, node=node.name))
+        self._emit(
+            ReplicaStarted(
+                replica=order.replica, incarnation=incarnation, node=node.name, start=order.start
+            )
+        )
         self._watch(pod)
 
     def _refuse(self, order: StartReplica, reason: str) -> None:

@@ -3,8 +3,11 @@
 So it does not matter which event came first, twice or never.
 """
 
+from typing import Final
+
 import msgspec
 
+from specon_manager.core.restarts import left
 from specon_manager.core.state import State
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
@@ -24,6 +27,9 @@ from specon_manager.model.transactions import (
 Step = tuple[State, list[Action]]
 Finding = tuple[Outcome, str]
 """What became of the present state, and why in words."""
+
+_OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
+"""Kinds that concern only jobs that wait in a queue."""
 
 
 def look(state: State, name: str, now: float) -> Step:
@@ -53,6 +59,11 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
     job = state.jobs[transaction.job]
     if transaction.state is TransactionState.LEAVING:
         state, news = tell(state, transaction, now)
+        if job.owned and now >= transaction.deadline:
+            # What was never seen its owner has had the time to take back.
+            for replica in members.leavers(state, transaction):
+                if replica.phase is Phase.STARTING:
+                    state = left(state, replica, now)
         if not news:
             return state, []
         ending = {each.name: each.incarnation or "" for each in members.leavers(state, transaction)}
@@ -119,6 +130,8 @@ def _found(state: State, job: Job, transaction: Transaction, now: float) -> Find
         return came
     if (over := _over(state, job, transaction)) is not None:
         return over
+    if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
+        return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
     if (number := members.edited(job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
@@ -137,15 +150,17 @@ def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
         return Outcome.GIVEN_UP, "it ends by itself"
     if job.ended_at is not None or "complete" in told:
         return Outcome.FINISHED, ""
-    succeeded = any(each.phase is Phase.SUCCEEDED for each in about)
-    return (Outcome.FINISHED, "") if succeeded and transaction.kind is not Kind.ADMIT else None
+    ended = [each for each in about if each.ended]
+    if not ended or transaction.kind is Kind.ADMIT:
+        return None
+    return (Outcome.FINISHED, "") if len(ended) == len(about) else (Outcome.GIVEN_UP, "it ends by itself")
 
 
 def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:
     """What of room and checkpoints is there, while nothing was told to end; or was, and not known to be."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return Outcome.LEFT, ""
+        return _left(state, transaction)  # an order to end that was believed lost was carried out
     if gone and transaction.changing_at is None:
         return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
@@ -188,7 +203,12 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
 
 
 def _left(state: State, transaction: Transaction) -> Finding:
-    """Return that all is gone; what was to save when it ended, and did not, comes back where it was."""
+    """Return that all is gone; what was to save when it ended, and did not, comes back where it was.
+
+    So does what has nowhere to go any more.
+    """
+    if (lost := members.node_lost(state, transaction)) is not None:
+        return Outcome.LOST, lost
     if transaction.attempt == 1:
         for name, witness in sorted(transaction.witnesses.items()):
             saved = state.replicas[name].progress.checkpoint
