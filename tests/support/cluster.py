@@ -251,9 +251,7 @@ class Cluster:
             return [ev.StartRefused(replica=action.replica, start=action.start, reason=why)]
         node = action.node if known is None else known.node
         told: list[ev.Event] = [
-            ev.ReplicaStarted(
-                replica=action.replica, incarnation=incarnation, node=node, start=action.start
-            )
+            ev.ReplicaStarted(replica=action.replica, incarnation=incarnation, node=node, start=action.start)
         ]
         if incarnation in self.dead:
             told.append(self.dead[incarnation])

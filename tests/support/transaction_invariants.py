@@ -135,7 +135,9 @@ def _check_proof(state: State, over: Transaction) -> None:
         if over.kind is Kind.MOVE or over.restart:
             assert witness.checkpoint is not None
             assert record.progress.step is None or record.progress.step > witness.checkpoint.step
-            assert witness.first_step is None or witness.first_step >= witness.checkpoint.step - witness.step_gap
+            assert (
+                witness.first_step is None or witness.first_step >= witness.checkpoint.step - witness.step_gap
+            )
 
 
 def _check_orders(before: State, after: State, actions: Sequence[Action]) -> None:

@@ -154,7 +154,7 @@ class Book:
         return self._gated
 
     def keeps(self, owner: OwnerInfo, jobs: Iterable[str]) -> bool:
-        """Whether an owner that carries our mark is to stay suspended, by what is in flight, or by a queue."""
+        """Whether an owner that carries our mark stays suspended, by what is in flight, or by a queue."""
         held = owner.suspended_for.startswith(HELD)
         for job in jobs:
             spec, flight = self.specs.get(job), self.flying.get(job)

@@ -39,7 +39,7 @@ class Departures:
         self._unsure: set[str] = set()
         """UIDs of pods of which nobody knows whether they were."""
         self._told_of: set[str] = set()
-        """Replicas of which the ledger tells by itself that they are gone, since it has told that they run."""
+        """Replicas whose end the ledger tells by itself, since it has told that they run."""
         self._condemned: dict[str, str] = {}
         """Replica by UID of the pod."""
         for replica, told in order.ending.items():
