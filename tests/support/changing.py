@@ -2,8 +2,8 @@
 
 import msgspec
 
-from specon_manager.core.state import State
 from specon_manager.core.settle import settle
+from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.core.transaction import begin
 from specon_manager.model import events as ev

@@ -27,7 +27,8 @@ from specon_manager.backends.kube.records.progress_record import (
 from specon_manager.backends.kube.records.records import status_of
 from specon_manager.backends.kube.records.restore import Restored, restore
 from specon_manager.core.state import State
-from specon_manager.model.transactions import Kind
+from specon_manager.model.cluster import job_of
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 
 CREATED = "2026-01-01T00:00:00Z"
 CRDS = Path(__file__).parents[2] / "charts" / "specon" / "crds"
@@ -53,6 +54,26 @@ _PLURALS = {
     "Migration": "migrations",
     "TrainingJob": "trainingjobs",
 }
+
+
+def a_move(name="move-1", state=TransactionState.PROPOSED, replica="default/mnist/worker/0", **fields):
+    """Return a move of a replica from node-0 to node-1."""
+    given = {"target": "node-1", **fields}
+    return Transaction(
+        id=name,
+        kind=Kind.MOVE,
+        job=job_of(replica),
+        before={replica: "node-0"},
+        after={replica: given.pop("target")},
+        policy="specon",
+        purpose="migrate",
+        reason="test",
+        state=state,
+        proposed_at=1.0,
+        deadline=2.0,
+        witnesses={replica: Witness(incarnation="uid-1")},
+        **given,
+    )
 
 
 def progress_of(replica, *, now, **changes):
