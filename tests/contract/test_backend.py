@@ -5,9 +5,9 @@ import pytest
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Node, Phase
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import NOTHING
-from support.contract_stage import Stage
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
+from support.contract_stage import REFUSALS, Stage
 
 # -- nodes -------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ async def test_the_same_start_ordered_twice_at_once_starts_one(stage: Stage):
     await stage.hears(ev.ReplicaStarted)
     await stage.backend.carry_out(stage.start(node))
     assert len({event.incarnation for event in stage.said(ev.ReplicaStarted)}) == 1
-    assert not stage.said(ev.ReplicaGone, ev.StartRefused)
+    assert not stage.said(ev.ReplicaGone, *REFUSALS)
 
 
 async def test_never_two_live_incarnations(stage: Stage):
@@ -81,20 +81,21 @@ async def test_never_two_live_incarnations(stage: Stage):
     started = await stage.running()
     stage.events.clear()
     await stage.backend.carry_out(stage.start(stage.nodes[1], start=2))
-    answer = (await stage.hears(ev.StartRefused, ev.ReplicaStarted))[0]
-    if isinstance(answer, ev.StartRefused):
-        assert (answer.start, bool(answer.reason)) == (2, True)
+    answer = (await stage.hears(*REFUSALS, ev.ReplicaStarted))[0]
+    if isinstance(answer, REFUSALS):
+        assert (stage.named(answer), bool(answer.reason)) == (stage.order_name(2), True)
     assert {event.incarnation for event in stage.said(ev.ReplicaStarted)} <= {started.incarnation}
     assert await stage.left(started.incarnation)
     assert not stage.said(ev.ReplicaGone)
 
 
 async def test_a_start_on_an_unknown_node_is_refused(stage: Stage):
-    """StartRefused gives the ordinal and the reason."""
+    """The refusal names the order, by its ordinal or its transaction, and gives the reason."""
     await stage.begin()
+    await stage.startable(stage.nodes[1])
     await stage.backend.carry_out(stage.start("node-7", start=4))
-    (refused,) = await stage.hears(ev.StartRefused)
-    assert (refused.replica, refused.start, "node-7" in refused.reason) == (stage.replica, 4, True)
+    (refused,) = await stage.hears(*REFUSALS)
+    assert (stage.named(refused), "node-7" in refused.reason) == (stage.order_name(4), True)
 
 
 # -- ends --------------------------------------------------------------------------------------------------
@@ -177,7 +178,9 @@ async def test_the_same_eviction_ordered_again_ends_nothing_more(stage: Stage):
 async def test_an_eviction_of_nothing_is_answered_all_the_same(stage: Stage):
     """The order may come a second time, or after the end: there is nothing, and that is the answer."""
     await stage.begin()
+    await stage.nothing_runs()
     await stage.backend.carry_out(stage.eviction("0007"))
+    await stage.hears(ev.ReplicaGone)  # of two orders for one job the later one counts
     await stage.backend.carry_out(stage.eviction(None))
     gone = await stage.hears(ev.ReplicaGone, count=2)
     assert [event.incarnation for event in gone] == ["0007", None]
@@ -204,7 +207,7 @@ async def test_room_is_held(stage: Stage):
     for count in (1, 2):
         await stage.backend.carry_out(stage.hold("move-1", node))
         held = await stage.hears(ev.RoomHeld, count=count)
-        assert {event.move for event in held} == {"move-1"}
+        assert {(event.transaction, event.replica) for event in held} == {("move-1", stage.replica)}
     assert await stage.rooms() in ([], [node])
     for _ in range(2):
         await stage.backend.carry_out(stage.release("move-1", node))
@@ -218,7 +221,7 @@ async def test_room_on_an_unknown_node_is_refused(stage: Stage):
     await stage.running()
     await stage.backend.carry_out(stage.hold("move-1", "node-7"))
     (refused,) = await stage.hears(ev.RoomRefused)
-    assert (refused.move, "node-7" in refused.reason) == ("move-1", True)
+    assert (refused.transaction, "node-7" in refused.reason) == ("move-1", True)
     assert await stage.rooms() == []
 
 
@@ -228,7 +231,7 @@ async def test_room_for_what_is_not_there_is_answered(stage: Stage):
     await stage.hears(ev.NodeObserved, count=2)
     await stage.backend.carry_out(stage.hold("move-1", stage.nodes[1]))
     (answer,) = await stage.hears(ev.RoomHeld, ev.RoomRefused)
-    assert answer.move == "move-1"
+    assert answer.transaction == "move-1"
     assert isinstance(answer, ev.RoomHeld) or answer.reason
 
 
@@ -351,12 +354,16 @@ async def test_what_an_owner_runs_is_wanted_by_it(owned_stage: Stage, phase: Pha
     assert await stage.left(started.incarnation)
 
 
-GIVEN_UP = [(MoveState.VERIFYING, 1), (MoveState.RESTORING, 2), (MoveState.SUCCEEDED, 1)]
+GIVEN_UP = [
+    (TransactionState.VERIFYING, 1),
+    (TransactionState.COMING, 2),
+    (TransactionState.SUCCEEDED, 1),
+]
 
 
 @pytest.mark.parametrize(("reached", "attempt"), GIVEN_UP)
 async def test_room_that_no_move_needs_is_given_up_at_begin(
-    owned_stage: Stage, reached: MoveState, attempt: int
+    owned_stage: Stage, reached: TransactionState, attempt: int
 ):
     """Of moves that are not in flight, or have come to the target, or go back to the source; no other."""
     stage = owned_stage
@@ -368,12 +375,11 @@ async def test_room_that_no_move_needs_is_given_up_at_begin(
         await stage.hears(ev.RoomHeld, count=count)
     assert len(await stage.rooms()) == 3
     state = stage.state(phase=Phase.RUNNING, incarnation=started.incarnation)
-    needed = _move(stage, "move-1", started, MoveState.CHECKPOINTING, 1)
-    moves = {
-        stage.replica: needed,
-        "another/replica/worker/0": _move(stage, "move-2", started, reached, attempt),
+    flying = {
+        "move-1": _move(stage, "move-1", started, TransactionState.CHECKPOINTING, 1),
+        "move-2": _move(stage, "move-2", started, reached, attempt),
     }
-    await stage.another_manager(State(jobs=state.jobs, replicas=state.replicas, moves=moves))
+    await stage.another_manager(State(jobs=state.jobs, replicas=state.replicas, transactions=flying))
 
     async def two_given_up() -> bool:
         return len(await stage.rooms()) == 1
@@ -384,18 +390,22 @@ async def test_room_that_no_move_needs_is_given_up_at_begin(
     assert await stage.rooms() == [node]
 
 
-def _move(stage: Stage, name: str, started: ev.ReplicaStarted, state: MoveState, attempt: int) -> Move:
-    return Move(
+def _move(
+    stage: Stage, name: str, started: ev.ReplicaStarted, state: TransactionState, attempt: int
+) -> Transaction:
+    target = next(node for node in stage.nodes if node != started.node)
+    return Transaction(
         id=name,
-        replica=stage.replica,
-        source=started.node,
-        target=next(node for node in stage.nodes if node != started.node),
+        kind=Kind.MOVE,
+        job=stage.job,
+        before={stage.replica: started.node},
+        after={stage.replica: target},
         policy="test",
         purpose="migrate",
         reason="test",
         state=state,
         proposed_at=0.0,
         deadline=1e9,
-        incarnation=started.incarnation,
         attempt=attempt,
+        witnesses={stage.replica: Witness(incarnation=started.incarnation)},
     )

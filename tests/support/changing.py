@@ -2,14 +2,15 @@
 
 import msgspec
 
-from specon_manager.core import change_begin
+from specon_manager.core.settle import settle
 from specon_manager.core.state import State
 from specon_manager.core.step import step
+from specon_manager.core.transaction import begin
 from specon_manager.model import events as ev
 from specon_manager.model.actions import AdmitGang, Preempt, ScaleIn, ScaleOut
-from specon_manager.model.changes import Change, ChangeKind
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import Kind, Transaction
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
 from support.cluster import DIGEST, SETTINGS
@@ -68,24 +69,30 @@ class Changing:
 
     def begin(self, proposal):
         """Let the plan accept a proposal."""
-        self.state, actions = change_begin.begin(self.state, proposal, self.now)
-        self.noted(ev.Tick(), actions)
-        self.orders += actions
-        return self.state.changes.get(proposal.job)
+        before = self.state
+        state, actions = begin.begin(before, proposal, self.now)
+        self.state, followed = settle(before, state, self.now)
+        self.noted(ev.Tick(), actions + followed)
+        self.orders += actions + followed
+        return self.flying(proposal.job)
+
+    def flying(self, job="default/bert"):
+        """Return what is in flight of a job as a whole."""
+        return self.state.whole_of(job)
 
     def propose(self, kind, job="default/bert"):
         """Let the plan accept a change of that kind that makes sense at present."""
         spec = self.state.jobs[job].spec
         runs = [n for n in spec.worker_names if self.state.replicas[n].phase is Phase.RUNNING]
         spare = [n for n in spec.worker_names if self.state.replicas[n].phase is Phase.ABSENT]
-        if kind is ChangeKind.ADMIT:
+        if kind is Kind.ADMIT:
             names = (*spec.ps, *spec.worker_names[: spec.wanted_workers])
             placement = {name: f"node-{index % 4}" for index, name in enumerate(names)}
             return self.begin(AdmitGang(job=job, placement=placement, reason="there is room"))
-        if kind is ChangeKind.SCALE_OUT:
+        if kind is Kind.SCALE_OUT:
             placement = dict.fromkeys(spare[:1], "node-3")
             return self.begin(ScaleOut(job=job, placement=placement, reason="it grows"))
-        if kind is ChangeKind.SCALE_IN:
+        if kind is Kind.SCALE_IN:
             return self.begin(ScaleIn(job=job, replicas=(runs[-1],), reason="it has converged"))
         return self.begin(Preempt(job=job, beneficiary="default/trial", reason="a trial waits"))
 
@@ -118,20 +125,24 @@ class Changing:
             )
         )
 
-    def acknowledges(self, change: Change, *, done=True):
-        return self.post(
-            ev.InstructionAcknowledged(
-                Acknowledgement(
-                    schema=1,
-                    id=change.id,
-                    replica=change.lead,
-                    incarnation=change.incarnation,
-                    done=done,
-                    checkpoint=CHECKPOINT if done else None,
-                    reason="" if done else "disk full",
+    def acknowledges(self, change: Transaction, *, done=True):
+        """Let those whose checkpoints are asked for save them, or say why not."""
+        actions = []
+        for name, witness in change.witnesses.items():
+            actions += self.post(
+                ev.InstructionAcknowledged(
+                    Acknowledgement(
+                        schema=1,
+                        id=change.request,
+                        replica=name,
+                        incarnation=witness.incarnation,
+                        done=done,
+                        checkpoint=CHECKPOINT if done else None,
+                        reason="" if done else "disk full",
+                    )
                 )
             )
-        )
+        return actions
 
     def ticks(self, seconds=1.0):
         self.now += seconds
@@ -139,8 +150,7 @@ class Changing:
 
     def run_all(self, job="default/bert"):
         """Let the job be admitted and train with the workers that its owner asked for."""
-        self.propose(ChangeKind.ADMIT, job)
-        for name in sorted(self.state.changes[job].after):
+        for name in sorted(self.propose(Kind.ADMIT, job).after):
             self.starts(name)
         for name in self.state.jobs[job].spec.replicas:
             if name in self.pods:

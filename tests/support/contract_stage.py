@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from specon_manager.backends.base import Backend
+from specon_manager.backends.base import Backend, Order
 from specon_manager.backends.local.backend import LocalBackend, LocalSettings
 from specon_manager.backends.local.jobs import job_spec, read_job
 from specon_manager.backends.local.nodes import VirtualNode
@@ -21,6 +21,9 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
 from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import NOTHING
+
+REFUSALS = (ev.StartRefused, ev.JobRefused)
+"""What is said of a start that does not come about: of a replica that we place, and of one that its owner does."""
 
 
 class Stage(abc.ABC):
@@ -60,6 +63,10 @@ class Stage(abc.ABC):
 
         Whatever was said until then is forgotten.
         """
+
+    @abc.abstractmethod
+    async def nothing_runs(self) -> None:
+        """Come to where nothing of the replica is there, and nobody starts it by himself."""
 
     @abc.abstractmethod
     async def bound_for(self, node: str) -> None:
@@ -143,19 +150,30 @@ class Stage(abc.ABC):
             assert asyncio.get_running_loop().time() < ends, f"not within {self.seconds:g} s: {look.__name__}"
             await asyncio.sleep(0.02)
 
-    def start(self, node: str, *, start: int = 1) -> StartReplica:
-        return StartReplica(replica=self.replica, start=start, node=node, template={}, reason="test")
+    def start(self, node: str, *, start: int = 1) -> Order:
+        return self._start(node, start)
 
-    def eviction(self, incarnation: str | None, *, grace_seconds: float = 5.0) -> EvictReplica:
+    def eviction(self, incarnation: str | None, *, grace_seconds: float = 5.0) -> Order:
         return EvictReplica(
             replica=self.replica, incarnation=incarnation, grace_seconds=grace_seconds, reason="test"
         )
 
+    def order_name(self, start: int) -> object:
+        """Return what a refusal of that start names."""
+        return start
+
+    def named(self, refused: ev.Event) -> object:
+        """Return what a refusal names."""
+        return refused.start if isinstance(refused, ev.StartRefused) else None
+
+    def _start(self, node: str, start: int) -> StartReplica:
+        return StartReplica(replica=self.replica, start=start, node=node, template={}, reason="test")
+
     def hold(self, move: str, node: str) -> HoldRoom:
-        return HoldRoom(move=move, replica=self.replica, node=node, requests=NOTHING, reason="test")
+        return HoldRoom(transaction=move, replica=self.replica, node=node, requests=NOTHING, reason="test")
 
     def release(self, move: str, node: str) -> ReleaseRoom:
-        return ReleaseRoom(move=move, replica=self.replica, node=node, reason="test")
+        return ReleaseRoom(transaction=move, replica=self.replica, node=node, reason="test")
 
     async def close(self) -> None:
         await self.backend.end()
@@ -195,13 +213,11 @@ class LocalStage(Stage):
             self._settings, manager_url=lambda: "http://127.0.0.1:1", token=lambda *_: "token"
         )
 
-    def start(self, node: str, *, start: int = 1) -> StartReplica:
+    def _start(self, node: str, start: int) -> StartReplica:
         pace = "slow" if self._slow else "prompt"
         command = [sys.executable, "-c", _PROGRAM, str(self._last_word), pace]
         job = read_job(msgspec.json.encode({"name": "a", "command": command}))
-        return msgspec.structs.replace(
-            super().start(node, start=start), template=dict(job_spec(job).template)
-        )
+        return msgspec.structs.replace(super()._start(node, start), template=dict(job_spec(job).template))
 
     async def running(self, *, slow_to_end: bool = False) -> ev.ReplicaStarted:
         self._slow = slow_to_end
@@ -217,6 +233,9 @@ class LocalStage(Stage):
 
     async def startable(self, node: str) -> None:
         del node  # a first start is ordered like any other
+        self.events.clear()
+
+    async def nothing_runs(self) -> None:
         self.events.clear()
 
     async def bound_for(self, node: str) -> None:

@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from fakekube.cluster import FakeCluster
+from specon_manager.backends.base import Order
 from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Resource
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model import events as ev
+from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec
 from support.contract_stage import Stage
 from support.kube_manifests import IGNORE_DISRUPTIONS
@@ -20,6 +22,7 @@ from support.kube_stage import Keeper, make_job, make_pod, make_stateful_set
 
 Object = dict[str, Any]
 _PLACEHOLDER: Final = "specon.io/placeholder"
+MOVE: Final = "move-1"
 
 
 async def _make_indexed_job(api: Api, name: str, namespace: str) -> Object:
@@ -42,12 +45,14 @@ class Owner:
     replica: str = "worker/0"
     """Which of its replicas is moved."""
     ends_by_itself: bool = True
+    stop: tuple[Resource, Object] | None = None
+    """How its user lets none of its pods run; None: by deleting it only."""
 
 
 OWNERS: Final[Mapping[str, Owner]] = {
-    "job": Owner(make_job),
-    "indexed-job": Owner(_make_indexed_job, replica="worker/1"),
-    "stateful-set": Owner(make_stateful_set, ends_by_itself=False),
+    "job": Owner(make_job, stop=(JOBS, {"suspend": True})),
+    "indexed-job": Owner(_make_indexed_job, replica="worker/1", stop=(JOBS, {"suspend": True})),
+    "stateful-set": Owner(make_stateful_set, ends_by_itself=False, stop=(STATEFUL_SETS, {"replicas": 0})),
     "bare-pod": Owner(make_pod),
 }
 
@@ -108,6 +113,38 @@ class KubeStage(Stage):
         await self.backend.carry_out(self.eviction(started.incarnation))
         await self.hears(ev.ReplicaGone)
         self.events.clear()
+
+    async def nothing_runs(self) -> None:
+        started = await self.running()
+        if self.owner.stop is None:
+            await self.backend.carry_out(self.eviction(started.incarnation))
+        else:
+            resource, spec = self.owner.stop
+            await self.api.patch(resource, "a", self.namespace, {"spec": spec}, form="merge")
+        await self.hears(ev.ReplicaGone)
+        self.events.clear()
+
+    def start(self, node: str, *, start: int = 1) -> Order:
+        del start
+        return self._placed({self.replica: node})
+
+    def eviction(self, incarnation: str | None, *, grace_seconds: float = 5.0) -> Order:
+        return self._placed({}, ending={self.replica: incarnation or ""}, grace_seconds=grace_seconds)
+
+    def order_name(self, start: int) -> object:
+        del start
+        return self.job, MOVE
+
+    def named(self, refused: ev.Event) -> object:
+        return (refused.job, refused.transaction) if isinstance(refused, ev.JobRefused) else None
+
+    def _placed(self, placement: Mapping[str, str], **fields: Any) -> PlaceJob:
+        """Return the order for the owner; what it has besides runs on. Every move begins with its room."""
+        self.backend._book.moving(self.hold(MOVE, placement.get(self.replica, "")))
+        others = dict.fromkeys(set(self.spec().replicas) - {self.replica}) if self._spec else {}
+        given = {"grace_seconds": 5.0, **fields}
+        whole = {**others, **placement}
+        return PlaceJob(job=self.job, transaction=MOVE, placement=whole, reason="test", **given)
 
     async def bound_for(self, node: str) -> None:
         self.destination = node

@@ -2,14 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS
 from specon_manager.core.state import State
-from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
+from specon_manager.core.step import step
+from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom
+from specon_manager.model.cluster import job_of
 from specon_manager.model.events import Event
 from specon_manager.model.resources import NOTHING
 
@@ -51,12 +53,15 @@ class Stage:
         self.events: list[Event] = []
         self.remarks: list[tuple[str, str, str, str]] = []
         self.leads = True
+        self.now = 1000.0
+        """The manager's clock."""
         self._heard = asyncio.Event()
         self.backend = KubeBackend(
             api,
             settings or KubeSettings(),
             keeper=self.keeper,
             holds=lambda: self.leads,
+            now=lambda: self.now,
             remark=lambda *remark: self.remarks.append(remark),
         )
 
@@ -70,6 +75,13 @@ class Stage:
     def _hear(self, event: Event) -> None:
         self.events.append(event)
         self._heard.set()
+
+    def known(self) -> State:
+        """Return what a manager knows by what was said so far."""
+        state = State()
+        for event in self.events:
+            state, _ = step(state, event, self.now)
+        return state
 
     def said(self, kind: type[E], **fields: object) -> list[E]:
         """Return the events of a kind with these values so far."""
@@ -95,22 +107,52 @@ class Stage:
             await asyncio.sleep(0.02)
 
     async def hold(self, move: str, replica: str, node: str) -> None:
-        await self.backend.carry_out(
-            HoldRoom(move=move, replica=replica, node=node, requests=NOTHING, reason="test")
-        )
+        await self.backend.carry_out(_room(move, replica, node))
 
     async def release(self, move: str, replica: str, node: str) -> None:
-        await self.backend.carry_out(ReleaseRoom(move=move, replica=replica, node=node, reason="test"))
+        await self.backend.carry_out(ReleaseRoom(transaction=move, replica=replica, node=node, reason="test"))
 
-    async def evict(self, replica: str, incarnation: str | None, grace: float = 30.0) -> None:
-        await self.backend.carry_out(
-            EvictReplica(replica=replica, incarnation=incarnation, grace_seconds=grace, reason="test")
-        )
+    async def leave(
+        self,
+        replica: str,
+        incarnation: str | None,
+        *,
+        move: str = "m-1",
+        others: Mapping[str, str | None] | None = None,
+        **fields: Any,
+    ) -> None:
+        """Order that one replica goes, as the core does for a move; `others` run on."""
+        ending = {replica: incarnation or ""}
+        await self._order(move, replica, dict(others or {}), ending=ending, **fields)
 
-    async def start(self, replica: str, node: str | None, start: int = 1) -> None:
-        await self.backend.carry_out(
-            StartReplica(replica=replica, start=start, node=node, template={}, reason="test")
-        )
+    async def come(
+        self,
+        replica: str,
+        node: str | None,
+        *,
+        move: str = "m-1",
+        others: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Order that it comes back on a node."""
+        await self._order(move, replica, {**(others or {}), replica: node})
+
+    async def over(self, replica: str) -> None:
+        """Order that its owner runs what it likes: nothing is in flight."""
+        await self._order("", replica, {replica: None})
+
+    async def _order(
+        self, move: str, replica: str, placement: Mapping[str, str | None], **fields: Any
+    ) -> None:
+        if move and replica not in self.backend._book.moves:
+            # The core asks for room before anything else; a test that is not about that does without it.
+            self.backend._book.moving(_room(move, replica, "any"))
+        given = {"grace_seconds": 30.0, **fields}
+        order = PlaceJob(job=job_of(replica), transaction=move, placement=placement, reason="test", **given)
+        await self.backend.carry_out(order)
+
+
+def _room(move: str, replica: str, node: str) -> HoldRoom:
+    return HoldRoom(transaction=move, replica=replica, node=node, requests=NOTHING, reason="test")
 
 
 def template(

@@ -82,10 +82,11 @@ async def described(stage: Stage) -> JobSpec:
 
 
 async def place(
-    stage: Stage, change: str, placement: dict[str, str | None], *, grace: float = 30.0, job: str = JOB
+    stage: Stage, transaction: str, placement: dict[str, str | None], *, job: str = JOB, **fields: Any
 ) -> None:
     """Give the order."""
-    order = PlaceJob(job=job, change=change, placement=placement, grace_seconds=grace, reason="test")
+    given = {"grace_seconds": 30.0, **fields}
+    order = PlaceJob(job=job, transaction=transaction, placement=placement, reason="test", **given)
     await stage.backend.carry_out(order)
 
 

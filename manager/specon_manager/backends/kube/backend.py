@@ -2,31 +2,19 @@
 
 import asyncio
 import logging
-import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, NoReturn
 
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit, NotLeadingError, Order
-from specon_manager.backends.kube.owners.bare import Recreation
-from specon_manager.backends.kube.owners.eviction import Eviction
+from specon_manager.backends.kube.owners.bare import bring_back
 from specon_manager.backends.kube.owners.patching import resumed
-from specon_manager.backends.kube.owners.suspend import Suspension
-from specon_manager.backends.kube.owners.table import suspends
-from specon_manager.backends.kube.owners.way import (
-    BlockedError,
-    Coming,
-    Hands,
-    Keeper,
-    Leaving,
-    RefusedError,
-    Way,
-)
-from specon_manager.backends.kube.placing.book import Book, job_of
-from specon_manager.backends.kube.placing.placement import Tools
+from specon_manager.backends.kube.owners.way import Hands, Keeper, RefusedError
+from specon_manager.backends.kube.placing.book import Book
 from specon_manager.backends.kube.placing.placer import Placer
+from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.reweighting import Reweighting
 from specon_manager.backends.kube.rooms import Rooms, RoomSettings
 from specon_manager.backends.kube.telling.recorder import reference
@@ -38,26 +26,12 @@ from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, Ow
 from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, PlaceJob, SetWeight, StartReplica
-from specon_manager.model.events import (
-    Event,
-    EvictionRefused,
-    JobGone,
-    ReplicaGone,
-    ReplicaStarted,
-    StartRefused,
-)
+from specon_manager.model.cluster import job_of
+from specon_manager.model.events import Event, JobGone
 
 _log = logging.getLogger(__name__)
 _TICK: Final = 1.0  # seconds
 _SETTLE: Final = 30.0  # seconds between two looks for jobs that nobody resumed
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 5.0
-_UNSURE_SECONDS: Final = 60.0
-"""How long a start is tried while the API server gives no answer."""
-_GONE_SECONDS: Final = 30.0
-"""How long a pod that waits for the wrong node may take to go."""
-_UNHEARD_GRACE: Final = 30
-"""Seconds; for a pod of which nobody hears, beyond which it is killed."""
 
 
 class KubeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,18 +45,6 @@ class KubeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """How long the scheduler may find no node for a new pod that was ordered to one."""
 
 
-class _Starting(Struct, kw_only=True):
-    """A start that was ordered and not yet seen."""
-
-    order: StartReplica
-    hostname: str | None
-    """Of the node that was ordered; None: any."""
-    trouble_since: float | None = None
-    room_given_back: bool = False
-    again: bool = False
-    """Whether it is about to be carried out once more."""
-
-
 class KubeBackend:
     """Carries orders out; see `Backend`."""
 
@@ -93,18 +55,22 @@ class KubeBackend:
         *,
         keeper: Keeper,
         holds: Callable[[], bool],
+        now: Callable[[], float] = time.time,
         remark: Remarks = lambda *_: None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Prepare; `holds` says whether this manager leads at this moment, `remark` tells about a pod."""
-        self._settings, self._holds = settings, holds
-        self._monotonic, self._sleep = monotonic, sleep
+        """Prepare; `holds` says whether this manager leads at this moment, `remark` tells about a pod.
+
+        `now` is the manager's clock, seconds.
+        """
+        self._holds, self._sleep = holds, sleep
         self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep)
         self._watch = ClusterWatch(api, settings.watch, remark=remark, noticed=self._noticed)
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
         self._book = Book()
+        self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
         self._placer = Placer(
             Tools(
                 hands=self._hands,
@@ -112,19 +78,16 @@ class KubeBackend:
                 nodes=self._watch.nodes,
                 book=self._book,
                 say=self._say,
+                now=now,
                 monotonic=monotonic,
                 eviction_patience=settings.eviction_patience,
                 unschedulable_seconds=settings.unschedulable_seconds,
+                unheard=self._watch.without_sidecar,
+                give_back=self._rooms.give_back,
+                wake=self._watch.wake,
             )
         )
-        self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
-        self._ways: Mapping[str, Way] = {"suspend": Suspension(), "evict": Eviction(), "bare": Recreation()}
         self._emit: Emit = _before_begin
-        self._starting: dict[str, _Starting] = {}
-        self._moves: dict[str, str] = {}
-        """Id of the last move of a replica that is known."""
-        self._went: dict[str, asyncio.Event] = {}
-        """By UID: set when the pod's object is gone."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[tuple[str, str, str]] = set()
 
@@ -171,7 +134,6 @@ class KubeBackend:
     async def begin(self, state: State, emit: Emit) -> None:
         """Read everything, tell what changed while nobody watched, tidy up, and watch from then on."""
         self._emit = emit
-        self._moves = {move.replica: move.id for move in state.moves.values()}
         for replica in state.replicas:
             if self._hands.keeper.kept_manifest(replica) is not None:
                 self._ledger.await_return(replica, awaited=True)
@@ -184,15 +146,16 @@ class KubeBackend:
         self._spawn(self._placer.look_after_strays())
 
     async def carry_out(self, order: Order) -> None:
-        """Carry one order out; see `Backend`. Waits for disruption budgets, but not for pods."""
+        """Carry one order out; see `Backend`. Waits neither for disruption budgets nor for pods.
+
+        Raises ValueError for orders about single replicas: all jobs here are placed by their owners.
+        """
         self._fence()
+        if isinstance(order, StartReplica | EvictReplica):
+            raise ValueError(f"{order.replica} is placed by its owner: {type(order).__name__} is not for it")  # noqa: TRY004  (the type is right, the job is not)
         if isinstance(order, HoldRoom):
-            self._moves[order.replica] = order.move
+            self._book.moving(order)
             await self._rooms.hold(order)
-        elif isinstance(order, EvictReplica):
-            await self._evict(order)
-        elif isinstance(order, StartReplica):
-            await self._start(order)
         elif isinstance(order, SetWeight):
             await self._weigh(order)
         elif isinstance(order, PlaceJob):
@@ -225,215 +188,17 @@ class KubeBackend:
         await self._placer.end()
         await self._watch.end()
 
-    # -- ending ----------------------------------------------------------------------------------
-
-    async def _evict(self, order: EvictReplica) -> None:
-        self._starting.pop(order.replica, None)
-        pod = self._wanted_pod(order)
-        if pod is None or (pod.ended and not pod.deleting):
-            gone = ReplicaGone(replica=order.replica, incarnation=order.incarnation, reason="not there")
-            self._say(gone)
-            return
-        if pod.deleting:
-            return  # it is said when its object is gone
-        owner = self._ledger.owner_of(pod)
-        assert pod.detail is not None
-        creator = pod.detail.owner
-        bare = creator is None
-        if owner is None and creator is not None:
-            why = f"its owner, {creator.kind} {creator.name}, is not there"
-            self._say(EvictionRefused(replica=order.replica, incarnation=pod.uid, reason=why))
-            return
-        if bare:
-            self._ledger.await_return(order.replica, awaited=True)
-        grace = math.ceil(max(order.grace_seconds, pod.detail.grace_seconds))
-        leaving = Leaving(
-            replica=order.replica, pod=pod, owner=owner, grace_seconds=grace, move=self._name(order.replica)
-        )
-        try:
-            await self._let_go(leaving)
-        except (BlockedError, RefusedError) as error:
-            if bare:
-                self._ledger.await_return(order.replica, awaited=False)
-            refused = EvictionRefused(replica=order.replica, incarnation=pod.uid, reason=str(error))
-            self._say(refused)
-
-    def _wanted_pod(self, order: EvictReplica) -> PodInfo | None:
-        if order.incarnation is None:
-            return self._ledger.live(order.replica)
-        return self._ledger.pod(order.replica, order.incarnation)
-
-    async def _let_go(self, leaving: Leaving) -> None:
-        """Let the pod go, again and again while something stands against it, as long as patience lasts."""
-        way = self._way(leaving.owner)
-        until = self._monotonic() + self._settings.eviction_patience
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                await way.let_go(self._hands, leaving)
-            except (BlockedError, ApiUnavailableError):
-                if self._monotonic() + pause > until:
-                    raise
-            else:
-                return
-            await self._sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
-
-    # -- starting --------------------------------------------------------------------------------
-
-    async def _start(self, order: StartReplica) -> None:
-        self._starting.pop(order.replica, None)
-        node = None if order.node is None else self._watch.nodes.node(order.node)
-        if order.node is not None and node is None:
-            self._refuse(order, f"there is no node {order.node}")
-            return
-        try:
-            pod = self._ledger.live(order.replica)
-            if pod is not None and self._waits_elsewhere(pod, None if node is None else node.hostname):
-                await self._send_away(order.replica, pod)
-            await self._send_uninjected_away(order.replica)
-            owner = self._owner(order.replica)
-            coming = Coming(replica=order.replica, owner=owner, node=node)
-            if owner is None and self._hands.keeper.kept_manifest(order.replica) is None:
-                raise RefusedError("nobody creates its pod again: its owner is gone")  # noqa: TRY301
-            await self._bring_back(self._way(owner), coming)
-        except (RefusedError, BlockedError) as error:
-            if self._hands.keeper.kept_manifest(order.replica) is None:
-                self._ledger.await_return(order.replica, awaited=False)
-                self._watch.wake()
-            self._refuse(order, str(error))
-            return
-        hostname = None if node is None else node.hostname
-        self._starting[order.replica] = _Starting(order=order, hostname=hostname)
-        self._look(order.replica)
-
-    async def _bring_back(self, way: Way, coming: Coming) -> None:
-        """Have the next pod come; where nobody knows whether it does, once more: that costs no attempt."""
-        until = self._monotonic() + _UNSURE_SECONDS
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                await way.bring_back(self._hands, coming)
-            except (ApiError, ApiUnavailableError) as error:
-                passing = isinstance(error, ApiUnavailableError) or error.throttled
-                if not passing or self._monotonic() + pause > until:
-                    raise
-            else:
-                return
-            await self._sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
-
-    async def _start_again(self, starting: _Starting) -> None:
-        """Carry an order out once more, a moment later, unless another one came since."""
-        await self._sleep(_FIRST_PAUSE)
-        if self._starting.get(starting.order.replica) is not starting:
-            return
-        try:
-            await self._start(starting.order)
-        except (ApiError, ApiUnavailableError) as error:
-            self._refuse(starting.order, str(error))
-
-    def _waits_elsewhere(self, pod: PodInfo, hostname: str | None) -> bool:
-        """Whether the pod has no node yet and waits for another one than is wanted now, because of us."""
-        assert pod.detail is not None
-        if pod.node or pod.deleting or pod.ended or not pod.detail.pinned:
-            return False
-        return pod.detail.pinned != hostname
-
-    async def _send_away(self, replica: str, pod: PodInfo) -> None:
-        """Have a pod that waits for the wrong node go, in the way of its owner; it never ran."""
-        leaving = Leaving(
-            replica=replica,
-            pod=pod,
-            owner=self._ledger.owner_of(pod),
-            grace_seconds=0,
-            move=self._name(replica),
-        )
-        went = self._went.setdefault(pod.uid, asyncio.Event())
-        try:
-            await self._let_go(leaving)
-            async with asyncio.timeout(_GONE_SECONDS):
-                await went.wait()
-        except TimeoutError:
-            raise RefusedError(f"pod {pod.name}, which waits for another node, does not go") from None
-        finally:
-            self._went.pop(pod.uid, None)
-
-    async def _send_uninjected_away(self, replica: str) -> None:
-        """Have a pod go that was created while no webhook answered: nobody hears of it."""
-        pod, owner = self._watch.without_sidecar(replica), self._owner(replica)
-        if pod is None or owner is None:
-            return
-        leaving = Leaving(
-            replica=replica, pod=pod, owner=owner, grace_seconds=_UNHEARD_GRACE, move=self._name(replica)
-        )
-        await self._let_go(leaving)
-        until = self._monotonic() + _UNHEARD_GRACE + _GONE_SECONDS
-        while self._watch.without_sidecar(replica) is not None:
-            if self._monotonic() > until:
-                raise RefusedError(f"pod {pod.name}, which has no sidecar, does not go")
-            await self._sleep(_TICK)
-
-    def _refuse(self, order: StartReplica, reason: str) -> None:
-        self._starting.pop(order.replica, None)
-        self._say(StartRefused(replica=order.replica, start=order.start, reason=reason))
-
-    def _look(self, replica: str) -> None:
-        """See what became of an ordered start."""
-        starting = self._starting.get(replica)
-        pod = self._ledger.live(replica)
-        if starting is not None and pod is None:
-            self._look_for_uninjected(starting.order)
-        if starting is None or pod is None or pod.deleting or pod.detail is None:
-            return
-        if not starting.room_given_back:
-            starting.room_given_back = True
-            self._spawn(self._rooms.give_back(self._moves.get(replica, ""), replica))
-        if pod.node and pod.detail.trains:
-            del self._starting[replica]
-            # It may have been told before the order was given; twice does no harm.
-            self._say(ReplicaStarted(replica=replica, incarnation=pod.uid, node=pod.node))
-            return
-        if self._waits_elsewhere(pod, starting.hostname):
-            # The webhook that let it be created had not heard of the new destination yet.
-            if not starting.again:
-                starting.again = True
-                self._spawn(self._start_again(starting))
-            return
-        trouble = "" if pod.node or starting.order.node is None else pod.detail.unschedulable
-        if not trouble:
-            starting.trouble_since = None
-        elif starting.trouble_since is None:
-            starting.trouble_since = self._monotonic()
-        elif self._monotonic() - starting.trouble_since >= self._settings.unschedulable_seconds:
-            self._refuse(starting.order, trouble)
-
-    def _look_for_uninjected(self, order: StartReplica) -> None:
-        unheard = None if order.node is None else self._watch.without_sidecar(order.replica)
-        if unheard is not None:
-            why = f"its pod {unheard.name} was created without a sidecar: the webhook did not answer"
-            self._refuse(order, why)
-
     # -- watching --------------------------------------------------------------------------------
 
     def _noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
-        if after is None and before is not None and before.uid in self._went:
-            self._went[before.uid].set()
         self._placer.noticed(before, after)
         pod = after if after is not None else before
-        assert pod is not None
-        if pod.detail is None:
-            return
-        if pod.detail.placeholder:
-            self._rooms.look(pod.detail.move)
-        elif pod.detail.identity is not None:
-            self._look(pod.detail.identity.replica)
+        if pod is not None and pod.detail is not None and pod.detail.placeholder:
+            self._rooms.look(pod.name)
 
     async def _tick(self) -> None:
         while True:
             await self._sleep(_TICK)
-            for replica in list(self._starting):
-                self._look(replica)
             keeper = self._hands.keeper
             for replica in self._ledger.awaited:
                 # Until its move is over: the new pod too may get lost, and nobody else creates it again.
@@ -443,9 +208,10 @@ class KubeBackend:
             self._rooms.look_at_all()
 
     async def _settle(self) -> None:
-        """Resume what carries our mark though nothing of it is in flight and no queue holds it.
+        """Let come back what is kept away though nothing of it is in flight and no queue holds it.
 
-        The order to resume it may have been lost, or its job is not to be held any more.
+        What carries our mark is resumed, bare pods that were evicted are created again. The order for it may
+        have been lost, or its job is not to be held any more.
         """
         settled = False
         while True:
@@ -460,29 +226,33 @@ class KubeBackend:
                 except (RefusedError, ApiError, ApiUnavailableError) as error:
                     _log.warning("%s in %s could not be resumed: %s", owner, owner.namespace, error)
             self._idle, settled = idle, True
+            for replica in self._ledger.awaited:
+                await self._settle_bare(replica)
             await self._sleep(_SETTLE)
+
+    async def _settle_bare(self, replica: str) -> None:
+        keeper = self._hands.keeper
+        if self._ledger.live(replica) is not None or job_of(replica) in self._book.flying:
+            return
+        if keeper.reference(replica) is not None or keeper.kept_manifest(replica) is None:
+            return
+        _log.warning("%s is away for nothing: its pod is created again", replica)
+        try:
+            await bring_back(self._hands, replica, None)
+        except (RefusedError, ApiError, ApiUnavailableError) as error:
+            _log.warning("%s could not be created again: %s", replica, error)
 
     def _in_flight(self, owner: OwnerInfo) -> bool:
         replicas = self._ledger.replicas_of(owner)
         jobs = {job_of(replica) for replica in replicas} | {owner.job_name}
         return self._book.keeps(owner, sorted(jobs)) or any(
-            replica in self._starting or self._hands.keeper.reference(replica) is not None
-            for replica in replicas
+            self._hands.keeper.reference(replica) is not None for replica in replicas
         )
 
     # -- small parts -----------------------------------------------------------------------------
 
     def _owner(self, replica: str) -> OwnerInfo | None:
-        return self._ledger.owner_of_job(replica.rpartition("/")[0].rpartition("/")[0])
-
-    def _way(self, owner: OwnerInfo | None) -> Way:
-        if owner is None:
-            return self._ways["bare"]
-        return self._ways["suspend" if suspends(owner) else "evict"]
-
-    def _name(self, replica: str) -> str:
-        """Return the name of the migration of a replica."""
-        return self._rooms.migration(self._moves.get(replica, ""), replica)
+        return self._ledger.owner_of_job(job_of(replica))
 
     def _fence(self) -> None:
         if not self._holds():

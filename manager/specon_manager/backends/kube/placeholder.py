@@ -29,21 +29,31 @@ _PULLED: Final = frozenset(
 _NOT_PULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 
 
-def placeholder_name(move: str) -> str:
-    """Return the name of the placeholder of a move, always the same: a second order finds the first one's."""
-    return f"specon-room-{hashlib.sha256(move.encode()).hexdigest()[:16]}"
+def placeholder_name(move: str, replica: str) -> str:
+    """Return the name of the placeholder for a replica of a move: a second order finds the first one's."""
+    return _named(f"{move}\n{replica}")
+
+
+def former_name(move: str) -> str:
+    """Return the name that version 0.1 gave the placeholder of a move, which had one replica."""
+    return _named(move)
+
+
+def _named(what: str) -> str:
+    return f"specon-room-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 
 def placeholder(
     pod: Object,
     *,
     move: str,
+    replica: str,
     migration: str,
     node: NodeInfo,
     priority_class: str = "",
     reference: Mapping[str, Any] | None = None,
 ) -> Object:
-    """Return the manifest of a pod that requests on `node` what `pod` does, for the move with this id.
+    """Return the manifest of a pod that requests on `node` what `pod`, a replica of the move, does.
 
     `migration` is the name of the move's object, and `reference` refers to it, so that the room is given
     back with it.
@@ -83,7 +93,7 @@ def placeholder(
     if priority_class:
         held["priorityClassName"] = priority_class
     described: Object = {
-        "name": placeholder_name(move),
+        "name": placeholder_name(move, replica),
         "namespace": metadata.get("namespace"),
         "labels": {PLACEHOLDER: migration},
         "annotations": {MOVE: move},

@@ -10,7 +10,7 @@ from msgspec import Struct
 from specon_manager.backends.base import Emit
 from specon_manager.backends.kube.owners.table import immovable_because
 from specon_manager.backends.kube.owners.way import Hands
-from specon_manager.backends.kube.placeholder import placeholder, placeholder_name, room
+from specon_manager.backends.kube.placeholder import former_name, placeholder, placeholder_name, room
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
@@ -20,17 +20,17 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import HoldRoom, ReleaseRoom
 from specon_manager.model.constraints import objection
 from specon_manager.model.events import RoomHeld, RoomRefused
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 _log = logging.getLogger(__name__)
 _NOT_OF_A_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _HOLDING: Final = frozenset(
     {
-        MoveState.PROPOSED,
-        MoveState.RESERVED,
-        MoveState.CHECKPOINTING,
-        MoveState.EVICTING,
-        MoveState.RESTORING,
+        TransactionState.PROPOSED,
+        TransactionState.RESERVED,
+        TransactionState.CHECKPOINTING,
+        TransactionState.LEAVING,
+        TransactionState.COMING,
     }
 )
 """States in which room on the target is needed: from Verifying on, the replica itself has it."""
@@ -58,7 +58,7 @@ class _Holding(Struct, kw_only=True):
 
 
 class Rooms:
-    """Holds and gives back room."""
+    """Holds and gives back room: one placeholder for each replica that moves."""
 
     def __init__(
         self,
@@ -72,6 +72,7 @@ class Rooms:
         self._settings, self._hands, self._watch = settings, hands, watch
         self._emit, self._monotonic = emit, monotonic
         self._holding: dict[str, _Holding] = {}
+        """By the name of the placeholder."""
 
     def migration(self, move: str, replica: str) -> str:
         """Return the name of the Migration of a move, as a value of labels and annotations."""
@@ -82,7 +83,8 @@ class Rooms:
 
     async def hold(self, order: HoldRoom) -> None:
         """Refuse a move that cannot be; else have room held. Neither has touched the replica."""
-        self._holding.pop(order.move, None)
+        name = placeholder_name(order.transaction, order.replica)
+        self._holding.pop(name, None)
         pod = self._watch.ledger.live(order.replica)
         node = self._watch.nodes.node(order.node)
         if pod is None or pod.deleting or pod.ended:
@@ -96,32 +98,32 @@ class Rooms:
             self._refuse(order, objected)
             return
         if not self._settings.hold:
-            self._emit(RoomHeld(move=order.move))
+            self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             return
         if not await self._place(order, pod, node):
             return
-        self._holding[order.move] = _Holding(order=order)
-        self.look(order.move)
+        self._holding[name] = _Holding(order=order)
+        self.look(name)
 
     async def release(self, order: ReleaseRoom) -> None:
-        """Give back what is held for a move; nothing held is fine."""
-        self._holding.pop(order.move, None)
-        await self.give_back(order.move, order.replica)
+        """Give back what is held for a replica; nothing held is fine."""
+        self._holding.pop(placeholder_name(order.transaction, order.replica), None)
+        await self.give_back(order.transaction, order.replica)
 
     async def give_back(self, move: str, replica: str) -> None:
-        """Delete the placeholder of a move, if there is one."""
-        if not move:
-            return
-        await self._delete(placeholder_name(move), replica.partition("/")[0])
+        """Delete the placeholder for a replica of a move, if there is one; also one of version 0.1."""
+        namespace, former = replica.partition("/")[0], former_name(move)
+        await self._delete(placeholder_name(move, replica), namespace)
+        if self._watch.pods is not None and (namespace, former) in self._watch.pods.items:
+            await self._delete(former, namespace)
 
-    def look(self, move: str) -> None:
-        """See what became of the room for a move."""
-        holding = self._holding.get(move)
+    def look(self, name: str) -> None:
+        """See what became of the room that the placeholder of this name holds."""
+        holding = self._holding.get(name)
         if holding is None or self._watch.pods is None:
             return
         order = holding.order
-        key = (order.replica.partition("/")[0], placeholder_name(move))
-        pod = self._watch.pods.items.get(key)
+        pod = self._watch.pods.items.get((order.replica.partition("/")[0], name))
         if pod is None:
             if holding.seen:
                 self._refuse(order, "the pod that was to hold the room was taken away")
@@ -129,8 +131,8 @@ class Rooms:
         holding.seen = True
         verdict, words = room(pod, order.node)
         if verdict == "held":
-            del self._holding[move]
-            self._emit(RoomHeld(move=move))
+            del self._holding[name]
+            self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
         elif verdict == "waiting":
             holding.trouble_since = None
         elif pod.deleting or pod.ended:
@@ -142,16 +144,12 @@ class Rooms:
 
     def look_at_all(self) -> None:
         """See what became of all room that is waited for."""
-        for move in list(self._holding):
-            self.look(move)
+        for name in list(self._holding):
+            self.look(name)
 
     async def tidy(self, state: State) -> None:
         """Delete placeholders of moves that are not in flight, or are on their way back to the source."""
-        needed = {
-            placeholder_name(move.id)
-            for move in state.moves.values()
-            if move.attempt == 1 and move.state in _HOLDING
-        }
+        needed = {name for each in state.transactions.values() for name in _needed(each)}
         assert self._watch.pods is not None
         found = [pod for pod in self._watch.pods.items.values() if pod.detail and pod.detail.placeholder]
         for pod in sorted(found, key=lambda pod: pod.key):
@@ -193,8 +191,9 @@ class Rooms:
         live = await self._hands.api.get(PODS, pod.name, pod.namespace)
         body = placeholder(
             live,
-            move=order.move,
-            migration=self.migration(order.move, order.replica),
+            move=order.transaction,
+            replica=order.replica,
+            migration=self.migration(order.transaction, order.replica),
             node=node,
             priority_class=self._settings.priority_class,
             reference=self._hands.keeper.reference(order.replica),
@@ -212,8 +211,9 @@ class Rooms:
         return True
 
     def _refuse(self, order: HoldRoom, reason: str) -> None:
-        self._holding.pop(order.move, None)
-        self._emit(RoomRefused(move=order.move, reason=reason))
+        self._holding.pop(placeholder_name(order.transaction, order.replica), None)
+        refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason)
+        self._emit(refused)
 
     async def _delete(self, name: str, namespace: str) -> None:
         self._hands.fence()
@@ -222,3 +222,14 @@ class Rooms:
         except ApiError as error:
             if not error.not_found:
                 raise
+
+
+def _needed(transaction: Transaction) -> list[str]:
+    """Return the names of the placeholders that a transaction still needs.
+
+    What version 0.1 held under another name is kept, but is held anew where that is ordered again anyway.
+    """
+    if transaction.kind is not Kind.MOVE or transaction.attempt > 1 or transaction.state not in _HOLDING:
+        return []
+    names = [placeholder_name(transaction.id, replica) for replica in transaction.after]
+    return names if transaction.state is TransactionState.PROPOSED else [*names, former_name(transaction.id)]

@@ -15,19 +15,19 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, NODES, PDBS, PODS
 from specon_manager.core.state import State
 from specon_manager.model.events import (
-    EvictionRefused,
     JobGone,
     JobObserved,
+    JobRefused,
     NodeGone,
     NodeObserved,
     ReplicaGone,
     ReplicaStarted,
     RoomHeld,
     RoomRefused,
-    StartRefused,
 )
 from support.kube_stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
 
+R = "default/train/worker/0"
 HASTY = KubeSettings(rooms=RoomSettings(patience=0.5), eviction_patience=0.5, unschedulable_seconds=0.5)
 
 
@@ -85,11 +85,11 @@ async def _again(stage, former, **fields):
 async def _move(stage, started, target):
     """Order a move as the core does, and return the next incarnation."""
     await stage.hold("m-1", started.replica, target)
-    await stage.hear(RoomHeld, move="m-1")
-    await stage.evict(started.replica, started.incarnation)
+    await stage.hear(RoomHeld, transaction="m-1")
+    await stage.leave(started.replica, started.incarnation)
     gone = await stage.hear(ReplicaGone, incarnation=started.incarnation)
     assert gone.evicted
-    await stage.start(started.replica, target)
+    await stage.come(started.replica, target)
     return await _again(stage, started)
 
 
@@ -133,13 +133,13 @@ async def test_the_placeholder_makes_way_for_the_new_pod(cluster, api, stage):
     started = await stage.hear(ReplicaStarted)
     target = _target(stage, started.node)
     await stage.hold("m-1", started.replica, target)
-    await stage.hear(RoomHeld, move="m-1")
-    assert cluster.pod(placeholder_name("m-1"))["spec"]["nodeName"] == target
-    await stage.evict(started.replica, started.incarnation)
+    await stage.hear(RoomHeld, transaction="m-1")
+    assert cluster.pod(placeholder_name("m-1", R))["spec"]["nodeName"] == target
+    await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
-    await stage.start(started.replica, target)
+    await stage.come(started.replica, target)
     await _again(stage, started)
-    await stage.until(lambda: cluster.pod(placeholder_name("m-1")) is None)
+    await stage.until(lambda: cluster.pod(placeholder_name("m-1", R)) is None)
 
 
 async def test_room_that_is_released_is_given_back(cluster, api, stage):
@@ -150,7 +150,7 @@ async def test_room_that_is_released_is_given_back(cluster, api, stage):
     await stage.hear(RoomHeld)
     await stage.release("m-1", started.replica, started.node)
     await stage.release("m-1", started.replica, started.node)
-    await stage.until(lambda: cluster.pod(placeholder_name("m-1")) is None)
+    await stage.until(lambda: cluster.pod(placeholder_name("m-1", R)) is None)
     assert cluster.pod("train") is not None
 
 
@@ -160,9 +160,9 @@ async def test_a_disruption_budget_is_seen_before_the_trainer_is_asked(cluster, 
     started = await stage.hear(ReplicaStarted)
     await _never(cluster, api)
     await stage.hold("m-1", started.replica, _target(stage, started.node))
-    refused = await stage.hear(RoomRefused, move="m-1")
+    refused = await stage.hear(RoomRefused, transaction="m-1")
     assert "The disruption budget never needs" in refused.reason
-    assert cluster.pod(placeholder_name("m-1")) is None
+    assert cluster.pod(placeholder_name("m-1", R)) is None
 
 
 @pytest.mark.parametrize("make", [make_pod, make_job, make_stateful_set])
@@ -171,9 +171,9 @@ async def test_a_budget_that_never_allows_ends_in_a_refusal(cluster, api, stage,
     await make(api, "train")
     started = await stage.hear(ReplicaStarted)
     await _never(cluster, api)
-    await stage.evict(started.replica, started.incarnation)
-    refused = await stage.hear(EvictionRefused)
-    assert (refused.incarnation, "disruption" in refused.reason.lower()) == (started.incarnation, True)
+    await stage.leave(started.replica, started.incarnation)
+    refused = await stage.hear(JobRefused)
+    assert (refused.transaction, "disruption" in refused.reason.lower()) == ("m-1", True)
     assert not stage.said(ReplicaGone)
 
 
@@ -190,7 +190,7 @@ async def test_a_node_that_is_too_small_cannot_hold_room(cluster, api, stage):
     started = await stage.hear(ReplicaStarted)
     await stage.hear(NodeObserved, node="small")
     await stage.hold("m-1", started.replica, "small")
-    refused = await stage.hear(RoomRefused, move="m-1")
+    refused = await stage.hear(RoomRefused, transaction="m-1")
     assert "cpu" in refused.reason.lower()
 
 
@@ -222,13 +222,15 @@ async def test_a_new_pod_that_fits_nowhere_is_refused_with_the_schedulers_words(
     await stage.hear(NodeObserved, node="small")
     destination = "small"
     _pin(cluster, lambda: destination)
-    await stage.evict(started.replica, started.incarnation)
+    await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
-    await stage.start(started.replica, "small", 1)
-    refused = await stage.hear(StartRefused, start=1)
+    await stage.come(started.replica, "small")
+    refused = await stage.hear(JobRefused, transaction="m-1")
     assert "nodes" in refused.reason
     destination = started.node
-    await stage.start(started.replica, started.node, 2)
+    await stage.leave(started.replica, None)
+    await stage.hear(ReplicaGone, incarnation=None)
+    await stage.come(started.replica, started.node)
     assert (await _again(stage, started)).node == started.node
     assert (await api.get(JOBS, "train", "default"))["spec"].get("suspend") is False
 
@@ -247,13 +249,15 @@ async def test_a_new_pod_without_a_sidecar_is_refused_and_goes_first(cluster, ap
         return value
 
     cluster.machinery.admission = admission
-    await stage.evict(started.replica, started.incarnation)
+    await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
-    await stage.start(started.replica, _target(stage, started.node), 1)
-    refused = await stage.hear(StartRefused, start=1)
+    await stage.come(started.replica, _target(stage, started.node))
+    refused = await stage.hear(JobRefused, transaction="m-1")
     assert "without a sidecar" in refused.reason
     away = False
-    await stage.start(started.replica, started.node, 2)
+    await stage.leave(started.replica, None)
+    await stage.hear(ReplicaGone, incarnation=None)
+    await stage.come(started.replica, started.node)
     again = await _again(stage, started)
     pods, _ = await api.list(PODS, "default", label_selector="app=training")
     assert [pod["metadata"]["uid"] for pod in pods] == [again.incarnation]
@@ -269,25 +273,50 @@ async def test_orders_given_twice_do_the_same_once(cluster, api, stage):
         await stage.hold("m-1", started.replica, target)
         await stage.hear(RoomHeld)
     for _ in range(2):
-        await stage.evict(started.replica, started.incarnation)
+        await stage.leave(started.replica, started.incarnation)
         await stage.hear(ReplicaGone)
     for _ in range(2):
-        await stage.start(started.replica, target)
+        await stage.come(started.replica, target)
         await _again(stage, started)
     assert len({event.incarnation for event in stage.said(ReplicaStarted)}) == 2
     assert len([pod for pod in cluster.pods() if pod["metadata"]["name"] == "train"]) == 1
 
 
-async def test_an_eviction_of_what_is_not_there_is_answered(stage):
-    """With its end: there is nothing to wait for."""
-    await stage.evict("default/train/worker/0", None)
-    assert (await stage.hear(ReplicaGone)).incarnation is None
+@pytest.mark.parametrize("told", [None, "0007"])
+async def test_an_end_of_what_is_not_there_is_answered(api, stage, told):
+    """With its end, by the name that was given: there is nothing to wait for."""
+    await make_job(api, "train")
+    await stage.hear(ReplicaStarted)
+    await api.patch(JOBS, "train", "default", {"spec": {"suspend": True}}, form="merge")
+    await stage.hear(ReplicaGone)
+    stage.events.clear()
+    await stage.leave(R, told)
+    assert (await stage.hear(ReplicaGone)).incarnation == told
 
 
-async def test_a_start_of_what_nobody_creates_is_refused(stage):
-    """Its owner was deleted in the middle of the move."""
-    await stage.start("default/train/worker/0", "node-0")
-    assert "nobody creates" in (await stage.hear(StartRefused)).reason
+async def test_what_nobody_creates_again_is_refused(api, stage):
+    """A bare pod that somebody deleted before we had kept how to create it."""
+    await make_pod(api, "train")
+    await stage.hear(ReplicaStarted)
+    stage.backend._ledger.await_return(R, awaited=True)
+    await api.delete(PODS, "train", "default", grace_seconds=0)
+    await stage.hear(ReplicaGone)
+    await stage.come(R, "node-0")
+    assert "nobody creates" in (await stage.hear(JobRefused)).reason
+    await stage.hear(JobGone)
+
+
+async def test_an_owner_that_is_deleted_in_the_middle_of_a_move_ends_it_quietly(api, stage):
+    """That its job is gone is told; what is ordered of it then does nothing."""
+    await make_job(api, "train")
+    started = await stage.hear(ReplicaStarted)
+    await stage.leave(R, started.incarnation)
+    await stage.hear(ReplicaGone)
+    await api.delete(JOBS, "train", "default", propagation="Background")
+    await stage.hear(JobGone)
+    await stage.come(R, "node-0")
+    await asyncio.sleep(0.2)
+    assert not stage.said(JobRefused)
 
 
 async def test_a_job_that_its_user_suspended_is_not_resumed(api, stage):
@@ -296,22 +325,27 @@ async def test_a_job_that_its_user_suspended_is_not_resumed(api, stage):
     started = await stage.hear(ReplicaStarted)
     await api.patch(JOBS, "train", "default", {"spec": {"suspend": True}}, form="merge")
     await stage.hear(ReplicaGone)
-    await stage.start(started.replica, "node-0")
-    assert "suspended by somebody else" in (await stage.hear(StartRefused)).reason
+    await stage.come(started.replica, "node-0")
+    assert "suspended by somebody else" in (await stage.hear(JobRefused)).reason
     assert (await api.get(JOBS, "train", "default"))["spec"]["suspend"] is True
 
 
-async def test_a_job_that_its_user_resumes_in_between_is_left_running(api, stage):
+async def test_a_job_that_its_user_resumes_in_between_is_left_running(cluster, api, stage):
     """Our mark goes, nothing else."""
     await make_job(api, "train")
     started = await stage.hear(ReplicaStarted)
-    await stage.evict(started.replica, started.incarnation)
+    await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
     await api.patch(JOBS, "train", "default", {"spec": {"suspend": False}}, form="merge")
-    await stage.start(started.replica, "node-0")
+    await stage.come(started.replica, "node-0")
     await _again(stage, started)
-    annotations = (await api.get(JOBS, "train", "default"))["metadata"].get("annotations") or {}
-    assert "specon.io/suspended-for" not in annotations
+
+    def mark():
+        job = cluster.store.get(FAKE_JOBS, ("default", "train"))
+        return (job["metadata"].get("annotations") or {}).get("specon.io/suspended-for")
+
+    await stage.until(lambda: mark() is None)
+    assert len(cluster.pods(app="training")) == 1
 
 
 async def test_a_manager_that_does_not_lead_changes_nothing(cluster, api, stage):
@@ -322,8 +356,8 @@ async def test_a_manager_that_does_not_lead_changes_nothing(cluster, api, stage)
     revision = cluster.store.revision
     for order in (
         stage.hold("m-1", started.replica, "node-0"),
-        stage.evict(started.replica, None),
-        stage.start(started.replica, None),
+        stage.leave(started.replica, None),
+        stage.come(started.replica, None),
         stage.release("m-1", started.replica, "node-0"),
     ):
         with pytest.raises(NotLeadingError):
@@ -338,12 +372,12 @@ async def test_a_new_manager_gives_back_what_is_held_for_no_move(cluster, api):
         started = await first.hear(ReplicaStarted)
         await first.hold("m-1", started.replica, _target(first, started.node))
         await first.hear(RoomHeld)
-        await first.evict(started.replica, started.incarnation)
+        await first.leave(started.replica, started.incarnation)
         await first.hear(ReplicaGone)
     assert cluster.store.get(FAKE_JOBS, ("default", "train"))["spec"]["suspend"] is True
     async with Stage(api, settings=HASTY) as second:
         await second.hear(ReplicaStarted)
-        await second.until(lambda: cluster.pod(placeholder_name("m-1")) is None)
+        await second.until(lambda: cluster.pod(placeholder_name("m-1", R)) is None)
     assert cluster.store.get(FAKE_JOBS, ("default", "train"))["spec"]["suspend"] is False
 
 
@@ -354,16 +388,16 @@ async def test_a_new_manager_leaves_a_job_suspended_whose_move_is_in_flight(clus
         await make_job(api, "train")
         started = await first.hear(ReplicaStarted)
         keeper.references[started.replica] = {"name": "train-1"}
-        await first.evict(started.replica, started.incarnation)
+        await first.leave(started.replica, started.incarnation)
         await first.hear(ReplicaGone)
         job = await api.get(JOBS, "train", "default")
-        assert job["metadata"]["annotations"]["specon.io/suspended-for"] == "train-1"
+        assert job["metadata"]["annotations"]["specon.io/suspended-for"] == "m-1"
         spec = first.said(JobObserved)[-1].spec
     known = _state_with(spec)
     async with Stage(api, settings=HASTY, state=known, keeper=keeper) as second:
         await asyncio.sleep(0)
         assert cluster.store.get(FAKE_JOBS, ("default", "train"))["spec"]["suspend"] is True
-        await second.start(started.replica, None)
+        await second.come(started.replica, None)
         await second.hear(ReplicaStarted, replica=started.replica)
 
 
@@ -410,4 +444,4 @@ async def test_without_holding_room_a_move_begins_at_once(cluster, api):
         started = await stage.hear(ReplicaStarted)
         await stage.hold("m-1", started.replica, _target(stage, started.node))
         assert stage.said(RoomHeld)
-        assert cluster.pod(placeholder_name("m-1")) is None
+        assert cluster.pod(placeholder_name("m-1", R)) is None

@@ -26,6 +26,7 @@ def _made(**spec):
     return placeholder(
         pod,
         move="m-1",
+        replica="a/p/worker/0",
         migration="train-1",
         node=NODE,
         priority_class="specon-room",
@@ -60,10 +61,12 @@ def test_a_placeholder_gives_way_at_once_and_may_do_nothing():
 
 @pytest.mark.parametrize("move", ["m-1", "team/" + "x" * 250, "a/B_c"])
 def test_its_name_is_a_name_whatever_the_move_is_called(move):
-    """The same each time, so that a second order finds the first one's."""
-    assert re.fullmatch(r"[a-z0-9-]{1,63}", placeholder_name(move))
-    assert placeholder_name(move) == placeholder_name(move)
-    assert placeholder_name(move) != placeholder_name(move + "x")
+    """The same each time, so that a second order finds the first one's; another one for each replica."""
+    name = placeholder_name(move, "a/p/worker/0")
+    assert re.fullmatch(r"[a-z0-9-]{1,63}", name)
+    assert placeholder_name(move, "a/p/worker/0") == name
+    assert placeholder_name(move + "x", "a/p/worker/0") != name
+    assert placeholder_name(move, "a/p/worker/1") != name
 
 
 def _seen(node="node-1", phase="Pending", state=None, **status):

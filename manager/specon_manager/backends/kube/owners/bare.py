@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from specon_manager.backends.kube.admission.annotations import PINNED, WHOLE_CPU
 from specon_manager.backends.kube.owners.eviction import evict
-from specon_manager.backends.kube.owners.way import Coming, Hands, Leaving, RefusedError
+from specon_manager.backends.kube.owners.way import Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.scheduling import HOSTNAME
-from specon_manager.backends.kube.watching.slim import NodeInfo, trainer_of
+from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo, trainer_of
 
 Object = dict[str, Any]
 
@@ -21,55 +21,55 @@ _METADATA: Final = ("name", "namespace", "labels", "annotations")
 """All that is kept: finalizers are set anew by those who want them."""
 _SET_ANEW: Final = ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy")
 """Of the specification: the first two belong to the pod that was, the others follow from its class."""
-_PAUSE: Final = 0.5
-_ATTEMPTS: Final = 20
 
 
-class Recreation:
-    """Evicts the pod and creates one of the same name."""
+async def let_go(hands: Hands, replica: str, pod: PodInfo, *, grace_seconds: int) -> None:
+    """Make durable how a bare pod is created again, then evict it; one that is gone is fine.
 
-    async def let_go(self, hands: Hands, leaving: Leaving) -> None:
-        """Make the manifest durable, then evict the pod."""
-        pod = leaving.pod
-        try:
-            live = await hands.api.get(PODS, pod.name, pod.namespace)
-        except ApiError as error:
-            if error.not_found:
-                return
-            raise
-        metadata = mapping(live.get("metadata"))
-        if metadata.get("uid") != pod.uid:
+    Raises RefusedError where that cannot be kept or the pod is none, and BlockedError for a budget.
+    """
+    try:
+        live = await hands.api.get(PODS, pod.name, pod.namespace)
+    except ApiError as error:
+        if error.not_found:
             return
-        if metadata.get("ownerReferences"):
-            raise RefusedError("it is no bare pod: something owns it")
-        hands.fence()
-        if hands.keeper.kept_manifest(leaving.replica) is None:
-            try:
-                await hands.keeper.keep_manifest(leaving.replica, manifest_of(live))
-            except (LookupError, ValueError) as error:
-                raise RefusedError(f"how to create it again cannot be kept: {error}") from error
-        await evict(hands, leaving)
+        raise
+    metadata = mapping(live.get("metadata"))
+    if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") is not None:
+        return
+    if metadata.get("ownerReferences"):
+        raise RefusedError("it is no bare pod: something owns it")
+    hands.fence()
+    if hands.keeper.kept_manifest(replica) is None:
+        try:
+            await hands.keeper.keep_manifest(replica, manifest_of(live))
+        except (LookupError, ValueError) as error:
+            raise RefusedError(f"how to create it again cannot be kept: {error}") from error
+    await evict(hands, pod, grace_seconds=grace_seconds)
 
-    async def bring_back(self, hands: Hands, coming: Coming) -> None:
-        """Create the pod again; one of that name that is not on its way out is fine, whoever created it."""
-        manifest = hands.keeper.kept_manifest(coming.replica)
-        if manifest is None:
-            raise RefusedError("how to create its pod again is not known")
-        body = pinned(manifest, coming.node)
-        namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
-        for _ in range(_ATTEMPTS):
-            hands.fence()
-            try:
-                await hands.api.create(PODS, body, namespace)
-            except ApiError as error:
-                if not error.already_exists:
-                    raise
-                if await _stays(hands, namespace, name):
-                    return
-            else:
-                return
-            await hands.sleep(_PAUSE)
-        raise RefusedError(f"a pod named {name} is still there")
+
+async def bring_back(hands: Hands, replica: str, node: NodeInfo | None) -> bool:
+    """Create a bare pod again; return whether one of its name is there, whoever created it.
+
+    While the former one goes there is none yet: it is to be asked again. With `node` None it comes wherever
+    the scheduler puts it. Raises RefusedError where nobody knows how to create it.
+    """
+    manifest = hands.keeper.kept_manifest(replica)
+    if manifest is None:
+        raise RefusedError("how to create its pod again is not known")
+    body = pinned(manifest, node)
+    namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
+    present = await _present(hands, namespace, name)
+    if present is not None:
+        return present
+    hands.fence()
+    try:
+        await hands.api.create(PODS, body, namespace)
+    except ApiError as error:
+        if not error.already_exists:
+            raise
+        return False
+    return True
 
 
 def manifest_of(pod: Object) -> Object:
@@ -102,13 +102,13 @@ def pinned(manifest: Object, node: NodeInfo | None) -> Object:
     return body
 
 
-async def _stays(hands: Hands, namespace: str, name: str) -> bool:
-    """Whether there is a pod of that name that is neither ended nor told to end."""
+async def _present(hands: Hands, namespace: str, name: str) -> bool | None:
+    """Whether the pod of that name stays: neither ended nor told to end; None where there is none."""
     try:
         pod = await hands.api.get(PODS, name, namespace)
     except ApiError as error:
         if error.not_found:
-            return False
+            return None
         raise
     if mapping(pod.get("metadata")).get("deletionTimestamp") is not None:
         return False

@@ -1,21 +1,23 @@
-"""Pods that are replaced without a count when they are evicted: a StatefulSet's, and some Jobs'.
+"""Pods that are evicted: those of a StatefulSet and of some Jobs come back by themselves, without a count.
 
-Their owner creates the next pod by itself; where it may go is said to it by the admission webhook.
+Their owner creates the next pod; where it may go is said to it by the admission webhook.
 """
 
-from specon_manager.backends.kube.owners.way import BlockedError, Coming, Hands, Leaving, RefusedError
+from specon_manager.backends.kube.owners.way import BlockedError, Hands
 from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.transport.resources import PODS
+from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.watching.slim import PodInfo
 
 
-async def evict(hands: Hands, leaving: Leaving) -> None:
+async def evict(hands: Hands, pod: PodInfo, *, grace_seconds: int) -> None:
     """Evict the pod by the Eviction API, which asks the disruption budgets; one that is gone is fine.
 
     Raises BlockedError where a budget, or too many requests, do not let it.
     """
     hands.fence()
-    pod = leaving.pod
     try:
-        await hands.api.evict(pod.name, pod.namespace, uid=pod.uid, grace_seconds=leaving.grace_seconds)
+        await hands.api.evict(pod.name, pod.namespace, uid=pod.uid, grace_seconds=grace_seconds)
     except ApiError as error:
         if error.blocked or error.throttled:
             raise BlockedError(error.message) from error
@@ -23,15 +25,13 @@ async def evict(hands: Hands, leaving: Leaving) -> None:
             raise
 
 
-class Eviction:
-    """Evicts the one pod."""
-
-    async def let_go(self, hands: Hands, leaving: Leaving) -> None:
-        """Evict the pod."""
-        await evict(hands, leaving)
-
-    async def bring_back(self, hands: Hands, coming: Coming) -> None:
-        """Leave it to the owner, which creates the next pod when the former one is gone."""
-        del hands
-        if coming.owner is None:
-            raise RefusedError("its owner is gone")
+async def is_told(hands: Hands, pod: PodInfo) -> bool:
+    """Whether the pod is gone or on its way out: asked where nobody knows what came of an eviction."""
+    try:
+        found = await hands.api.get(PODS, pod.name, pod.namespace)
+    except ApiError as error:
+        if error.not_found:
+            return True
+        raise
+    metadata = mapping(found.get("metadata"))
+    return metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") is not None

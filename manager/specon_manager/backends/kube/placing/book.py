@@ -1,4 +1,7 @@
-"""What is known of jobs as a whole: described, admitted, in which change, and which pods they have. Pure."""
+"""What is known of jobs as a whole: described, admitted, what is in flight of them, and which pods they have.
+
+Pure.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,20 +12,29 @@ from specon_manager.backends.kube.placing.wishes import workers_in
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
-from specon_manager.model.actions import PlaceJob
-from specon_manager.model.changes import ChangeKind
-from specon_manager.model.cluster import JobSpec
+from specon_manager.model.actions import HoldRoom, PlaceJob
+from specon_manager.model.cluster import JobSpec, job_of
 from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaStarted
+from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction
 
 
 class InFlight(Struct, kw_only=True):
-    """A change of a job, as far as its orders tell."""
+    """A transaction of a job, as far as its orders tell."""
 
     id: str
+    moves: bool
+    """Whether it moves replicas: then the number of workers is none of its business."""
     admitting: bool
     """Whether it lets a job begin that was held."""
     ours: set[int]
     """Numbers of workers of the job's object that are no edit by its user."""
+
+
+class Moving(Struct, frozen=True):
+    """The move of a replica, as far as its first order tells."""
+
+    id: str
+    target: str
 
 
 class Book:
@@ -30,8 +42,10 @@ class Book:
 
     def __init__(self) -> None:
         self.specs: dict[str, JobSpec] = {}
-        self.changes: dict[str, InFlight] = {}
-        """The last change that was ordered of each job, until it is known to be over."""
+        self.flying: dict[str, InFlight] = {}
+        """What was ordered last of each job, until it is known to be over."""
+        self.moves: dict[str, Moving] = {}
+        """The last move of a replica that is known; it may be over."""
         self.admitted: set[str] = set()
         """Jobs that were let go, or ran without us; of those that are held: admitted, as the core has it."""
         self._pods: dict[str, dict[str, PodInfo]] = {}
@@ -44,49 +58,67 @@ class Book:
                 self.specs[job.name] = job.spec
                 if job.admitted:
                     self.admitted.add(job.name)
-        for change in state.changes.values():
-            admitting = change.kind is ChangeKind.ADMIT
-            self.changes[change.job] = InFlight(
-                id=change.id,
-                admitting=admitting,
-                ours={workers_in(change.before), workers_in(change.after)} - {0},
-            )
+        for transaction in state.transactions.values():
+            if transaction.kind is Kind.MOVE:
+                for replica, node in transaction.after.items():
+                    self.moves[replica] = Moving(transaction.id, node)
+            if _has_begun(transaction):
+                self.flying[transaction.job] = InFlight(
+                    id=transaction.id,
+                    moves=transaction.kind is Kind.MOVE,
+                    admitting=transaction.kind is Kind.ADMIT,
+                    ours={workers_in(transaction.before), workers_in(transaction.after)} - {0},
+                )
 
     def heard(self, event: Event) -> None:
         """Take note of what is told to the core."""
         if isinstance(event, JobObserved):
             self._described(event.spec)
         elif isinstance(event, JobGone):
-            self.specs.pop(event.job, None)
-            self.changes.pop(event.job, None)
+            spec = self.specs.pop(event.job, None)
+            for replica in () if spec is None else spec.replicas:
+                self.moves.pop(replica, None)
+            self.flying.pop(event.job, None)
             self.admitted.discard(event.job)
         elif isinstance(event, ReplicaStarted):
             job = job_of(event.replica)
-            if job not in self.changes:
+            if job not in self.flying:
                 # It was let run by somebody else, or before it was held.
                 self.admitted.add(job)
 
+    def moving(self, order: HoldRoom) -> None:
+        """Take note that a replica is about to move: every move begins with its room."""
+        self.moves[order.replica] = Moving(order.transaction, order.node)
+
     def ordered(self, order: PlaceJob) -> InFlight | None:
-        """Take note of an order; return the change that it belongs to, None where that is over."""
+        """Take note of an order; return the transaction that it belongs to, None where that is over."""
         spec = self.specs.get(order.job)
-        if not order.change:
-            self.changes.pop(order.job, None)
+        if not order.transaction:
+            self.flying.pop(order.job, None)
             self.admitted.add(order.job)
             return None
-        change = self.changes.get(order.job)
+        flight = self.flying.get(order.job)
         present = set() if spec is None or spec.present is None else {spec.present}
-        if change is None or change.id != order.change:
-            admitting = spec is not None and spec.held and order.job not in self.admitted
-            change = InFlight(id=order.change, admitting=admitting, ours=present)
-            self.changes[order.job] = change
-        if change.admitting:
-            change.ours |= present
+        if flight is None or flight.id != order.transaction:
+            moves = self._is_move(order, () if spec is None else spec.replicas)
+            admitting = not moves and spec is not None and spec.held and order.job not in self.admitted
+            flight = InFlight(id=order.transaction, moves=moves, admitting=admitting, ours=present)
+            self.flying[order.job] = flight
+        if flight.moves:
+            return flight
+        if flight.admitting:
+            flight.ours |= present
         if order.placement:
-            change.ours.add(workers_in(order.placement))
+            flight.ours.add(workers_in(order.placement))
             self.admitted.add(order.job)
         else:
             self.admitted.discard(order.job)
-        return change
+        return flight
+
+    def _is_move(self, order: PlaceJob, replicas: Iterable[str]) -> bool:
+        named = {*replicas, *order.placement, *order.ending}
+        known = (self.moves.get(replica) for replica in named)
+        return any(move is not None and move.id == order.transaction for move in known)
 
     def noticed(self, before: PodInfo | None, after: PodInfo | None) -> str:
         """Take note of a pod that came, changed or went; return its job, empty where it has none."""
@@ -122,13 +154,13 @@ class Book:
         return self._gated
 
     def keeps(self, owner: OwnerInfo, jobs: Iterable[str]) -> bool:
-        """Whether an owner that carries our mark is to stay suspended, as far as changes and queues tell."""
+        """Whether an owner that carries our mark stays suspended, by what is in flight, or by a queue."""
+        held = owner.suspended_for.startswith(HELD)
         for job in jobs:
-            spec, change = self.specs.get(job), self.changes.get(job)
-            if owner.suspended_for.startswith(HELD):
-                if spec is not None and spec.held and (change is not None or job not in self.admitted):
-                    return True
-            elif change is not None and change.id == owner.suspended_for:
+            spec, flight = self.specs.get(job), self.flying.get(job)
+            if held and spec is not None and spec.held and (flight is not None or job not in self.admitted):
+                return True
+            if not held and flight is not None and (flight.moves or flight.id == owner.suspended_for):
                 return True
         return False
 
@@ -140,16 +172,16 @@ class Book:
             self.admitted.discard(spec.name)
 
 
+def _has_begun(transaction: Transaction) -> bool:
+    """Whether anything may have been ordered for it of the owner of its job."""
+    return transaction.state not in UNTOUCHED_STATES or transaction.changing_at is not None
+
+
 def replica_of(pod: PodInfo) -> str | None:
     """Return the replica that a pod is, or None where it is none."""
     if pod.detail is None or pod.detail.placeholder or pod.detail.identity is None:
         return None
     return pod.detail.identity.replica
-
-
-def job_of(replica: str) -> str:
-    """Return the job of a replica `namespace/job/role/index`."""
-    return replica.rpartition("/")[0].rpartition("/")[0]
 
 
 def waits_for_us(pod: PodInfo) -> bool:

@@ -4,6 +4,8 @@ Both are one patch that holds only for the version of the pod that was read: a p
 whose node is not named yet, would be scheduled anywhere. What may be changed while a pod is gated: KEP-3838.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any, Final
 
 from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE, PINNED
@@ -18,6 +20,21 @@ Object = dict[str, Any]
 
 _ATTEMPTS: Final = 8
 """Somebody else, first of all the scheduler, may write the pod at the same time."""
+_AT_ONCE: Final = 8
+"""Pods that are released at the same time."""
+
+
+async def released_all(hands: Hands, targets: Sequence[tuple[PodInfo, str | None]]) -> None:
+    """Release several pods, a few at a time; the first that fails is told when all were tried."""
+    trouble: list[BaseException] = []
+    for first in range(0, len(targets), _AT_ONCE):
+        part = targets[first : first + _AT_ONCE]
+        done = await asyncio.gather(
+            *(release(hands, pod, hostname) for pod, hostname in part), return_exceptions=True
+        )
+        trouble += [each for each in done if isinstance(each, BaseException)]
+    if trouble:
+        raise trouble[0]
 
 
 async def release(hands: Hands, pod: PodInfo, hostname: str | None) -> bool:

@@ -14,7 +14,8 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.owners.way import BlockedError, RefusedError
 from specon_manager.backends.kube.placing.book import Book, waits_for_us
 from specon_manager.backends.kube.placing.gates import release
-from specon_manager.backends.kube.placing.placement import Placement, Tools
+from specon_manager.backends.kube.placing.placement import Placement
+from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES
 from specon_manager.backends.kube.watching.slim import PodInfo
@@ -43,16 +44,19 @@ class Placer:
 
     def order(self, order: PlaceJob) -> None:
         """Have an order carried out in the place of an earlier one for the same job."""
-        change = self._book.ordered(order)
+        flight = self._book.ordered(order)
         former = self._working.pop(order.job, None)
-        placement = Placement(order, change, self._tools)
+        placement = Placement(order, flight, self._tools)
         self._placements[order.job] = placement
         self._woken[order.job] = asyncio.Event()
         self._working[order.job] = self._spawn(self._carry_out(placement, self._woken[order.job], former))
 
     def noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
         """Take note of a pod that came, changed or went."""
-        self._wake(self._book.noticed(before, after))
+        job = self._book.noticed(before, after)
+        if after is None and job in self._placements:
+            self._placements[job].noticed(before)
+        self._wake(job)
 
     def forget(self, job: str) -> None:
         """Let go of a job that is not there any more."""
@@ -99,7 +103,7 @@ class Placer:
                 _log.info("%s: %s", placement.order.job, error)
             except (RefusedError, ApiError) as error:
                 if isinstance(error, RefusedError) or not (error.throttled or error.conflict):
-                    placement.refuse(str(error))
+                    placement.refused(str(error))
             else:
                 pause = _FIRST_PAUSE
                 with contextlib.suppress(TimeoutError):
@@ -116,7 +120,7 @@ class Placer:
             spec, placement = self._book.specs.get(job), self._placements.get(job)
             if spec is None or (placement is not None and not placement.done):
                 continue
-            if placement is None and job in self._book.changes:
+            if placement is None and job in self._book.flying:
                 continue  # its order is about to be given again
             waiting = [pod for pod in self._book.pods(job, self._tools.ledger.foreign) if waits_for_us(pod)]
             if spec.held:

@@ -1,7 +1,7 @@
 """What the object of a job is to say for an order, from what it says at this moment. Pure."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,6 +21,9 @@ from specon_manager.model.cluster import JobSpec, role_of
 
 Object = dict[str, Any]
 
+_OVER: Final = "released"
+"""For what a job is suspended of which nothing is in flight: a pod of which nobody hears has to go first."""
+
 
 class EditedError(Exception):
     """The user asks for another number of workers by now: theirs counts, and it is not overwritten."""
@@ -30,6 +33,10 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """What is known beside the order and the object."""
 
     spec: JobSpec
+    moves: bool = False
+    """Whether the order moves replicas: their number is left alone."""
+    stops: bool
+    """Whether nothing of it is to run now."""
     admitting: bool
     """Whether the order admits the job: it is resumed then, whoever suspended it."""
     ours: Collection[int]
@@ -43,18 +50,16 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
 
     Raises RefusedError where it cannot be, EditedError where its user wants something else by now.
     """
-    if not order.change:
+    if known.stops:
+        return _none_runs(kind, obj, order, known)
+    if not order.transaction:
         return JobWish(suspended=False, mark=None) if mark_of(obj) else None
-    if not order.placement:
-        return _none_runs(kind, obj, order, known.spec)
-    wanted = workers_in(order.placement)
-    workers = workers_of(kind, obj)
     mark, switched_off = mark_of(obj), suspended(kind, obj)
     if switched_off and not mark and not known.admitting:
+        if known.moves and order.ending:
+            return None  # what is to go goes by that, too
         raise RefusedError("it was suspended by somebody else")
-    # What a TrainJob does not say, its runtime does; it cannot be changed anyway.
-    fits = workers == wanted or kind == "TrainJob"
-    found = JobWish() if fits else _resized(kind, obj, wanted, known)
+    found = JobWish() if known.moves else _sized(kind, obj, order, known)
     return JobWish(
         suspended=False if switched_off else None,
         mark=None,
@@ -68,17 +73,24 @@ def workers_in(placement: Mapping[str, object]) -> int:
     return sum(role_of(name) != "ps" for name in placement)
 
 
-def _none_runs(kind: str, obj: Object, order: PlaceJob, spec: JobSpec) -> JobWish | None:
+def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish | None:
     if kind not in SWITCHES:
         return None
-    mark = mark_of(obj)
-    if suspended(kind, obj) and not mark:
+    mark, switched_off = mark_of(obj), suspended(kind, obj)
+    if switched_off and not mark:
         return None  # by its user: its pods go anyway, and it is theirs to resume
-    return JobWish(suspended=True, mark=f"{HELD}{order.change}" if spec.held else order.change)
+    name = order.transaction or _OVER
+    ours = f"{HELD}{name}" if known.spec.held else name
+    if known.moves and mark == ours and not switched_off:
+        return None  # resumed by its user since: it is not suspended again
+    return JobWish(suspended=True, mark=ours)
 
 
-def _resized(kind: str, obj: Object, wanted: int, known: Circumstances) -> JobWish:
-    workers = workers_of(kind, obj)
+def _sized(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish:
+    """Return the number of workers that the object is to ask for, where that is another one."""
+    wanted, workers = workers_in(order.placement), workers_of(kind, obj)
+    if workers == wanted or kind == "TrainJob":
+        return JobWish()  # what a TrainJob does not say, its runtime does; it cannot be changed anyway
     if workers not in known.ours:
         raise EditedError(f"its user changed the number of its workers to {workers} meanwhile")
     if known.spec.resizing == "none":

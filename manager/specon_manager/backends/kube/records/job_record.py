@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Final
@@ -10,25 +10,35 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.records.job_text import JobText, change_of, objection, read_text, text_of
+from specon_manager.backends.kube.records.external import (
+    ChangeKind,
+    ChangeState,
+    change_kind,
+    change_state,
+)
+from specon_manager.backends.kube.records.job_text import JobText, read_text, text_of
 from specon_manager.backends.kube.records.lenient import Problem, bounded, moment, read_fields, seconds_of
 from specon_manager.backends.kube.records.names import Name, namespace_of, slug
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
 from specon_manager.backends.kube.records.placements import unpacked
 from specon_manager.backends.kube.records.records import (
+    Amount,
+    Count,
     NodeName,
     Part,
     SmallCount,
     Text,
     metadata_of,
+    owner_uid,
     part_of,
     problem_of,
 )
+from specon_manager.backends.kube.records.transaction_text import Placed, objection, transaction_of
 from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.transactions import Kind, Transaction
 
 _JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _LONGEST_JOB: Final = 512
@@ -65,7 +75,10 @@ class LastChange(Part, frozen=True):
     id: Id | None = None
     kind: ChangeKind | None = None
     state: ChangeState | None = None
+    reason: Text | None = None
     note: Text | None = None
+    downtime_seconds: Amount | None = None
+    steps_lost: Count | None = None
     ended_at: datetime | None = None
 
 
@@ -110,9 +123,10 @@ class Recorded(Struct, frozen=True, kw_only=True):
     status: TrainingJobStatus
     text: JobText | None
     """None where the record is missing or not to be read."""
-    change: Change | None = None
-    """The change in flight, where it is whole."""
-    last: Change | None = None
+    transaction: Transaction | None = None
+    """What is in flight of the job as a whole, where it can be read."""
+    history: tuple[Transaction, ...] = ()
+    """What ended of it, oldest first."""
     broken: str = ""
     """Why what was in flight cannot go on; empty where nothing was, or where it can."""
 
@@ -136,9 +150,9 @@ def training_job_spec(job: Job) -> Object:
 
 def phase_of(job: Job, state: State) -> JobPhase:
     """Return where the job stands."""
-    change = state.changes.get(job.name)
-    if change is not None:
-        return JobPhase.STARTING if change.kind is ChangeKind.ADMIT else JobPhase.CHANGING
+    flying = state.whole_of(job.name)
+    if flying is not None and flying.kind is not Kind.MOVE:
+        return JobPhase.STARTING if flying.kind is Kind.ADMIT else JobPhase.CHANGING
     if job.ended_at is not None:
         return JobPhase.ENDED
     if running(job, state):
@@ -157,24 +171,24 @@ def training_job_status(
     state: State,
     *,
     waiting: Waiting | None = None,
-    last: Change | None = None,
+    history: Sequence[Transaction] = (),
     owner: tuple[str, str] | None = None,
     manager: str,
     now: float,
 ) -> TrainingJobStatus:
     """Return the status; raises ValueError where the record is too long.
 
-    `waiting` is what it waits for, `last` the change of it that ended last, `owner` kind and UID of what
-    creates its pods. Times are seconds since the epoch.
+    `waiting` is what it waits for, `history` what ended of it as a whole, oldest first, `owner` kind and UID
+    of what creates its pods. Times are seconds since the epoch.
     """
-    change, phase = state.changes.get(job.name), phase_of(job, state)
+    flying, phase = flying_of(job.name, state), phase_of(job, state)
     waits = waiting if phase is JobPhase.WAITING else None
     where = running(job, state)
     return TrainingJobStatus(
         phase=phase,
         position=None if waits is None else waits.position,
         waiting_for=None if waits is None else bounded(waits.text),
-        since=moment(_since(job, phase, change)),
+        since=moment(_since(job, phase, flying)),
         workers=sum(
             state.replicas[name].phase is Phase.RUNNING
             for name in job.spec.worker_names
@@ -182,10 +196,10 @@ def training_job_status(
         ),
         nodes=bounded(nodes_in_words(where), _NODES),
         preemptions=job.preemptions,
-        change=None if change is None else _change_status(change),
-        pins=_pins(change, state),
-        record=text_of(job, state.replicas, change, last, owner=owner, changes_ever=state.change_count),
-        last_change=None if last is None else _last_change(last),
+        change=None if flying is None else _change_status(flying),
+        pins=_pins(flying, state),
+        record=text_of(job, state.replicas, flying, history, owner=owner, begun=state.transaction_count),
+        last_change=_last_change(history[-1]) if history else None,
         manager=bounded(manager, 253),
         updated_at=moment(now),
     )
@@ -197,9 +211,15 @@ def nodes_in_words(where: Mapping[str, int]) -> str:
     return ", ".join(node if count == 1 else f"{node} ({count})" for node, count in counted)
 
 
-def _since(job: Job, phase: JobPhase, change: Change | None) -> float | None:
-    if change is not None:
-        return change.proposed_at
+def flying_of(job: str, state: State) -> Transaction | None:
+    """Return what is in flight of a job as a whole and on record with it; moves have their own objects."""
+    found = state.whole_of(job)
+    return None if found is None or found.kind is Kind.MOVE else found
+
+
+def _since(job: Job, phase: JobPhase, flying: Transaction | None) -> float | None:
+    if flying is not None:
+        return flying.proposed_at
     since = {
         JobPhase.WAITING: job.queued_at or job.submitted_at,
         JobPhase.RUNNING: job.trains_since,
@@ -208,38 +228,42 @@ def _since(job: Job, phase: JobPhase, change: Change | None) -> float | None:
     return since.get(phase)
 
 
-def _change_status(change: Change) -> ChangeStatus:
+def _change_status(flying: Transaction) -> ChangeStatus:
+    note = f"stuck: {flying.stuck}" if flying.stuck else flying.note
     return ChangeStatus(
-        id=bounded(change.id, 128),
-        kind=change.kind,
-        state=change.state,
-        reason=bounded(change.reason),
-        note=bounded(change.note),
-        attempt=change.attempt,
+        id=bounded(flying.id, 128),
+        kind=change_kind(flying.kind),
+        state=change_state(flying.state),
+        reason=bounded(flying.reason),
+        note=bounded(note),
+        attempt=flying.attempt,
     )
 
 
-def _last_change(change: Change) -> LastChange:
+def _last_change(over: Transaction) -> LastChange:
     return LastChange(
-        id=bounded(change.id, 128),
-        kind=change.kind,
-        state=change.state,
-        note=bounded(change.note),
-        ended_at=moment(change.ended_at),
+        id=bounded(over.id, 128),
+        kind=change_kind(over.kind),
+        state=change_state(over.state),
+        reason=bounded(over.reason),
+        note=bounded(over.note),
+        downtime_seconds=None if over.downtime is None else round(over.downtime, 3),
+        steps_lost=over.steps_lost,
+        ended_at=moment(over.ended_at),
     )
 
 
-def _pins(change: Change | None, state: State) -> tuple[Pin, ...] | None:
-    """Return where the pods are to run that a change brings about, but for those that may run anywhere."""
-    if change is None or change.state not in PINNING_CHANGES:
+def _pins(flying: Transaction | None, state: State) -> tuple[Pin, ...] | None:
+    """Return where the pods are to run that it brings about, but for those that may run anywhere."""
+    if flying is None or change_state(flying.state) not in PINNING_CHANGES:
         return None
     hostnames: dict[str, str] = {}
-    for node in {*change.wanted.values()} - {""}:
+    for node in {*flying.wanted.values()} - {""}:
         known = state.nodes.get(node)
         hostnames[node] = node if known is None else known.labels.get(_HOSTNAME, node)
     return tuple(
         Pin(replica=name, hostname=hostnames[node])
-        for name, node in sorted(change.wanted.items())
+        for name, node in sorted(flying.wanted.items())
         if node and len(hostnames[node]) <= _LABEL
     )
 
@@ -256,7 +280,7 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
         text = f"{job!r} has its TrainingJob at {training_job_name(job)}"
         return None, [problem_of(kind, name, "spec.job", text)]
     status, wrong = read_fields(TrainingJobStatus, item.get("status"), at="status")
-    record, change, last, broken = _read_record(job, status, wrong)
+    record, flying, history, broken = _read_record(job, status, wrong)
     read = Recorded(
         name=name,
         uid=str(metadata.get("uid") or ""),
@@ -268,8 +292,8 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
         owner=owner_uid(metadata),
         status=status,
         text=record,
-        change=change,
-        last=last,
+        transaction=flying,
+        history=history,
         broken=broken,
     )
     return read, [problem_of(kind, name, field, why) for field, why in sorted(wrong.items())]
@@ -277,9 +301,9 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
 
 def _read_record(
     job: str, status: TrainingJobStatus, wrong: dict[str, str]
-) -> tuple[JobText | None, Change | None, Change | None, str]:
-    """Return the record, the change in flight, the one that ended last, and why the first is none."""
-    text = change = last = None
+) -> tuple[JobText | None, Transaction | None, tuple[Transaction, ...], str]:
+    """Return the record, what is in flight, what ended, and why the first cannot go on."""
+    text = flying = None
     broken = ""
     if status.record is not None:
         try:
@@ -288,26 +312,30 @@ def _read_record(
         except (ValueError, msgspec.DecodeError, RecursionError) as error:
             text = None
             wrong["status.record"] = str(error)[:200]
-    if text is not None and text.last is not None:
-        try:
-            last = change_of(job, text.last)
-        except (ValueError, msgspec.ValidationError) as error:
-            wrong["status.record.last"] = str(error)[:200]
+    history = () if text is None else _history(job, text, wrong)
     if text is not None and text.change is not None:
         try:
-            change = change_of(job, text.change)
-            broken = objection(change, text.change) or ""
+            flying = transaction_of(job, text.change)
+            broken = objection(flying, text.change) or ""
         except (ValueError, msgspec.ValidationError) as error:
             broken = str(error)[:200]
     elif text is None and status.change is not None:
         broken = "its record cannot be read"
     if broken:
         wrong["status.record.change"] = broken
-    return text, change, last, broken
+    return text, flying, history, broken
 
 
-def owner_uid(metadata: Object) -> str:
-    """Return the UID of the first owner that an object refers to; empty where it refers to none."""
-    owners = metadata.get("ownerReferences")
-    first = owners[0] if isinstance(owners, list) and owners else None
-    return str(first.get("uid") or "") if isinstance(first, dict) else ""
+def _history(job: str, text: JobText, wrong: dict[str, str]) -> tuple[Transaction, ...]:
+    """Return what ended, oldest first, as far as it can be read."""
+    found = []
+    written: tuple[Placed, ...] = (*text.history, *(() if text.last is None else (text.last,)))
+    for placed in written:
+        try:
+            over = transaction_of(job, placed)
+        except (ValueError, msgspec.ValidationError) as error:
+            wrong["status.record.history"] = str(error)[:200]
+        else:
+            if not over.in_flight:
+                found.append(over)
+    return tuple(found)

@@ -1,23 +1,23 @@
 """The memory of the manager in custom resources: what is ordered is written before, the rest soon."""
 
 import asyncio
-import json
 import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final
 
+from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
-from specon_manager.backends.kube.records.job_memory import JobMemory, OwnerOf
-from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
+from specon_manager.backends.kube.records.job_record import Recorded, flying_of, read_training_job
 from specon_manager.backends.kube.records.lenient import Problem
-from specon_manager.backends.kube.records.migration_record import MANIFEST_BYTES, Migrated, read_migration
-from specon_manager.backends.kube.records.migration_writer import Kept, MigrationWriter
-from specon_manager.backends.kube.records.names import Name, migration_name
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.records.move_records import MoveRecords
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.progress_writer import ProgressWriter
+from specon_manager.backends.kube.records.queued import Queued
+from specon_manager.backends.kube.records.record_writer import RecordWriter
 from specon_manager.backends.kube.records.restore import Restored, restore
+from specon_manager.backends.kube.records.training_jobs import OwnerOf, TrainingJobs
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -31,7 +31,7 @@ from specon_manager.backends.kube.transport.resources import (
 )
 from specon_manager.core.state import State
 from specon_manager.model.actions import Action
-from specon_manager.model.cluster import Phase
+from specon_manager.model.cluster import job_of
 from specon_manager.model.events import (
     Event,
     InstructionDelivered,
@@ -40,20 +40,20 @@ from specon_manager.model.events import (
     ReplicaStarted,
     ReportReceived,
 )
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import Kind, Transaction
 
 _log = logging.getLogger(__name__)
-_HOSTNAME: Final = "kubernetes.io/hostname"
 
 
 class ClusterMemory:
     """Migrations, TrainingJobs and TrainingProgress objects, the only memory of a manager on Kubernetes.
 
-    A Migration, or a TrainingJob with a change in flight, is written through with its resourceVersion before
-    anything is ordered because of it; while the API is away nothing is ordered. Every one that is open
-    carries the identity of the manager that wrote it last, and a new manager begins by writing its own into
-    each: so an old one that wakes up finds out. One of these serves one term of leadership.
+    Exactly one object holds a transaction: a move its Migration, all else the TrainingJob of its job. It is
+    written through with its resourceVersion before anything is ordered because of it; while the API is away
+    nothing is ordered. Each that is open carries the identity of the manager that wrote it last, and a new
+    manager begins by writing its own into each: so an old one that wakes up finds out. One of these serves
+    one term of leadership.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -83,22 +83,21 @@ class ClusterMemory:
         `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects, and
         half as many those of TrainingJobs.
         """
-        self._api = api
-        self._namespaces = frozenset(namespaces)
-        self._wall = wall
+        self._api, self._namespaces, self._wall = api, frozenset(namespaces), wall
         rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
-        self._writer = MigrationWriter(api, identity=identity, holds=holds, sleep=sleep, rng=rng)
-        self._kept: dict[str, Kept] = {}
-        self._open: dict[str, str] = {}
-        """Id of the move in flight, by replica."""
-        self._ended: set[str] = set()
-        """Ids in the history that was last committed."""
-        self._history: Sequence[Move] = ()
-        self._manifests: dict[str, tuple[Name, str]] = {}
-        """Bare pods that are to be created again, by replica, each with the Migration that has it."""
-        self._now = 0.0
-        self._scan = True
-        self._heard: set[str] = set()
+        self._writer = RecordWriter(api, identity=identity, holds=holds, sleep=sleep, rng=rng)
+        self._housekeeping = Housekeeping(api, holds=holds, sleep=sleep)
+        self._moves = MoveRecords(self._writer, self._housekeeping, identity=identity)
+        self._jobs = TrainingJobs(
+            self._writer,
+            identity=identity,
+            holds=holds,
+            owner_of=owner_of,
+            waits=waits or Waits(),
+            seconds=progress_seconds,
+            rate=Rate(writes_per_second / 2, max(1, burst // 2), sleep=sleep),
+            rng=rng,
+        )
         self._progress = ProgressWriter(
             api,
             holds=holds,
@@ -107,18 +106,17 @@ class ClusterMemory:
             rate=Rate(writes_per_second, burst, sleep=sleep),
             rng=rng,
         )
-        self._jobs = JobMemory(
-            api,
-            identity=identity,
-            holds=holds,
-            owner_of=owner_of,
-            waits=waits or Waits(),
-            seconds=progress_seconds,
-            rate=Rate(writes_per_second / 2, max(1, burst // 2), sleep=sleep),
-            sleep=sleep,
-            rng=rng,
-        )
-        self._housekeeping = Housekeeping(api, holds=holds, sleep=sleep)
+        self._queued = Queued(api, holds=holds, rate=Rate(writes_per_second / 2, burst, sleep=sleep), rng=rng)
+        self._recorded: dict[str, Transaction] = {}
+        """What is in flight as it is on record, by id."""
+        self._refused: dict[str, str] = {}
+        """Ids in flight that could not be recorded, each with the reason."""
+        self._ended: set[str] = set()
+        """Ids in the history that was last committed."""
+        self._history: Sequence[Transaction] = ()
+        self._now = 0.0
+        self._scan = True
+        self._heard: set[str] = set()
         self.last_at = 0.0
         """The latest time that was written down; the manager's clock must not begin before it."""
 
@@ -131,58 +129,66 @@ class ClusterMemory:
         if isinstance(event, ReportReceived):
             self._heard.add(event.report.replica)
         elif isinstance(event, ReplicaStarted | ReplicaGone):
-            self._jobs.touch("/".join(event.replica.split("/")[:2]))
+            self._jobs.touch(job_of(event.replica))
             self._scan = True
         elif not isinstance(event, InstructionDelivered | NodeObserved):
             self._scan = True
 
     async def commit(self, state: State, *, acting: bool) -> Mapping[str, str]:
-        """Write every move and change that went on; returns once that is done, however long the API is away.
+        """Write every transaction that went on; returns once that is done, however long the API is away.
 
         Raises NotLeadingError, and ApiError where one that was begun can be recorded no more.
         """
         del acting  # these are few: each step of one is written at once
-        not_begun = await self._jobs.commit(state, self._now)
-        changed = [
-            move
-            for move in state.moves.values()
-            if move.id not in self._kept or self._kept[move.id].move != move
+        flying = [
+            each
+            for each in state.transactions.values()
+            if each.id not in self._refused and self._recorded.get(each.id) != each
         ]
         over = self._newly_ended(state)
-        for move in (*changed, *over):
-            kept = self._kept.get(move.id)
-            if kept is None:
-                kept = self._kept[move.id] = Kept(migration_name(move), move, None)
-            kept.move, kept.replica = move, state.replicas.get(move.replica)
-            kept.hostname = self._hostname(kept, state)
-        self._open = {move.replica: move.id for move in state.moves.values()}
-        for move in over:
-            self._drop_manifest_unless_failed(self._kept[move.id])
-        written = [
-            self._writer.write(self._kept[move.id], now=self._now, measured=state.measured)
-            for move in (*changed, *over)
-        ]
-        outcomes = await asyncio.gather(*written, return_exceptions=True)
-        for outcome in outcomes:
+        self._moves.follow(state, self._now)
+        for each in over:
+            if each.kind is not Kind.MOVE:
+                self._jobs.ended(each)
+        moves = [each for each in (*over, *flying) if each.kind is Kind.MOVE]
+        jobs = dict.fromkeys(each.job for each in (*over, *flying) if each.kind is not Kind.MOVE)
+        writes = [self._write_move(each, state) for each in moves]
+        writes += [self._write_job(name, over, state) for name in jobs if name in state.jobs]
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
-        refused = {move.id: self._kept[move.id].refused for move in changed if self._kept[move.id].refused}
-        for move in over:
-            kept = self._kept.pop(move.id)
-            if kept.uid:
-                self._housekeeping.ended(move.replica, move.ended_at or self._now, kept.name, kept.uid)
-        self._forget_manifests(state)
-        # Last: no TrainingProgress is to be ahead of the Migration that it is read with.
+        self._recorded = {
+            name: each for name, each in state.transactions.items() if name not in self._refused
+        }
+        self._refused = {name: why for name, why in self._refused.items() if name in state.transactions}
+        self._moves.forget_manifests(state)
+        # Last: no TrainingProgress is to be ahead of what it is read with.
         self._tell_progress(state)
         self._jobs.tell(state, self._now)
-        return {**refused, **not_begun}
+        self._queued.tell(state.requests)
+        return {name: why for name, why in self._refused.items() if state.transactions[name].attempt == 1}
 
     async def run(self) -> None:
         """Keep what is written in the background up to date, and old Migrations few, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._progress.run())
-            group.create_task(self._jobs.run())
+            group.create_task(self._progress.due.run())
+            group.create_task(self._jobs.due.run())
+            group.create_task(self._queued.due.run())
             group.create_task(self._housekeeping.run())
+
+    async def _write_move(self, move: Transaction, state: State) -> None:
+        why = await self._moves.write(move, state, self._now, begun=move.id in self._recorded)
+        if why and move.in_flight:
+            self._refused[move.id] = why
+
+    async def _write_job(self, name: str, over: Sequence[Transaction], state: State) -> None:
+        """Write what is in flight of a job as a whole, or what has just ended of it."""
+        flying = flying_of(name, state)
+        told = [flying] if flying is not None else [each for each in over if each.job == name]
+        begun = any(each.id in self._recorded for each in told)
+        why = await self._jobs.write(name, state, self._now, begun=begun)
+        if why and flying is not None:
+            self._refused[flying.id] = why
 
     def _tell_progress(self, state: State) -> None:
         if self._scan:
@@ -194,19 +200,12 @@ class ClusterMemory:
         self._scan = False
         self._heard.clear()
 
-    def _newly_ended(self, state: State) -> list[Move]:
+    def _newly_ended(self, state: State) -> list[Transaction]:
         if state.history is self._history:
             return []
-        over = [move for move in state.history if move.id not in self._ended]
-        self._history, self._ended = state.history, {move.id for move in state.history}
+        over = [each for each in state.history if each.id not in self._ended]
+        self._history, self._ended = state.history, {each.id for each in state.history}
         return over
-
-    def _hostname(self, kept: Kept, state: State) -> tuple[str, str]:
-        destination = kept.move.destination
-        node = state.nodes.get(destination)
-        if node is None and kept.hostname is not None and kept.hostname[0] == destination:
-            return kept.hostname
-        return destination, (destination if node is None else node.labels.get(_HOSTNAME, destination))
 
     # -- what the backend asks for ---------------------------------------------------------------
 
@@ -216,58 +215,20 @@ class ClusterMemory:
         Raises LookupError where no move of the replica is on record, ValueError where the manifest
         is too long.
         """
-        kept = self._kept.get(self._open.get(replica, ""))
-        if kept is None or kept.gone or kept.refused:
-            raise LookupError(f"no move of {replica} is on record")
-        text = json.dumps(manifest, separators=(",", ":"), ensure_ascii=True)
-        if len(text) > MANIFEST_BYTES:
-            raise ValueError(f"the manifest of {replica} has {len(text)} bytes, more than {MANIFEST_BYTES}")
-        kept.manifest = text
-        self._manifests[replica] = (kept.name, text)
-        await self._writer.write(kept, now=self._now)
+        await self._moves.keep_manifest(replica, manifest)
 
     def kept_manifest(self, replica: str) -> Object | None:
         """Return the manifest of a bare pod that was deleted for a move and is to be created again."""
-        held = self._manifests.get(replica)
-        if held is None:
-            return None
-        try:
-            manifest = json.loads(held[1])
-        except ValueError:
-            return None  # edited by hand
-        return manifest if isinstance(manifest, dict) else None
+        return self._moves.kept_manifest(replica)
 
     def reference(self, replica: str) -> Object | None:
         """Return an owner reference to the Migration of the move in flight, for what is made for it."""
-        kept = self._kept.get(self._open.get(replica, ""))
-        if kept is None or not kept.uid:
-            return None
-        return {
-            "apiVersion": MIGRATIONS.api_version,
-            "kind": MIGRATIONS.kind,
-            "name": kept.name.name,
-            "uid": kept.uid,
-            "controller": False,
-            "blockOwnerDeletion": False,
-        }
-
-    def _drop_manifest_unless_failed(self, kept: Kept) -> None:
-        """Forget the manifest, but after a move that failed: the pod has still to be created."""
-        if kept.move.state is not MoveState.FAILED:
-            kept.manifest = None
-            self._manifests.pop(kept.move.replica, None)
-
-    def _forget_manifests(self, state: State) -> None:
-        for name in list(self._manifests):
-            replica = state.replicas.get(name)
-            if name not in self._open and (replica is None or replica.phase is not Phase.STARTING):
-                migration, _ = self._manifests.pop(name)
-                self._housekeeping.without_manifest(migration)
+        return self._moves.reference(replica)
 
     # -- taking over -----------------------------------------------------------------------------
 
     async def load(self, settings: Settings) -> State:
-        """Return the state that the custom resources tell of, once every open Migration carries our identity.
+        """Return the state that the custom resources tell of, once every open record carries our identity.
 
         Waits while the API is away. Raises NotLeadingError, and ApiError where the API refuses to say it.
         """
@@ -288,14 +249,15 @@ class ClusterMemory:
                     raise
                 _log.warning("the state cannot be read yet: %s", error)
             await pauses.next()
+        state = restored.state
         self.last_at = restored.last_at
         self._now = max(self._wall(), restored.last_at)
         for progress in progresses:
             self._progress.known(progress.replica, checkpoint_at=progress.checkpoint_at)
-        self._history = restored.state.history
-        self._ended = {move.id for move in self._history}
+        self._recorded = dict(state.transactions)
+        self._history, self._ended = state.history, {each.id for each in state.history}
         self._scan = True
-        return restored.state
+        return state
 
     async def _read(self) -> tuple[list[Progressed], list[Migrated], list[Recorded]]:
         progresses, migrations, jobs, problems = [], [], [], []
@@ -331,58 +293,37 @@ class ClusterMemory:
         return not self._namespaces or item["metadata"].get("namespace") in self._namespaces
 
     async def _take_over(self, restored: Restored, migrations: Sequence[Migrated]) -> bool:
-        """Write our identity into every open Migration; False where one changed since it was read."""
-        state = restored.state
+        """Write our identity into every open record; False where one changed since it was read."""
+        state, whole = restored.state, restored.whole
         by_name = {each.name: each for each in migrations}
-        self._kept = {}
         try:
-            for move in state.moves.values():
-                await self._take(move, restored.open[move.replica], state)
+            for name, found in restored.open.items():
+                self._now = max(self._now, self._wall())
+                await self._moves.take(state.transactions[name], found, state, self._now)
             for closing in restored.closings:
-                await self._writer.close(closing, by_name[closing.name], self._wall())
+                await self._moves.close(closing, by_name[closing.name], self._wall())
             self._now = max(self._now, self._wall())
-            await self._jobs.take_over(restored.jobs, state, self._now)
+            open_jobs = (*whole.transactions, *whole.closed)
+            await self._jobs.take_over(whole.by_job, open_jobs, state, self._now)
         except ApiError as error:
             if error.conflict or error.not_found:
                 return False
             raise
-        self._open = {move.replica: move.id for move in state.moves.values()}
+        self._moves.follow(state, self._now)
         self.problems = (*self.problems, *restored.problems)
         for problem in self.problems:
             _log.warning("%s", problem)
-        closed = {closing.name for closing in restored.closings}
-        for each in sorted(migrations, key=lambda each: each.created_at):
-            over = each.name in closed or (each.move is not None and not each.move.in_flight)
-            if over:
-                ended_at = None if each.move is None else each.move.ended_at
-                at = each.created_at if ended_at is None else ended_at
-                self._housekeeping.ended(each.replica or "", at, each.name, each.uid)
-            if each.replica is not None and each.status.manifest is not None:
-                self._remember_manifest(each, state)
+        self._tidy(restored, migrations)
         return True
 
-    def _remember_manifest(self, each: Migrated, state: State) -> None:
-        """Keep what an earlier manager had kept, where it is still needed."""
-        assert each.replica is not None
-        assert each.status.manifest is not None
-        replica = state.replicas.get(each.replica)
-        moving = state.moves.get(each.replica)
-        if moving is not None and each.move is not None and moving.id != each.move.id:
-            return
-        if moving is not None or (replica is not None and replica.phase is Phase.STARTING):
-            self._manifests[each.replica] = (each.name, each.status.manifest)
-        else:
-            self._housekeeping.without_manifest(each.name)
-
-    async def _take(self, move: Move, found: Migrated, state: State) -> None:
-        kept = Kept(found.name, move, state.replicas.get(move.replica))
-        kept.uid, kept.version = found.uid, found.version
-        kept.manifest = found.status.manifest
-        hostname = found.status.destination_hostname
-        if hostname is not None and found.status.destination == move.destination:
-            kept.hostname = (move.destination, hostname)
-        else:
-            kept.hostname = (move.destination, move.destination)
-        self._now = max(self._now, self._wall())
-        await self._writer.replace(kept, now=self._now)
-        self._kept[move.id] = kept
+    def _tidy(self, restored: Restored, migrations: Sequence[Migrated]) -> None:
+        """Keep what is over of earlier managers as our own: a while, and what of it is needed still."""
+        closed = {closing.name: closing.state for closing in restored.closings}
+        for each in sorted(migrations, key=lambda each: each.created_at):
+            move = each.transaction
+            if each.name in closed or (move is not None and not move.in_flight):
+                at = each.created_at if move is None or move.ended_at is None else move.ended_at
+                self._housekeeping.ended(each.replica or "", at, each.name, each.uid)
+            if each.replica is not None and each.status.manifest is not None:
+                failed = closed.get(each.name, each.status.state) is MoveState.FAILED
+                self._moves.remember(each, restored.state, failed=failed)

@@ -1,11 +1,17 @@
-"""A move as its Migration has it, and back. Pure."""
+"""A move as its Migration has it, and back. Pure.
+
+The fields are those of the first schema, for people and for managers of version 0.1. The text beside them has
+the whole of it; a server with the first schema drops it, and then the move is read from the fields.
+"""
 
 import re
 from datetime import datetime
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta, Struct
 
+from specon_manager.backends.kube.records.external import REFUSED, MoveState, move_state, state_of_move
 from specon_manager.backends.kube.records.lenient import (
     Problem,
     bounded,
@@ -31,15 +37,34 @@ from specon_manager.backends.kube.records.records import (
     part_of,
     problem_of,
     record_of,
+    with_record,
+)
+from specon_manager.backends.kube.records.transaction_text import (
+    RECORD_CHARACTERS,
+    Member,
+    Placed,
+    member_of,
+    objection,
+    placed_of,
+    transaction_of,
 )
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 from specon_manager.core.state import Measured
-from specon_manager.model.cluster import Replica
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.cluster import Leaving, Phase, Replica, job_of
+from specon_manager.model.transactions import (
+    ASKING_STATES,
+    UNTOUCHED_STATES,
+    Kind,
+    Transaction,
+    TransactionState,
+    Witness,
+)
 
 MOVE_LABEL: Final = "specon.io/manager-move"
 MANIFEST_BYTES: Final = 256 * 1024
 _NUMBERED: Final = re.compile(r"move-[0-9]{1,15}")
+_ASKED_AGAIN: Final = re.compile(r"[.:]([1-9][0-9]{0,3})")
+_STUCK: Final = "stuck: "
 
 
 class Averages(Part, frozen=True):
@@ -54,6 +79,7 @@ class MigrationStatus(Part, frozen=True):
     """The status of a Migration: the whole record of a move, and what else the next manager needs."""
 
     id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    """Under which its checkpoint is asked for."""
     state: MoveState | None = None
     replica: Annotated[str, Meta(max_length=600)] | None = None
     source: NodeName | None = None
@@ -82,12 +108,13 @@ class MigrationStatus(Part, frozen=True):
     record: ReplicaRecord | None = None
     averages: Averages | None = None
     manifest: Annotated[str, Meta(max_length=MANIFEST_BYTES)] | None = None
+    transaction: Annotated[str, Meta(max_length=RECORD_CHARACTERS)] | None = None
     manager: NodeName | None = None
     updated_at: datetime | None = None
 
 
 class Migrated(Struct, frozen=True, kw_only=True):
-    """What a Migration says; `move` is None where that is not enough for one."""
+    """What a Migration says; `transaction` is None where that is not enough for one."""
 
     name: Name
     uid: str
@@ -98,10 +125,18 @@ class Migrated(Struct, frozen=True, kw_only=True):
     created_at: float
     status: MigrationStatus
     replica: str | None
-    move: Move | None
+    transaction: Transaction | None
+    members: tuple[Member, ...] = ()
+    """Where its replicas stand, by name; while it is in flight."""
+    broken: str = ""
+    """Why a move in flight cannot go on; empty where it can."""
+    spec: Object = {}
 
 
-def migration_object(move: Move) -> Object:
+# -- written -------------------------------------------------------------------------------------
+
+
+def migration_object(move: Transaction) -> Object:
     """Return the Migration of a move as it is created, without a status.
 
     One that was asked for has its object already; it is made again where somebody deleted that meanwhile.
@@ -122,7 +157,7 @@ def migration_object(move: Move) -> Object:
 
 
 def migration_status(
-    move: Move,
+    move: Transaction,
     replica: Replica | None,
     *,
     hostname: str | None,
@@ -136,9 +171,11 @@ def migration_status(
     `hostname` is the label of the node on which the present attempt is to run; `replica` is None where there
     is none of that name, `manifest` where no pod has to be created again.
     """
+    witness = move.witnesses.get(move.replica, Witness())
+    known = {} if replica is None else {replica.name: replica}
     return MigrationStatus(
-        id=move.id,
-        state=move.state,
+        id=bounded(move.request, 128),
+        state=move_state(move.state),
         replica=move.replica,
         source=move.source,
         target=move.target,
@@ -147,48 +184,84 @@ def migration_status(
         policy=bounded(move.policy, 64),
         purpose=bounded(move.purpose, 64),
         reason=bounded(move.reason),
-        message=bounded(move.note),
+        message=bounded(_message(move)),
         attempt=move.attempt,
-        incarnation=move.incarnation,
-        checkpoint=checkpoint_status(move.checkpoint),
+        incarnation=_incarnation(move, replica),
+        checkpoint=checkpoint_status(witness.checkpoint),
         proposed_at=moment(move.proposed_at),
         deadline=moment(move.deadline),
-        evicted_at=moment(move.evicted_at),
+        evicted_at=moment(move.changing_at),
         gone_at=moment(move.gone_at),
-        restarted_at=moment(move.restarted_at),
+        restarted_at=moment(move.running_at),
         ended_at=moment(move.ended_at),
-        last_step=move.last_step_before,
-        last_step_at=moment(move.last_step_at),
-        first_step=move.first_step_after,
-        resumed_from=move.resumed_from,
+        last_step=witness.last_step,
+        last_step_at=moment(witness.last_step_at),
+        first_step=witness.first_step,
+        resumed_from=witness.resumed_from,
         downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
         steps_lost=move.steps_lost,
         record=None if replica is None else record_of(replica),
         averages=None if move.in_flight else _averages(measured),
         manifest=manifest,
+        transaction=_text(move, known),
         manager=bounded(manager, 253),
         updated_at=moment(now),
     )
+
+
+def as_first_schema(status: MigrationStatus) -> MigrationStatus:
+    """Return the same for a server whose schema does not know that a move was refused."""
+    if status.state is not MoveState.REFUSED:
+        return status
+    message = bounded(f"{REFUSED}{status.message or ''}")
+    return msgspec.structs.replace(status, state=MoveState.ROLLED_BACK, message=message)
+
+
+def _message(move: Transaction) -> str:
+    """Return what people read: why it is stuck, where it is, else what befell it last."""
+    return f"{_STUCK}{move.stuck}" if move.stuck and move.in_flight else move.note
+
+
+def _incarnation(move: Transaction, replica: Replica | None) -> str | None:
+    """Return which pod is to be evicted, or, from Restoring on, which one was started."""
+    if move.state in UNTOUCHED_STATES:
+        return next((each.incarnation for each in move.witnesses.values()), None)
+    if move.state is TransactionState.LEAVING:
+        return move.ending.get(move.replica) or (None if replica is None else replica.incarnation)
+    if replica is not None and replica.incarnation is None and move.state is TransactionState.VERIFYING:
+        return replica.former  # it is missing for a moment, and its owner starts it again
+    return None if replica is None else replica.incarnation
+
+
+def _text(move: Transaction, known: dict[str, Replica]) -> str | None:
+    """Return the whole of it as text; None where that is too long: its fields have what is needed."""
+    text = msgspec.json.encode(placed_of(move, known)).decode()
+    return text if len(text) <= RECORD_CHARACTERS else None
 
 
 def _averages(measured: Measured) -> Averages:
     return Averages(moves=measured.moves, downtime_seconds=measured.downtime, steps_lost=measured.steps_lost)
 
 
+# -- read ----------------------------------------------------------------------------------------
+
+
 def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
     """Return what a Migration says, and which of its fields make no sense."""
     name, created_at = metadata_of(item)
-    metadata = part_of(item, "metadata")
+    metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
     labels = metadata.get("labels")
     label = labels.get(MOVE_LABEL) if isinstance(labels, dict) else None
     if not isinstance(label, str) or _NUMBERED.fullmatch(label) is None:
         label = None
     status, wrong = read_fields(MigrationStatus, item.get("status"), at="status")
-    replica = status.replica or part_of(item, "spec").get("replica")
+    replica = status.replica or spec.get("replica")
     if not isinstance(replica, str) or not is_replica(replica) or namespace_of(replica) != name.namespace:
         if replica is not None:
             wrong["replica"] = f"{replica!r} is no replica of the namespace {name.namespace}"
         replica = None
+    # Its id is the object's own, by label or name: nobody can rename a move by a look-alike.
+    move, members, broken = _move(status, replica, label or str(name), created_at, wrong)
     read = Migrated(
         name=name,
         uid=str(metadata.get("uid") or ""),
@@ -197,41 +270,143 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
         created_at=created_at,
         status=status,
         replica=replica,
-        move=_move(status, replica, label or str(name), created_at),
+        transaction=move,
+        members=members,
+        broken=broken,
+        spec=spec,
     )
     return read, [problem_of(MIGRATIONS.kind, name, field, text) for field, text in sorted(wrong.items())]
 
 
-def _move(status: MigrationStatus, replica: str | None, called: str, created_at: float) -> Move | None:
-    """Return the move that the status records, or None where something is missing that it cannot be without.
+def _move(
+    status: MigrationStatus, replica: str | None, called: str, created_at: float, wrong: dict[str, str]
+) -> tuple[Transaction | None, tuple[Member, ...], str]:
+    """Return the move that the status records, where its replicas stand, and why it cannot go on.
 
-    Its id is the object's own, by label or name: nobody can rename a move by a look-alike.
+    The text counts as long as it says what the fields say: somebody may have edited those, or a manager of
+    version 0.1 have written an older text's object.
     """
+    told = _of_fields(status, replica, called, created_at)
+    if told is None:
+        return None, (), ""
+    if status.transaction is not None:
+        try:
+            placed = msgspec.json.decode(status.transaction, type=Placed)
+            move = transaction_of(told.job, placed)
+        except (ValueError, msgspec.ValidationError, RecursionError) as error:
+            wrong["status.transaction"] = str(error)[:200]
+        else:
+            if _outline(move) == _outline(told):
+                broken = (objection(move, placed) or "") if move.in_flight else ""
+                return move, placed.members, broken
+            wrong["status.transaction"] = "it contradicts the other fields"
+    if not told.in_flight:
+        return told, (), ""
+    return told, (_member(status, told),), _objection(told, status)
+
+
+def _outline(move: Transaction) -> tuple[object, ...]:
+    """Return what the text and the fields have in common, whatever a schema may drop."""
+    return move.id, move.kind, move_state(move.state), move.replica, move.source, move.target, move.attempt
+
+
+def _of_fields(
+    status: MigrationStatus, replica: str | None, called: str, created_at: float
+) -> Transaction | None:
+    """Return the move as its fields have it, or None where one is missing that it cannot be without."""
     if replica is None or status.state is None or status.source is None or status.target is None:
         return None
-    return Move(
+    state, note, stuck = state_of_move(status.state), status.message or "", ""
+    if status.state is MoveState.ROLLED_BACK and note.startswith(REFUSED):
+        state, note = TransactionState.REFUSED, note.removeprefix(REFUSED)
+    elif note.startswith(_STUCK):
+        note, stuck = "", note.removeprefix(_STUCK)
+    untouched = state in UNTOUCHED_STATES
+    leaving = state is TransactionState.LEAVING
+    again = _ASKED_AGAIN.fullmatch((status.id or "").removeprefix(called))
+    return Transaction(
         id=called,
-        replica=replica,
-        source=status.source,
-        target=status.target,
+        kind=Kind.MOVE,
+        job=job_of(replica),
+        before={replica: status.source},
+        after={replica: status.target},
         policy=status.policy or "",
         purpose=status.purpose or "",
         reason=status.reason or "",
-        state=status.state,
+        state=state,
         proposed_at=seconds_of(status.proposed_at) or created_at,
         deadline=seconds_of(status.deadline) or 0.0,
-        incarnation=status.incarnation,
         attempt=status.attempt or 1,
-        checkpoint=checkpoint_of(status.checkpoint),
-        last_step_before=status.last_step,
-        last_step_at=seconds_of(status.last_step_at),
-        first_step_after=status.first_step,
-        resumed_from=status.resumed_from,
-        evicted_at=seconds_of(status.evicted_at),
+        witnesses={replica: _witness(status, asking=state in ASKING_STATES, untouched=untouched)},
+        held=() if state is TransactionState.PROPOSED else (replica,),
+        asks=1 if again is None else int(again[1]),
+        ending={replica: status.incarnation or ""} if leaving else {},
+        stuck=stuck,
+        changing_at=seconds_of(status.evicted_at),
         gone_at=seconds_of(status.gone_at),
-        restarted_at=seconds_of(status.restarted_at),
+        running_at=seconds_of(status.restarted_at),
         ended_at=seconds_of(status.ended_at),
+        note=note,
+    )
+
+
+def _witness(status: MigrationStatus, *, asking: bool, untouched: bool) -> Witness:
+    """Return whose checkpoint permits the move; later on the pod that was asked is the former one."""
+    record = status.record or ReplicaRecord()
+    stays = untouched or status.gone_at is None
+    evicted_at = seconds_of(status.evicted_at)
+    return Witness(
+        incarnation=status.incarnation if stays else record.former_incarnation,
+        checkpoint=checkpoint_of(status.checkpoint),
+        # When it was verified is not among the fields; the eviction was ordered right after that.
+        checkpoint_at=None if status.checkpoint is None else evicted_at,
+        answered=not (asking or untouched),
+        last_step=status.last_step,
+        last_step_at=seconds_of(status.last_step_at),
+        first_step=status.first_step,
+        resumed_from=status.resumed_from,
         downtime=status.downtime_seconds,
         steps_lost=status.steps_lost,
-        note=status.message or "",
     )
+
+
+def _member(status: MigrationStatus, move: Transaction) -> Member:
+    """Return where the replica stands while its move is in that state."""
+    known = with_record(Replica(name=move.replica, job=move.job), status.record or ReplicaRecord())
+    runs = {
+        **dict.fromkeys(UNTOUCHED_STATES, move.source),
+        # The second time it is evicted where the first attempt started it.
+        TransactionState.LEAVING: move.source if move.attempt == 1 else move.target,
+        TransactionState.VERIFYING: move.destination,
+    }
+    node, incarnation = runs.get(move.state), status.incarnation
+    if known.phase is Phase.RUNNING and known.incarnation == incarnation and node is not None:
+        node = known.node  # where its scheduler put it
+    if node is not None and incarnation is not None:
+        there = msgspec.structs.replace(known, phase=Phase.RUNNING, node=node, incarnation=incarnation)
+    else:
+        where = move.destination if node is None else node
+        starts = max(1, known.starts)
+        there = msgspec.structs.replace(
+            known, phase=Phase.STARTING, node=where, incarnation=None, starts=starts
+        )
+    if move.state is TransactionState.LEAVING:
+        told = Leaving(purpose="restart", since=0.0, deadline=move.deadline, reason=move.id)
+        there = msgspec.structs.replace(there, leaving=told)
+    return member_of(there, move)
+
+
+def _objection(move: Transaction, status: MigrationStatus) -> str:
+    """Return what a move in that state cannot be without, by its fields; empty where it is whole."""
+    if not move.source:
+        return "its status has no source"
+    if not move.target:
+        return "its status has no target"
+    needs_one = move.state in UNTOUCHED_STATES or move.state is TransactionState.VERIFYING
+    if needs_one and status.incarnation is None:
+        return f"its status has no incarnation, which a move that is {status.state} has"
+    if move.state is TransactionState.LEAVING and move.attempt == 1 and status.incarnation is None:
+        return "its status has no incarnation to evict"
+    if status.checkpoint is not None and checkpoint_of(status.checkpoint).digest is None:  # type: ignore[union-attr]
+        return "its checkpoint has no digest"
+    return ""

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from specon_manager.backends.base import Emit, NotLeadingError
+from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.lenient import bounded, moment
-from specon_manager.backends.kube.records.migration_record import MigrationStatus
+from specon_manager.backends.kube.records.migration_record import MigrationStatus, as_first_schema
 from specon_manager.backends.kube.records.names import Name, namespace_of
 from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
@@ -16,8 +18,7 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reflector import Change, Reflector
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
-from specon_manager.model.events import MoveRequested
-from specon_manager.model.moves import MoveState
+from specon_manager.model.events import MoveRequested, RequestWithdrawn
 
 _log = logging.getLogger(__name__)
 _RETRY_PAUSE: Final = 5.0
@@ -48,6 +49,11 @@ class MigrationWatch:
         self._waiting: dict[str, Glance] = {}
         self._looked_at: set[str] = set()
         """Uids of the requests that were answered or handed on while this manager leads."""
+        self._deleted: deque[str] = deque()
+        """Requests that were handed on, had not begun as far as is known, and are wanted no more."""
+        self._withdrawn: set[str] = set()
+        self._first_schema = False
+        """Whether the server does not know that a move may be refused."""
         self._woken = asyncio.Event()
         self._namespaces = frozenset(namespaces)
         self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._changed)
@@ -73,19 +79,27 @@ class MigrationWatch:
     ) -> None:
         """Hand on each request once, while this manager leads; those made while nobody led come first.
 
+        One whose object is deleted before the move has begun is withdrawn.
+
         `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
         the history: an object that has the name of a former request is refused. What cannot be handed on is
         answered in its status at once. Until cancelled.
         """
         await self.synced.wait()
         self._looked_at.clear()
+        self._deleted.clear()
+        self._withdrawn.clear()
         self._waiting = {each.uid: each for each in self._ours() if each.asked}
         while True:
+            while self._deleted:
+                name = self._deleted.popleft()
+                self._withdrawn.add(name)
+                emit(RequestWithdrawn(id=name, reason="its Migration was deleted"))
             for each in sorted(self._waiting.values(), key=lambda each: str(each.name))[:_AT_ONCE]:
                 self._waiting.pop(each.uid, None)
                 if each.uid not in self._looked_at:
                     await self._look_at(each, emit, replica_of, is_known)
-            if not self._waiting:
+            if not self._waiting and not self._deleted:
                 self._woken.clear()
                 await self._woken.wait()
 
@@ -93,7 +107,7 @@ class MigrationWatch:
         self, asked: Glance, emit: Emit, replica_of: ReplicaOf, is_known: Callable[[str], bool]
     ) -> None:
         replica, objection = _subject(asked, replica_of)
-        if objection is None and is_known(str(asked.name)):
+        if objection is None and (is_known(str(asked.name)) or str(asked.name) in self._withdrawn):
             objection = f"there was a Migration {asked.name} before: choose another name"
         if objection is not None or replica is None:
             if not await self._refuse(asked, objection or "it names nothing to move"):
@@ -106,33 +120,21 @@ class MigrationWatch:
         """Write the refusal into its status; whether that is done, or nobody waits for it any more."""
         at = moment(self._wall())
         status = MigrationStatus(
-            state=MoveState.ROLLED_BACK,
+            state=MoveState.REFUSED,
             message=bounded(why),
             proposed_at=at,
             ended_at=at,
             manager=self._identity,
             updated_at=at,
         )
-        body: Object = {
-            "metadata": {
-                "uid": asked.uid
-            },  # an object of the same name that was made since is another request
-            "status": status_of(status),
-        }
         try:
-            if not self._holds():
-                raise NotLeadingError(f"{self._identity} does not hold the lease any more")
-            await self._api.patch(
-                MIGRATIONS,
-                asked.name.name,
-                asked.name.namespace,
-                body,
-                form="merge",
-                subresource="status",
-            )
+            await self._answer(asked, as_first_schema(status) if self._first_schema else status)
         except ApiUnavailableError as error:
             _log.warning("the request %s is not answered yet: %s", asked.name, error)
         except ApiError as error:
+            if error.invalid and not self._first_schema:
+                self._first_schema = True
+                return await self._refuse(asked, why)
             if not error.throttled:
                 if not (error.not_found or error.conflict):
                     _log.warning("the request %s cannot be answered: %s", asked.name, error)
@@ -142,6 +144,14 @@ class MigrationWatch:
         await self._sleep(_RETRY_PAUSE)
         self._waiting[asked.uid] = asked
         return False
+
+    async def _answer(self, asked: Glance, status: MigrationStatus) -> None:
+        if not self._holds():
+            raise NotLeadingError(f"{self._identity} does not hold the lease any more")
+        # An object of the same name that was made since is another request.
+        body: Object = {"metadata": {"uid": asked.uid}, "status": status_of(status)}
+        name = asked.name
+        await self._api.patch(MIGRATIONS, name.name, name.namespace, body, form="merge", subresource="status")
 
     def _ours(self) -> list[Glance]:
         return [each for each in self._reflector.items.values() if self._is_ours(each)]
@@ -158,8 +168,11 @@ class MigrationWatch:
             self._woken.set()
         elif before is not None:
             self._waiting.pop(before.uid, None)
-            if after is None:
+            if after is None and before.uid in self._looked_at:
                 self._looked_at.discard(before.uid)
+                if before.asked:
+                    self._deleted.append(str(before.name))
+                    self._woken.set()
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:

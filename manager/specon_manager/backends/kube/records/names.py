@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.model.moves import Move
+from specon_manager.model.transactions import Transaction
 
 _LONGEST: Final = 63
 """Of a label's value, and so of a Migration's name, which labels the pod that holds room for it."""
@@ -43,7 +43,7 @@ def slug(replica: str, longest: int = _LONGEST) -> str:
     return f"{label[: longest - _HASH - 1].rstrip('-')}-{digest}"
 
 
-def migration_name(move: Move) -> Name:
+def migration_name(move: Transaction) -> Name:
     """Return where the Migration of a move is, or is to be made.
 
     A move that somebody asked for has the object it was asked with, whose name is its id. The others are
@@ -58,7 +58,7 @@ def migration_name(move: Move) -> Name:
     return Name(namespace_of(move.replica), f"{slug(move.replica, _LONGEST - len(number) - 1)}-{number}")
 
 
-def other_name(name: Name, move: Move) -> Name:
+def other_name(name: Name, move: Transaction) -> Name:
     """Return a name for the same move where somebody else's object has that one."""
     digest = hashlib.sha256(f"{name}\n{move.id}\n{move.replica}".encode()).hexdigest()[:_HASH]
     return Name(name.namespace, f"{name.name[: _LONGEST - _HASH - 1].rstrip('-')}-{digest}")

@@ -5,13 +5,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.records.external import ChangeState, MoveState
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.names import Name, namespace_of
 from specon_manager.backends.kube.records.records import is_replica, metadata_of, part_of
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.backends.kube.watching.fields import mappings
-from specon_manager.model.changes import ChangeState
-from specon_manager.model.moves import MoveState
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
@@ -65,6 +64,11 @@ def is_asked(migration: Migrated) -> bool:
     """Whether somebody made it, and no manager has written anything into it."""
     status = migration.status
     return not migration.ours and status.state is None and status.manager is None
+
+
+def is_queued(migration: Migrated) -> bool:
+    """Whether somebody asks for the move, and a manager has said what it waits for."""
+    return is_asked(migration) and migration.status.proposed_at is not None
 
 
 def _text(value: object) -> str | None:

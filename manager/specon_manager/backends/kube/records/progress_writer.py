@@ -1,26 +1,21 @@
 """TrainingProgress objects kept up to date in the background: few writes, merged, and bounded."""
 
 import asyncio
-import heapq
-import logging
 import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.names import namespace_of, slug
 from specon_manager.backends.kube.records.progress_record import patch_of, progress_object, progress_status
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.errors import ApiError
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES
 from specon_manager.model.cluster import Phase, Replica
 
-_log = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
-_AHEAD: Final = 1e6  # what goes before everything else that waits is due so long ago
 
 
 class ProgressWriter:
@@ -37,7 +32,7 @@ class ProgressWriter:
         pod_of: Callable[[str], str | None],
         seconds: float = 60.0,
         rate: Rate,
-        rng: random.Random | None = None,
+        rng: random.Random,
     ) -> None:
         """Write while `holds` says that this manager leads; mere steps every so many `seconds`.
 
@@ -45,21 +40,22 @@ class ProgressWriter:
         """
         self._api, self._holds, self._pod_of = api, holds, pod_of
         self._seconds = seconds
-        self._rate = rate
-        self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
         self._replicas: Mapping[str, Replica] = {}
         self._seen: dict[str, Replica] = {}
-        self._due: dict[str, float] = {}
-        """When each is to be written, on the loop's clock; those that are not in it have nothing new."""
-        self._queue: list[tuple[float, str]] = []
         self._written: dict[str, tuple[float, Replica]] = {}
         self._existing: set[str] = set()
-        self._failures: dict[str, int] = {}
         self._checkpoints: dict[str, tuple[int, str, float]] = {}
         """Step and path of the newest, and since when it is known."""
-        self._busy: set[str] = set()
-        self._woken = asyncio.Event()
         self._now = 0.0
+        self.due = DueWrites(
+            self._write,
+            kind=TRAINING_PROGRESSES.kind,
+            holds=holds,
+            rate=rate,
+            rng=rng,
+            calls=lambda name: 1 if name in self._existing or name not in self._seen else 2,
+            at_once=_AT_ONCE,
+        )
 
     def known(self, replica: Replica, *, checkpoint_at: float | None) -> None:
         """Take note that an object tells of the replica already, from an earlier manager."""
@@ -97,91 +93,28 @@ class ProgressWriter:
             self._checkpoints[name] = (saved.step, saved.path, self._now)
         last = self._written.get(name)
         if last is None or _headline(last[1]) != _headline(replica):
-            self._schedule(name, now - _AHEAD)
+            self.due.put_first(name)
         elif _news(last[1]) != _news(replica):
-            self._schedule(name, now)
+            self.due.put(name)
         else:
-            self._schedule(name, max(now, last[0] + self._seconds))
+            self.due.put(name, after=max(0.0, last[0] + self._seconds - now))
 
     def _gone(self, name: str) -> None:
         self._seen.pop(name, None)
         self._checkpoints.pop(name, None)
-        self._schedule(name, asyncio.get_running_loop().time())
-
-    def _schedule(self, name: str, due: float) -> None:
-        if self._failures.get(name) and name in self._due:
-            return  # it waits for its next try, and will write what is known then
-        if due >= self._due.get(name, float("inf")):
-            return
-        self._due[name] = due
-        heapq.heappush(self._queue, (due, name))
-        self._woken.set()
-
-    async def run(self) -> None:
-        """Write until cancelled."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.TaskGroup() as group:
-            while True:
-                name = self._next(loop.time()) if len(self._busy) < _AT_ONCE else None
-                if name is None:
-                    await self._rest(loop.time())
-                    continue
-                await self._rate.wait()
-                if name not in self._existing and name in self._seen:
-                    await self._rate.wait()  # the object is created first: that is a write too
-                self._busy.add(name)
-                group.create_task(self._write(name))
-
-    def _next(self, now: float) -> str | None:
-        while self._queue and self._queue[0][0] <= now:
-            due, name = heapq.heappop(self._queue)
-            if self._due.get(name) != due:
-                continue  # it was scheduled anew since
-            if name in self._busy:
-                # Never two writes of one object at once: the older could come last.
-                self._due[name] = now + _FIRST_PAUSE
-                heapq.heappush(self._queue, (self._due[name], name))
-                continue
-            del self._due[name]
-            return name
-        return None
-
-    async def _rest(self, now: float) -> None:
-        self._woken.clear()
-        if len(self._busy) >= _AT_ONCE or not self._queue:
-            await self._woken.wait()
-            return
-        try:
-            async with asyncio.timeout(max(0.0, self._queue[0][0] - now)):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+        self.due.put(name)
 
     async def _write(self, name: str) -> None:
-        loop = asyncio.get_running_loop()
         replica = self._seen.get(name)
-        try:
-            await (self._delete(name) if replica is None else self._put(replica))
-        except (ApiError, ApiUnavailableError, NotLeadingError) as error:
-            count = self._failures[name] = self._failures.get(name, 0) + 1
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (count - 1)) * self._rng.uniform(0.5, 1.0)
-            if isinstance(error, ApiError) and error.retry_after is not None:
-                pause = max(pause, error.retry_after)
-            _log.warning("TrainingProgress of %s is not written, next try in %.0f s: %s", name, pause, error)
-            due = self._due[name] = loop.time() + pause
-            heapq.heappush(self._queue, (due, name))
-        else:
-            self._failures.pop(name, None)
-            if replica is None:
-                self._written.pop(name, None)
-                self._existing.discard(name)
-            else:
-                self._written[name] = (loop.time(), replica)
-                if self._seen.get(name) is None or _news(self._seen[name]) != _news(replica):
-                    self._schedule(name, loop.time())
-        finally:
-            self._busy.discard(name)
-            self._woken.set()
+        if replica is None:
+            await self._delete(name)
+            self._written.pop(name, None)
+            self._existing.discard(name)
+            return
+        await self._put(replica)
+        self._written[name] = (asyncio.get_running_loop().time(), replica)
+        if self._seen.get(name) is None or _news(self._seen[name]) != _news(replica):
+            self.due.put(name)
 
     def _fence(self) -> None:
         if not self._holds():
@@ -253,6 +186,8 @@ def _headline(replica: Replica) -> tuple[object, ...]:
         replica.crashes,
         replica.moves,
         replica.attempts,
+        replica.disrupted,
+        replica.unproven,
         replica.moved_for,
         replica.progress.category,
     )

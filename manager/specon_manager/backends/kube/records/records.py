@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.records.lenient import (
     Problem,
+    bounded,
     moment,
     seconds_of,
 )
@@ -58,6 +59,8 @@ class ReplicaRecord(Part, frozen=True):
     crashes: SmallCount | None = None
     moves: SmallCount | None = None
     failed_moves: SmallCount | None = None
+    disrupted: SmallCount | None = None
+    unproven: Text | None = None
     moved_for: Purposes | None = None
     cooldown_until: datetime | None = None
 
@@ -84,6 +87,8 @@ def record_of(replica: Replica) -> ReplicaRecord:
         crashes=replica.crashes,
         moves=replica.moves,
         failed_moves=replica.attempts,
+        disrupted=replica.disrupted,
+        unproven=bounded(replica.unproven),
         moved_for=purposes_of(replica),
         cooldown_until=moment(replica.cooldown_until),
     )
@@ -119,6 +124,8 @@ def with_record(replica: Replica, record: ReplicaRecord) -> Replica:
         crashes=_or(record.crashes, replica.crashes),
         moves=_or(record.moves, replica.moves),
         attempts=_or(record.failed_moves, replica.attempts),
+        disrupted=_or(record.disrupted, replica.disrupted),
+        unproven=record.unproven or ("" if record.disrupted is not None else replica.unproven),
         moved_for=replica.moved_for if record.moved_for is None else record.moved_for,
         cooldown_until=seconds_of(record.cooldown_until) or replica.cooldown_until,
     )
@@ -144,6 +151,13 @@ def metadata_of(item: Object) -> tuple[Name, float]:
         created = None
     name = Name(str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
     return name, seconds_of(created) or 0.0
+
+
+def owner_uid(metadata: Object) -> str:
+    """Return the UID of the first owner that an object refers to; empty where it refers to none."""
+    owners = metadata.get("ownerReferences")
+    first = owners[0] if isinstance(owners, list) and owners else None
+    return str(first.get("uid") or "") if isinstance(first, dict) else ""
 
 
 def part_of(item: Object, key: str) -> Object:

@@ -163,6 +163,10 @@ class Ledger:
         job = self._jobs.get(_job_of(replica))
         return None if job is None else job.pods.get(uid)
 
+    def believed(self, replica: str) -> str | None:
+        """Return the incarnation that the core was told to run and was not told to be gone; None for none."""
+        return self._told.get(replica)
+
     def owner_of(self, pod: PodInfo) -> OwnerInfo | None:
         """Return what creates the pods of the replica that this pod is; None for a bare pod."""
         identity = _identity(pod)

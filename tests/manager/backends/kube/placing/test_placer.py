@@ -204,7 +204,7 @@ async def test_a_disruption_budget_is_asked_before_anything_is_changed(cluster, 
     await cluster.settle()
     before = _job(cluster)["spec"]
     await place(stage, "change-2", placement)
-    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    refused = await stage.hear(JobRefused, job=JOB, transaction="change-2")
     assert "never" in refused.reason
     assert (_job(cluster)["spec"], len(where(cluster))) == (before, 3)
 
@@ -225,7 +225,7 @@ async def test_a_budget_that_lets_each_go_but_not_all_stands_against_it(
     await _one_at_a_time(cluster, api)
     before = _job(cluster)["spec"]
     await place(stage, "change-2", placement)
-    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    refused = await stage.hear(JobRefused, job=JOB, transaction="change-2")
     assert words in refused.reason
     assert (_job(cluster)["spec"], len(where(cluster))) == (before, 3)
 
@@ -264,7 +264,7 @@ async def test_a_gang_for_which_the_scheduler_finds_no_node_is_refused_in_its_wo
     await _gated(cluster, api, stage)
     await stage.until(lambda: stage.backend._watch.nodes.node("small"))
     await place(stage, "change-1", gang("node-0", "small", "node-2"))
-    refused = await stage.hear(JobRefused, change="change-1")
+    refused = await stage.hear(JobRefused, transaction="change-1")
     assert "nodes are available" in refused.reason
 
 
@@ -307,7 +307,7 @@ async def test_a_suspension_by_its_user_is_not_ended_by_what_is_over(cluster, ap
     await stage.until(lambda: not cluster.pods(app="training"))
     await place(stage, "", gang(None, None, None))
     await place(stage, "change-1", gang(None, None, None))
-    refused = await stage.hear(JobRefused, change="change-1")
+    refused = await stage.hear(JobRefused, transaction="change-1")
     assert refused.reason == "it was suspended by somebody else"
     assert _job(cluster)["spec"]["suspend"] is True
 

@@ -10,9 +10,9 @@ from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS
 from specon_manager.core.state import State
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.cluster import Job
 from specon_manager.model.events import JobObserved
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.kube_stage import Stage
 from support.placing_stage import (
     ELASTIC,
@@ -25,7 +25,6 @@ from support.placing_stage import (
     place,
     pods_of,
     where,
-    worker,
 )
 
 HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
@@ -58,11 +57,11 @@ async def _queued(cluster, api, **spec):
 
 def _state(spec, *changes, admitted):
     job = Job(spec=spec, order=0, submitted_at=0.0, admitted=admitted)
-    return State(jobs={JOB: job}, changes={each.job: each for each in changes})
+    return State(jobs={JOB: job}, transactions={each.id: each for each in changes})
 
 
 def _change(kind, state, *, before, after, restart=False):
-    return Change(
+    return Transaction(
         id="change-1",
         job=JOB,
         kind=kind,
@@ -74,7 +73,7 @@ def _change(kind, state, *, before, after, restart=False):
         before=before,
         after=after,
         restart=restart,
-        lead=worker(0),
+        whole=True,
     )
 
 
@@ -110,7 +109,7 @@ async def test_what_a_change_in_flight_suspended_is_left_to_its_order(cluster, a
     spec = await _queued(cluster, api)
     await _suspend(cluster, api, "change-1")
     change = _change(
-        ChangeKind.SCALE_OUT, ChangeState.LEAVING, before=dict(SPREAD), after=dict(SPREAD), restart=True
+        Kind.SCALE_OUT, TransactionState.LEAVING, before=dict(SPREAD), after=dict(SPREAD), restart=True
     )
     async with Stage(api, settings=HASTY, state=_state(spec, change, admitted=True)) as stage:
         await asyncio.sleep(A_WHILE)
@@ -144,7 +143,7 @@ async def test_gated_pods_are_released_only_if_their_job_was_admitted(cluster, a
 async def test_gated_pods_of_an_admission_in_flight_wait_for_its_order(cluster, api):
     """They are not let go just anywhere meanwhile."""
     spec = await _queued(cluster, api)
-    change = _change(ChangeKind.ADMIT, ChangeState.COMING, before={}, after=dict(SPREAD))
+    change = _change(Kind.ADMIT, TransactionState.COMING, before={}, after=dict(SPREAD))
     async with Stage(api, settings=HASTY, state=_state(spec, change, admitted=True)) as stage:
         await asyncio.sleep(A_WHILE)
         assert where(cluster) == {}
@@ -158,7 +157,7 @@ async def test_an_admission_is_finished_by_the_next_manager_wherever_the_first_w
 ):
     """A gang half released is released whole, on the same nodes."""
     spec = await _queued(cluster, api)
-    change = _change(ChangeKind.ADMIT, ChangeState.COMING, before={}, after=dict(SPREAD))
+    change = _change(Kind.ADMIT, TransactionState.COMING, before={}, after=dict(SPREAD))
     state = _state(spec, change, admitted=True)
     async with Stage(api, settings=HASTY, state=state) as first:
         await place(first, "change-1", SPREAD)

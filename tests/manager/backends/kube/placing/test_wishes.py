@@ -24,14 +24,14 @@ def _object(workers, *, suspend=False, **annotations):
 
 def _order(change, workers):
     placement = {f"{JOB}/worker/{index}": None for index in range(workers)}
-    return PlaceJob(job=JOB, change=change, placement=placement, grace_seconds=30.0, reason="test")
+    return PlaceJob(job=JOB, transaction=change, placement=placement, grace_seconds=30.0, reason="test")
 
 
-def _known(ours, *, held=True, admitting=False, runs=True, resizing="live"):
+def _known(ours, *, held=True, admitting=False, runs=True, resizing="live", moves=False, stops=False):
     spec = JobSpec(
         name=JOB, replicas=tuple(ANY), held=held, resizing=resizing, unscalable="no", placed_by="owner"
     )
-    return Circumstances(spec=spec, admitting=admitting, ours=ours, runs=runs)
+    return Circumstances(spec=spec, moves=moves, stops=stops, admitting=admitting, ours=ours, runs=runs)
 
 
 def _said(obj, order, known):
@@ -52,13 +52,23 @@ def _said(obj, order, known):
 
 
 TABLE = {
-    "held back": (_object(3), _order("c", 0), _known({3}), (True, None, "held-c", "")),
-    "stopped to start anew": (_object(3), _order("c", 0), _known({3}, held=False), (True, None, "c", "")),
-    "suspended by its user already": (_object(3, suspend=True), _order("c", 0), _known({3}), None),
+    "held back": (_object(3), _order("c", 0), _known({3}, stops=True), (True, None, "held-c", "")),
+    "stopped to start anew": (
+        _object(3),
+        _order("c", 0),
+        _known({3}, held=False, stops=True),
+        (True, None, "c", ""),
+    ),
+    "suspended by its user already": (
+        _object(3, suspend=True),
+        _order("c", 0),
+        _known({3}, stops=True),
+        None,
+    ),
     "held for another change": (
         _object(3, suspend=True, suspended_for="held-b"),
         _order("c", 0),
-        _known({3}),
+        _known({3}, stops=True),
         (None, None, "held-c", ""),
     ),
     "resumed with more": (
@@ -77,6 +87,24 @@ TABLE = {
     "more": (_object(3), _order("c", 4), _known({3}), (None, 4, "", "3:4")),
     "more still": (_object(4, scaled="3:4"), _order("c", 5), _known({4}), (None, 5, "", "3:5")),
     "as its user asked": (_object(4, scaled="3:4"), _order("c", 3), _known({4}), (None, 3, "", None)),
+    "stopped for a move": (
+        _object(1),
+        _order("m", 0),
+        _known((), stops=True, moves=True),
+        (True, None, "held-m", ""),
+    ),
+    "resumed by its user while it moves": (
+        _object(1, suspended_for="held-m"),
+        _order("m", 0),
+        _known((), stops=True, moves=True),
+        None,
+    ),
+    "one of several comes back, the number is none of the move's business": (
+        _object(3, suspend=True, suspended_for="m"),
+        _order("m", 1),
+        _known((), moves=True, resizing="none"),
+        (False, None, None, ""),
+    ),
     "over": (_object(3, suspend=True, suspended_for="c"), _order("", 3), _known(()), (False, None, None, "")),
     "over, the number stays": (
         _object(5, suspend=True, suspended_for="c", scaled="3:5"),

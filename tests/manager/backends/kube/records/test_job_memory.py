@@ -11,13 +11,14 @@ from fakekube.kinds import TRAINING_JOBS, TRAINING_PROGRESSES
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.model import events as ev
-from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Phase
+from specon_manager.model.transactions import Kind, TransactionState
 from support.changing import Changing, Recording, elastic
 from support.cluster import SETTINGS
 from support.remembered import START, Memories
 
 JOB = "default/bert"
+KINDS = [Kind.ADMIT, Kind.SCALE_OUT, Kind.SCALE_IN, Kind.PREEMPT]
 OWNER = {
     "apiVersion": "batch/v1",
     "kind": "Job",
@@ -63,7 +64,7 @@ async def trained(manager):
 
 async def test_a_change_is_on_record_before_commit_returns(memories, manager):
     """With the pins that the webhook obeys, and who wrote it."""
-    change = manager.propose(ChangeKind.ADMIT)
+    change = manager.propose(Kind.ADMIT)
     assert await manager.commit() == {}
     status = job_of(memories)["status"]
     assert job_of(memories)["spec"] == {"job": JOB, "queue": "research", "minWorkers": 1, "maxWorkers": 4}
@@ -71,7 +72,7 @@ async def test_a_change_is_on_record_before_commit_returns(memories, manager):
     assert {pin["replica"]: pin["hostname"] for pin in status["pins"]} == dict(change.after)
 
 
-@pytest.mark.parametrize("kind", [ChangeKind.SCALE_IN, ChangeKind.PREEMPT])
+@pytest.mark.parametrize("kind", [Kind.SCALE_IN, Kind.PREEMPT])
 async def test_every_state_of_a_change_is_on_record_and_its_end_too(memories, manager, kind):
     """Each before its orders can be carried out; in the end what came of it."""
     await trained(manager)
@@ -86,31 +87,31 @@ async def test_every_state_of_a_change_is_on_record_and_its_end_too(memories, ma
         await manager.commit()
         status = job_of(memories)["status"]
         seen.append(status.get("change", {}).get("state", status["lastChange"]["state"]))
-    last = "Succeeded" if kind is ChangeKind.PREEMPT else "Verifying"
+    last = "Succeeded" if kind is Kind.PREEMPT else "Verifying"
     assert seen == ["Checkpointing", "Leaving", last]
-    if kind is ChangeKind.PREEMPT:
+    if kind is Kind.PREEMPT:
         assert (status["phase"], status["preemptions"], "pins" in status) == ("Waiting", 1, False)
 
 
 async def test_a_change_that_cannot_be_recorded_is_not_begun(memories, manager):
     """A quota of its namespace, say: the job waits on, with the words of the server, and others go on."""
-    manager.propose(ChangeKind.ADMIT)
+    manager.propose(Kind.ADMIT)
     memories.cluster.faults.answer(403, method="POST", path="trainingjobs", times=9)
     ((change, why),) = (await manager.commit()).items()
-    assert (change, why.partition(":")[0]) == ("change-1", "it cannot be recorded")
-    manager.post(ev.JobRefused(job=JOB, change=change, reason=why))
+    assert (change, why.partition(":")[0]) == ("admit-1", "it cannot be recorded")
+    manager.post(ev.JobRefused(job=JOB, transaction=change, reason=why))
     assert await manager.commit() == {}
-    assert manager.state.changes.get(JOB) is None or manager.state.changes[JOB].attempt == 2
+    assert manager.flying() is None or manager.flying().attempt == 2
 
 
 async def test_nobody_is_asked_for_a_checkpoint_that_cannot_be_recorded(memories, manager):
     """The change is rolled back at once."""
     await trained(manager)
-    manager.propose(ChangeKind.PREEMPT)
+    manager.propose(Kind.PREEMPT)
     memories.cluster.faults.answer(403, method="PUT", path="trainingjobs", times=9)
     ((change, why),) = (await manager.commit()).items()
-    manager.post(ev.JobRefused(job=JOB, change=change, reason=why))
-    assert manager.state.change_history[-1].state is ChangeState.ROLLED_BACK
+    manager.post(ev.JobRefused(job=JOB, transaction=change, reason=why))
+    assert manager.state.history[-1].state is TransactionState.ROLLED_BACK
     assert manager.state.jobs[JOB].admitted
     memories.cluster.faults.clear()
     assert await manager.commit() == {}
@@ -119,7 +120,7 @@ async def test_nobody_is_asked_for_a_checkpoint_that_cannot_be_recorded(memories
 
 async def test_while_the_api_is_away_commit_waits(memories, manager):
     """Nothing may be ordered; when it is back the write is made."""
-    manager.propose(ChangeKind.ADMIT)
+    manager.propose(Kind.ADMIT)
     await memories.cluster.server.go_away()
     writing = asyncio.ensure_future(manager.commit())
     with contextlib.suppress(TimeoutError):
@@ -134,17 +135,17 @@ async def test_while_the_api_is_away_commit_waits(memories, manager):
 @pytest.mark.parametrize(("method", "path"), [("POST", "trainingjobs"), ("PUT", "status")])
 async def test_a_write_whose_answer_was_lost_is_made_once(memories, manager, method, path):
     """Nobody knows whether it was carried out: it is looked up."""
-    manager.propose(ChangeKind.ADMIT)
+    manager.propose(Kind.ADMIT)
     memories.cluster.faults.drop(method=method, path=path, carried_out=True)
     await manager.commit()
     (item,) = memories.cluster.store.all(TRAINING_JOBS)
-    assert item["status"]["change"]["id"] == "change-1"
+    assert item["status"]["change"]["id"] == "admit-1"
 
 
 async def test_an_object_that_somebody_deleted_or_wrote_to_is_made_right(memories, manager):
     """The manager knows what it did; the next one needs to know it too."""
     await trained(manager)
-    change = manager.propose(ChangeKind.SCALE_IN)
+    change = manager.propose(Kind.SCALE_IN)
     await manager.commit()
     item = job_of(memories)
     await memories.cluster.machinery.set_status(TRAINING_JOBS, item, **{**item["status"], "phase": "Ended"})
@@ -161,11 +162,11 @@ async def test_an_object_that_somebody_deleted_or_wrote_to_is_made_right(memorie
 async def test_a_new_manager_signs_every_open_change_and_the_old_one_ends(memories, manager):
     """An old leader that wakes up finds the other's name, and orders nothing."""
     await trained(manager)
-    change = manager.propose(ChangeKind.PREEMPT)
+    change = manager.propose(Kind.PREEMPT)
     await manager.commit()
     _, state = await memories.loaded("two")
     assert job_of(memories)["status"]["manager"] == "two"
-    assert state.changes[JOB].id == change.id
+    assert state.whole_of(JOB).id == change.id
     manager.acknowledges(change)
     with pytest.raises(NotLeadingError, match="two has written TrainingJob default/bert"):
         await manager.commit()
@@ -182,7 +183,7 @@ async def test_what_a_former_leader_wrote_late_is_overwritten(memories, manager)
     await manager.commit()
     await memories.until(lambda: job_of(memories)["spec"]["maxWorkers"] == 3)
     second.pods = dict(manager.pods)
-    second.propose(ChangeKind.PREEMPT)
+    second.propose(Kind.PREEMPT)
     await second.commit()
     assert job_of(memories)["status"]["manager"] == "two"
     assert job_of(memories)["spec"]["maxWorkers"] == 4
@@ -193,7 +194,7 @@ async def test_a_manager_that_does_not_hold_its_lease_writes_nothing(memories):
     held = True
     manager = await managing(memories, holds=lambda: held)
     manager.observe()
-    manager.propose(ChangeKind.ADMIT)
+    manager.propose(Kind.ADMIT)
     held = False
     with pytest.raises(NotLeadingError, match="one does not hold the lease"):
         await manager.commit()
@@ -203,7 +204,7 @@ async def test_a_manager_that_does_not_hold_its_lease_writes_nothing(memories):
 async def test_a_change_whose_object_changes_while_it_is_taken_over_is_read_again(memories, manager):
     """The last words of the old leader are not lost."""
     await trained(manager)
-    change = manager.propose(ChangeKind.PREEMPT)
+    change = manager.propose(Kind.PREEMPT)
     await manager.commit()
     written = len(memories.requests("PUT", "status"))
     memories.cluster.faults.delay(0.3, method="PUT", path="status")
@@ -212,7 +213,7 @@ async def test_a_change_whose_object_changes_while_it_is_taken_over_is_read_agai
     manager.acknowledges(change)
     await manager.commit()
     _, state = await loading
-    assert state.changes[JOB].state is ChangeState.LEAVING
+    assert state.whole_of(JOB).state is TransactionState.LEAVING
 
 
 # -- killed between any two writes ---------------------------------------------------------------
@@ -245,7 +246,7 @@ class Mortal:
 
 
 @pytest.mark.parametrize("carried_out", [False, True])
-@pytest.mark.parametrize("kind", list(ChangeKind))
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_manager_killed_between_any_two_writes_is_followed_by_one_that_goes_on(
     memories, kind, carried_out
 ):
@@ -266,7 +267,7 @@ async def test_a_manager_killed_between_any_two_writes_is_followed_by_one_that_g
         after = await managing(memories, f"second-{writes}")
         taken_over(after, manager.pods)
         await settle(after)
-        assert not after.state.changes
+        assert not after.state.transactions
         assert "change" not in (job_of(memories) or {}).get("status", {})
         runs = {name for name, each in after.state.replicas.items() if each.phase is Phase.RUNNING}
         assert runs == set(after.pods)
@@ -281,9 +282,9 @@ async def test_a_manager_killed_between_any_two_writes_is_followed_by_one_that_g
 async def live(manager, kind):
     """Let the job be admitted, then changed; pods do what is ordered, after it is on record."""
     manager.observe()
-    manager.propose(ChangeKind.ADMIT)
+    manager.propose(Kind.ADMIT)
     await settle(manager)
-    if kind is not ChangeKind.ADMIT:
+    if kind is not Kind.ADMIT:
         manager.propose(kind)
         await settle(manager)
 
@@ -310,21 +311,21 @@ async def settle(manager):
     """Record, then carry out what the change in flight asks for, until there is none."""
     for _ in range(20):
         await manager.commit()
-        change = manager.state.changes.get(JOB)
+        change = manager.flying()
         if change is None:
             return
-        if change.state is ChangeState.CHECKPOINTING:
+        if change.state is TransactionState.CHECKPOINTING:
             manager.acknowledges(change)
-        elif change.state is ChangeState.LEAVING:
+        elif change.state is TransactionState.LEAVING:
             for name in [n for n in manager.pods if manager.state.replicas[n].leaving is not None]:
                 manager.ends(name)
-        elif change.state is ChangeState.COMING:
+        elif change.state is TransactionState.COMING:
             for name in [n for n in sorted(change.wanted) if n not in manager.pods]:
                 manager.starts(name, change.wanted[name])
         else:
             for name in sorted(manager.pods):
                 manager.reports(name, 200)
-    raise AssertionError(f"{manager.state.changes} does not end")
+    raise AssertionError(f"{manager.state.transactions} does not end")
 
 
 # -- in the background ---------------------------------------------------------------------------
@@ -406,8 +407,8 @@ async def test_a_cluster_without_the_custom_resource_is_managed_without_it(memor
         other = Memories(cluster, contextlib.AsyncExitStack())
         manager = await managing(other)
         manager.observe()
-        manager.propose(ChangeKind.ADMIT)
-        assert list(await manager.commit()) == ["change-1"]
+        manager.propose(Kind.ADMIT)
+        assert list(await manager.commit()) == ["admit-1"]
         await other.api.close()
 
 
@@ -435,7 +436,7 @@ async def test_a_thousand_jobs_that_wait_cost_few_writes(memories):
     assert [path.split("/")[-2] for path in written()] == [f"job-{number}" for number in range(1000)]
     assert not memories.cluster.store.all(TRAINING_PROGRESSES)
     assert len(slept) >= 1900
-    manager.propose(ChangeKind.ADMIT, "default/job-0")
+    manager.propose(Kind.ADMIT, "default/job-0")
     manager.ticks(10.0)
     for _ in range(20):
         manager.ticks(1.0)

@@ -10,13 +10,14 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.records.external import move_state
 from specon_manager.backends.kube.records.migration_record import MOVE_LABEL
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST
+from support.cluster import DIGEST, SETTINGS
 from support.remembered import Memories, R
 
 
@@ -40,10 +41,22 @@ async def manager(memories):
 def order_move(manager):
     """Let a policy's move begin, as a Tick would."""
     manager.request()
-    move = manager.state.moves[R]
+    (move,) = manager.state.transactions.values()
     renamed = msgspec.structs.replace(move, id="move-1", policy="specon")
-    manager.state = msgspec.structs.replace(manager.state, moves={R: renamed}, move_count=1)
-    manager.orders = [msgspec.structs.replace(order, move="move-1") for order in manager.orders]
+    manager.state = msgspec.structs.replace(
+        manager.state, transactions={"move-1": renamed}, transaction_count=1
+    )
+    manager.orders = [msgspec.structs.replace(order, transaction="move-1") for order in manager.orders]
+
+
+def moving(state):
+    """Return the move of the replica that is in flight, or None."""
+    return state.transaction_of(R)
+
+
+def told(state):
+    """Return how the Migration says where the move stands: the one in flight, or the last that ended."""
+    return move_state((moving(state) or state.history[-1]).state).value
 
 
 async def test_a_move_is_on_record_before_commit_returns(memories, manager):
@@ -73,8 +86,7 @@ async def test_every_state_of_a_move_is_on_record_and_its_end_too(memories, mana
         await manager.commit()
         status = memories.migration()["status"]
         seen.append(status["state"])
-        in_flight = manager.state.moves.get(R)
-        assert status["state"] == (in_flight or manager.state.history[-1]).state.value
+        assert status["state"] == told(manager.state)
         if not manager.orders:
             break
         manager.carry_out_one(manager.orders[0])
@@ -143,7 +155,7 @@ async def test_a_new_manager_signs_every_open_migration_and_the_old_one_ends(mem
     await manager.commit()
     _, state = await memories.loaded("two")
     assert memories.migration("mnist-worker-0-1")["status"]["manager"] == "two"
-    assert state.moves[R].id == "move-1"
+    assert moving(state).id == "move-1"
     manager.carry_out_one(manager.orders[0])
     with pytest.raises(NotLeadingError, match="two has written"):
         await manager.commit()
@@ -170,7 +182,7 @@ async def test_what_a_person_wrote_into_a_status_is_overwritten(memories, manage
     await memories.cluster.machinery.set_status(MIGRATIONS, item, **{**item["status"], "state": "Succeeded"})
     manager.carry_out_one(manager.orders[0])
     await manager.commit()
-    assert memories.migration("mnist-worker-0-1")["status"]["state"] == manager.state.moves[R].state.value
+    assert memories.migration("mnist-worker-0-1")["status"]["state"] == told(manager.state)
 
 
 async def test_an_open_migration_that_somebody_deleted_is_made_again(memories, manager):
@@ -180,10 +192,10 @@ async def test_an_open_migration_that_somebody_deleted_is_made_again(memories, m
     await memories.cluster.machinery.delete(MIGRATIONS, ("default", "mnist-worker-0-1"))
     manager.carry_out_one(manager.orders[0])
     await manager.commit()
-    assert memories.migration("mnist-worker-0-1")["status"]["state"] == manager.state.moves[R].state.value
+    assert memories.migration("mnist-worker-0-1")["status"]["state"] == told(manager.state)
     await memories.cluster.machinery.delete(MIGRATIONS, ("default", "mnist-worker-0-1"))
     manager.die(R, 1)
-    assert not manager.state.moves
+    assert not manager.state.transactions
     await manager.commit()
     assert not memories.cluster.store.all(MIGRATIONS)
 
@@ -210,17 +222,17 @@ async def test_a_move_that_cannot_be_recorded_is_given_up(memories, manager):
     assert refused[0] == "move-1"
     assert refused[1].startswith("it cannot be recorded: ")
     assert manager.memory.reference(R) is None
-    manager.post(ev.RoomRefused(move="move-1", reason=refused[1]))
+    manager.post(ev.RoomRefused(transaction="move-1", replica=R, reason=refused[1]))
     assert await manager.commit() == {}
-    assert manager.state.history[-1].state is MoveState.ROLLED_BACK
+    assert manager.state.history[-1].state is TransactionState.ROLLED_BACK
 
 
 async def test_a_namespace_that_goes_away_holds_nobody_up(memories, manager):
-    """Nothing can be recorded there, and nothing is left there to be moved."""
+    """Nothing can be recorded there, nothing is left there to be moved, and nothing is ordered."""
     memories.cluster.faults.answer(404, method="POST", path="migrations", times=9)
     order_move(manager)
     async with asyncio.timeout(5):
-        assert await manager.commit() == {}
+        assert list(await manager.commit()) == ["move-1"]
 
 
 async def test_a_manager_killed_between_the_two_writes_leaves_a_harmless_object(memories, manager):
@@ -233,7 +245,7 @@ async def test_a_manager_killed_between_the_two_writes_leaves_a_harmless_object(
     await asyncio.wait([writing])
     memories.cluster.faults.clear()
     memory, state = await memories.loaded("two")
-    assert not state.moves
+    assert not state.transactions
     status = memories.migration("mnist-worker-0-1")["status"]
     assert (status["state"], status["manager"]) == ("RolledBack", "two")
     assert "it was not begun" in status["message"]
@@ -247,10 +259,10 @@ async def test_objects_of_namespaces_that_another_manager_looks_after_are_not_ta
     order_move(manager)
     await manager.commit()
     _, state = await memories.loaded("two", namespaces=("elsewhere",))
-    assert (dict(state.moves), dict(state.replicas)) == ({}, {})
+    assert (dict(state.transactions), dict(state.replicas)) == ({}, {})
     assert memories.migration("mnist-worker-0-1")["status"]["manager"] == "one"
     _, state = await memories.loaded("two", namespaces=("default",))
-    assert list(state.moves) == [R]
+    assert list(state.transactions) == ["move-1"]
     assert memories.migration("mnist-worker-0-1")["status"]["manager"] == "two"
 
 
@@ -272,7 +284,7 @@ async def test_a_migration_that_changes_while_it_is_taken_over_is_read_again(mem
     item = memories.migration("mnist-worker-0-1")
     await memories.cluster.machinery.set_status(MIGRATIONS, item, **{**item["status"], "state": "Reserved"})
     _, state = await loading
-    assert state.moves[R].state is MoveState.RESERVED
+    assert moving(state).state is TransactionState.RESERVED
 
 
 # -- manifests of bare pods ----------------------------------------------------------------------
@@ -315,14 +327,16 @@ async def test_after_a_failed_move_the_manifest_is_kept_until_the_pod_is_back(me
     await manager.commit()
     await manager.memory.keep_manifest(R, POD)
     manager.die(R, 0, evicted=True)
-    for _ in range(2):
-        start = manager.state.replicas[R].starts
-        manager.post(ev.StartRefused(replica=R, start=start, reason="no room"))
-        await manager.commit()
-    assert manager.state.history[-1].state is MoveState.FAILED
+    manager.post(ev.JobRefused(job="default/mnist", transaction="move-1", reason="no room"))
+    manager.post(ev.ReplicaGone(replica=R, incarnation=None, evicted=True))
+    await manager.commit()
+    assert memories.migration("mnist-worker-0-1")["status"]["attempt"] == 2
+    manager.tick(SETTINGS.deadlines.start)
+    await manager.commit()
+    assert manager.state.history[-1].state is TransactionState.FAILED
     memory, state = await memories.loaded("two")
     assert memory.kept_manifest(R) == POD
-    assert (state.replicas[R].phase, state.replicas[R].node) == (Phase.STARTING, None)
+    assert state.replicas[R].phase is Phase.AWAITED
     manager.memory, manager.state = memory, state
     manager.observe(manager.specs["default/mnist"])
     await manager.commit()
@@ -360,7 +374,7 @@ async def test_a_new_manager_writes_only_what_is_new(memories, manager):
     written = len(memories.requests("PATCH", "trainingprogresses"))
     memory, state = await memories.loaded("two", progress_seconds=1000.0)
     await memory.commit(state, acting=False)
-    assert memory._progress._next(asyncio.get_running_loop().time()) is None
+    assert memory._progress.due.next(asyncio.get_running_loop().time()) is None
     assert len(memories.requests("PATCH", "trainingprogresses")) == written
 
 

@@ -5,12 +5,14 @@ import contextlib
 
 import pytest
 
+from fakekube import schemas
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.transport import resources
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.model.events import MoveRequested
+from specon_manager.model.events import MoveRequested, RequestWithdrawn
+from support.custom_resources import FIRST_CRDS
 
 R = "default/mnist/worker/0"
 
@@ -108,7 +110,7 @@ async def test_a_request_that_names_nothing_of_its_namespace_is_refused_at_once(
     """In its own status, where whoever asked will look."""
     stage.lead()
     await stage.ask("bad", **spec)
-    await stage.until(lambda: stage.status("bad").get("state") == "RolledBack")
+    await stage.until(lambda: stage.status("bad").get("state") == "Refused")
     assert stage.status("bad")["message"] == words
     assert stage.status("bad")["manager"] == "one"
     assert not stage.requests
@@ -119,8 +121,54 @@ async def test_the_name_of_a_former_request_is_refused(stage):
     stage.known.add("default/by-hand")
     stage.lead()
     await stage.ask("by-hand", replica=R)
-    await stage.until(lambda: stage.status("by-hand").get("state") == "RolledBack")
+    await stage.until(lambda: stage.status("by-hand").get("state") == "Refused")
     assert "choose another name" in stage.status("by-hand")["message"]
+
+
+async def test_a_server_that_does_not_know_that_a_move_is_refused_is_told_in_words(stage):
+    """Helm upgrades no definitions: the state is the old one, and the message says it."""
+    first = schemas.read(FIRST_CRDS)
+    stage.cluster.machinery.schemas |= {MIGRATIONS: first["migrations"]}
+    stage.lead()
+    for name in ("bad", "worse"):
+        await stage.ask(name, pod="nobody")
+        await stage.until(lambda name=name: stage.status(name).get("state") == "RolledBack")
+        assert stage.status(name)["message"].startswith("refused: there is no pod nobody")
+
+
+async def test_a_request_that_is_deleted_before_it_began_is_withdrawn(stage):
+    """Once; one that has begun, or was refused, is not."""
+    stage.lead()
+    await stage.ask("waits", replica=R)
+    item = await stage.ask("begun", replica=R)
+    await stage.ask("bad", pod="nobody")
+    await stage.until(lambda: len(stage.requests) == 2 and stage.status("bad"))
+    await stage.cluster.machinery.set_status(MIGRATIONS, item, state="Reserved", manager="one", replica=R)
+    for name in ("begun", "bad", "waits"):
+        await stage.cluster.machinery.delete(MIGRATIONS, ("default", name))
+    await stage.until(lambda: len(stage.requests) == 3)
+    await asyncio.sleep(0.05)
+    assert stage.requests[2:] == [RequestWithdrawn(id="default/waits", reason="its Migration was deleted")]
+    # Its id is in the history by now: another one of that name would never be answered.
+    await stage.ask("waits", replica=R)
+    await stage.until(lambda: stage.status("waits").get("state") == "Refused")
+
+
+async def test_what_a_request_waits_for_makes_it_no_other_request(stage):
+    """The leader says it in the message; the next leader hands the request on all the same."""
+    task = stage.lead()
+    item = await stage.ask("waits", replica=R)
+    await stage.until(lambda: stage.requests)
+    said = {"message": "waits: 4 moves are in flight", "replica": R, "proposedAt": "2026-01-01T00:00:00Z"}
+    await stage.cluster.machinery.set_status(MIGRATIONS, item, **said)
+    await stage.ask("marker", pod="mnist-x7")
+    await stage.until(lambda: len(stage.requests) == 2)
+    assert [each.id for each in stage.requests] == ["default/waits", "default/marker"]
+    task.cancel()
+    stage.requests.clear()
+    stage.lead()
+    await stage.until(lambda: len(stage.requests) == 2)
+    assert {each.id for each in stage.requests} == {"default/waits", "default/marker"}
 
 
 async def test_a_refusal_that_is_not_written_is_written_later(stage):
@@ -129,7 +177,7 @@ async def test_a_refusal_that_is_not_written_is_written_later(stage):
     stage.cluster.faults.answer(429, method="PATCH", path="migrations")
     stage.lead()
     await stage.ask("bad", pod="nobody")
-    await stage.until(lambda: stage.status("bad").get("state") == "RolledBack")
+    await stage.until(lambda: stage.status("bad").get("state") == "Refused")
 
 
 async def test_migrations_of_namespaces_that_another_manager_looks_after_are_left_alone(stage):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.records.names import Name, migration_name, other_name, slug
-from specon_manager.model.moves import Move, MoveState
+from support.custom_resources import a_move
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 names = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,80}[a-z0-9])?", fullmatch=True)
@@ -19,20 +19,8 @@ replicas = st.builds(
 )
 
 
-def move(id_, replica="default/mnist/worker/0"):
-    return Move(
-        id=id_,
-        replica=replica,
-        source="node-0",
-        target="node-1",
-        policy="specon",
-        purpose="migrate",
-        reason="test",
-        state=MoveState.PROPOSED,
-        proposed_at=1.0,
-        deadline=2.0,
-        incarnation="uid-1",
-    )
+def move(name, replica="default/mnist/worker/0"):
+    return a_move(name, replica=replica)
 
 
 @given(replicas, replicas)

@@ -1,35 +1,17 @@
 """Where the next pod of a replica is pinned, as Migrations and TrainingJobs say."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.records.external import ChangeState
 from specon_manager.backends.kube.records.pins import glance, job_glance, job_pins_of, pins_of
 from specon_manager.core.state import State
-from specon_manager.model.changes import ChangeState
-from specon_manager.model.moves import Move, MoveState
-from support.custom_resources import migration_of
+from specon_manager.model.transactions import TransactionState
+from support.custom_resources import a_move, migration_of
 
 R = "default/mnist/worker/0"
-PINNED = {MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING}
-
-
-def move(state, **changes):
-    made = Move(
-        id="move-1",
-        replica=R,
-        source="node-0",
-        target="node-1",
-        policy="specon",
-        purpose="migrate",
-        reason="test",
-        state=state,
-        proposed_at=1.0,
-        deadline=2.0,
-        incarnation="uid-1",
-    )
-    return msgspec.structs.replace(made, **changes)
+PINNED = {TransactionState.LEAVING, TransactionState.COMING, TransactionState.VERIFYING}
 
 
 def pins(*moves, hostname="host-1"):
@@ -40,22 +22,25 @@ def pins(*moves, hostname="host-1"):
     return pins_of(map(glance, items))
 
 
-@pytest.mark.parametrize("state", list(MoveState))
+@pytest.mark.parametrize("state", list(TransactionState))
 def test_a_replica_is_pinned_from_its_eviction_until_it_has_proven_itself(state):
     """Before that nothing is decided, after it its owner may place it anywhere."""
-    assert pins(move(state)) == ({R: "host-1"} if state in PINNED else {})
+    assert pins(a_move(state=state)) == ({R: "host-1"} if state in PINNED else {})
 
 
 def test_it_is_pinned_to_the_label_of_the_node_and_not_to_its_name():
     """The two may differ; where the label is not known the name is the best there is."""
-    assert pins(move(MoveState.RESTORING)) == {R: "host-1"}
-    assert pins(move(MoveState.RESTORING), hostname=None) == {R: "node-1"}
-    assert pins(move(MoveState.RESTORING, attempt=2), hostname=None) == {R: "node-0"}
+    assert pins(a_move(state=TransactionState.COMING)) == {R: "host-1"}
+    assert pins(a_move(state=TransactionState.COMING), hostname=None) == {R: "node-1"}
+    assert pins(a_move(state=TransactionState.COMING, attempt=2), hostname=None) == {R: "node-0"}
 
 
 def test_of_two_migrations_the_one_that_was_written_last_pins():
     """Only nonsense has two; the answer is the same every time."""
-    first, second = move(MoveState.EVICTING), move(MoveState.EVICTING, id="move-2", target="node-2")
+    first, second = (
+        a_move(state=TransactionState.LEAVING),
+        a_move("move-2", TransactionState.LEAVING, target="node-2"),
+    )
     assert pins(first, second, hostname=None) == {R: "node-2"}
 
 

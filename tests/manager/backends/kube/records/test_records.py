@@ -1,7 +1,5 @@
 """Replicas and moves written into a status and read back; statuses that were edited to nonsense."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 import yaml
@@ -9,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.records import migration_record, progress_record, records
+from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_record import read_migration
 from specon_manager.backends.kube.records.progress_record import read_progress
+from specon_manager.backends.kube.records.records import with_record
 from specon_manager.model.cluster import Phase, Progress, Replica
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.curve import Estimate
 from specon_sidecar.wire import Checkpoint
-from support.custom_resources import migration_of, progress_of
+from support.custom_resources import CRDS, FIRST_CRDS, migration_of, progress_of, served
 
-CRDS = Path(__file__).parents[5] / "charts" / "specon" / "crds"
 R = "default/mnist/worker/0"
 
 # Quarters of seconds: what the API keeps of a time is exact to the microsecond.
@@ -74,38 +73,62 @@ replicas = st.builds(
     crashes=small,
     moves=small,
     attempts=small,
+    disrupted=small,
+    unproven=texts,
     moved_for=st.lists(texts, unique=True, max_size=5).map(tuple),
     cooldown_until=times,
     ended_at=maybe(times),
     note=texts,
 )
-moves = st.builds(
-    Move,
-    id=st.integers(0, 10**15 - 1).map(lambda number: f"move-{number}"),
-    replica=st.just(R),
-    source=st.text(max_size=60),
-    target=texts,
-    policy=texts,
-    purpose=texts,
-    reason=texts,
-    state=st.sampled_from(MoveState),
-    proposed_at=times,
-    deadline=times,
+witnesses = st.builds(
+    Witness,
     incarnation=maybe(texts),
-    attempt=st.sampled_from([1, 2]),
     checkpoint=maybe(checkpoints),
-    last_step_before=maybe(counts),
+    checkpoint_at=maybe(times),
+    answered=st.booleans(),
+    began_step=maybe(counts),
+    step_gap=small,
+    last_step=maybe(counts),
     last_step_at=maybe(times),
-    first_step_after=maybe(counts),
+    first_step=maybe(counts),
     resumed_from=maybe(counts),
-    evicted_at=maybe(times),
-    gone_at=maybe(times),
-    restarted_at=maybe(times),
-    ended_at=maybe(times),
+    proven=st.booleans(),
     downtime=maybe(amounts),
     steps_lost=maybe(counts),
-    note=texts,
 )
+
+
+@st.composite
+def moves(draw):
+    state = draw(st.sampled_from(TransactionState))
+    leaving = draw(st.sampled_from(["", "uid-1"])) if state is TransactionState.LEAVING else None
+    return Transaction(
+        id=f"move-{draw(st.integers(0, 10**15 - 1))}",
+        kind=Kind.MOVE,
+        job="default/mnist",
+        before={R: draw(texts)},
+        after={R: draw(texts)},
+        policy=draw(texts),
+        purpose=draw(texts),
+        reason=draw(texts),
+        state=state,
+        proposed_at=draw(times),
+        deadline=draw(times),
+        attempt=draw(st.sampled_from([1, 2])),
+        witnesses={R: draw(witnesses)},
+        held=() if state is TransactionState.PROPOSED else (R,),
+        asks=draw(st.integers(1, 9)),
+        ending={} if leaving is None else {R: leaving},
+        repeats=draw(small),
+        stuck=draw(st.sampled_from(["", "it hangs"])) if leaving is not None else "",
+        changing_at=draw(maybe(times)),
+        gone_at=draw(maybe(times)),
+        running_at=draw(maybe(times)),
+        ended_at=draw(maybe(times)),
+        note=draw(texts.filter(lambda text: not text.startswith(("stuck: ", "refused: ")))),
+    )
+
+
 nonsense = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=300),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -124,15 +147,70 @@ def test_a_replica_comes_back_from_its_training_progress(replica, now):
     assert read.checkpoint_at == (None if replica.progress.checkpoint is None else now)
 
 
-@given(moves, replicas, times)
+@given(moves(), replicas, times)
 def test_a_move_comes_back_from_its_migration(move, replica, now):
     """The whole record, and what was known of its replica at the time."""
-    read, problems = read_migration(migration_of(move, replica, now=now))
+    item = served(CRDS, migration_of(move, replica, now=now))
+    read, problems = read_migration(item)
     assert not problems
-    assert read.move == move
+    assert read.transaction == move
     assert read.ours
-    assert read.status.record == records.record_of(replica)
+    assert with_record(Replica(name=R, job="default/mnist"), read.status.record) == with_record(
+        Replica(name=R, job="default/mnist"), records.record_of(replica)
+    )
     assert read.status.destination == move.destination
+
+
+KEPT = (
+    "id",
+    "kind",
+    "job",
+    "before",
+    "after",
+    "policy",
+    "purpose",
+    "reason",
+    "state",
+    "proposed_at",
+    "deadline",
+    "attempt",
+    "held",
+    "asks",
+    "changing_at",
+    "gone_at",
+    "running_at",
+    "ended_at",
+    "stuck",
+    "downtime",
+    "steps_lost",
+    "checkpoint",
+)
+
+
+@given(moves(), replicas, times)
+def test_the_first_schema_takes_every_move_and_keeps_what_it_needs(move, replica, now):
+    """Also that it was refused, and that it is stuck; lost are how its log leaves out steps, and repetitions."""
+    item = served(FIRST_CRDS, migration_of(move, replica, now=now, first_schema=True))
+    read, problems = read_migration(item)
+    assert not problems
+    back = read.transaction
+    assert {name: getattr(back, name) for name in KEPT} == {name: getattr(move, name) for name in KEPT}
+    assert back.note == ("" if move.stuck else move.note)
+    witness, was = back.witnesses[R], move.witnesses[R]
+    for name in ("checkpoint", "last_step", "last_step_at", "first_step", "resumed_from"):
+        assert getattr(witness, name) == getattr(was, name), name
+    # As old as can be, where it is not known: what hangs on it is asked for anew rather than acted upon.
+    if was.checkpoint is not None:
+        assert witness.checkpoint_at == move.changing_at
+
+
+@given(replicas, times)
+def test_the_first_schema_takes_what_is_known_of_every_replica(replica, now):
+    """What it does not name is dropped, and begins anew."""
+    item = served(FIRST_CRDS, progress_of(replica, now=now))
+    read, problems = read_progress(item)
+    assert not problems
+    assert read.replica == msgspec.structs.replace(replica, disrupted=0, unproven="")
 
 
 @given(
@@ -155,7 +233,7 @@ def test_nonsense_in_a_training_progress_is_told_and_not_believed(status):
         assert field not in taken or field in {"phase", "category", *_NEVER_ABSENT}
 
 
-_NEVER_ABSENT = {"starts", "crashes", "moves", "failedMoves", "movedFor", "updatedAt"}
+_NEVER_ABSENT = {"starts", "crashes", "moves", "failedMoves", "disrupted", "movedFor", "updatedAt"}
 
 
 @given(
@@ -171,7 +249,7 @@ def test_nonsense_in_a_migration_never_raises(status, spec, labels):
     """Without a replica, a state and two nodes it records no move."""
     metadata = {"name": "m", "namespace": "default", "labels": labels, "creationTimestamp": labels}
     read, _ = read_migration({"metadata": metadata, "spec": spec, "status": status})
-    if read.move is not None:
+    if read.transaction is not None:
         assert read.replica is not None
         assert read.status.state is not None
 

@@ -1,0 +1,201 @@
+"""What has to go by one order: which pods, in the way of their owner, and what stands against it.
+
+A pod is told to end once at most, unless nobody knows whether it was. Right before that the permission is
+looked at: a checkpoint that has grown too old permits nothing.
+"""
+
+import math
+from typing import Final
+
+import msgspec
+
+from specon_manager.backends.kube.owners.bare import let_go
+from specon_manager.backends.kube.owners.eviction import evict, is_told
+from specon_manager.backends.kube.owners.way import BlockedError, ExpiredError, Hands, RefusedError
+from specon_manager.backends.kube.placing.book import occupies, replica_of
+from specon_manager.backends.kube.placing.tools import Tools
+from specon_manager.backends.kube.placing.word import Word
+from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.watching.slim import PodInfo
+from specon_manager.model.actions import PlaceJob
+
+_UNHEARD_GRACE: Final = 30
+"""Seconds; for a pod of which nobody hears, beyond which it is killed."""
+
+
+class Departures:
+    """The pods that an order names as those that must go, as they were when it came."""
+
+    def __init__(self, order: PlaceJob, tools: Tools, word: Word) -> None:
+        self._order, self._tools, self._word = order, tools, word
+        self.hands: Hands = msgspec.structs.replace(tools.hands, fence=self._may_end)
+        """With these what trains is told to end: only as long as that is permitted."""
+        self._given_up: set[str] = set()
+        """Replicas that are told to end no more by this order; empty for all of them."""
+        self._blocked_since: dict[str, float] = {}
+        """By replica, empty for the job as a whole."""
+        self._told: set[str] = set()
+        """UIDs of pods that were told to end; the watch shows it a moment later."""
+        self._unsure: set[str] = set()
+        """UIDs of pods of which nobody knows whether they were."""
+        self._told_of: set[str] = set()
+        """Replicas whose end the ledger tells by itself, since it has told that they run."""
+        self._condemned: dict[str, str] = {}
+        """Replica by UID of the pod."""
+        for replica, told in order.ending.items():
+            for uid in (told,) if told else (pod.uid for pod in self._pods_of(replica)):
+                self._condemned[uid] = replica
+            self.is_gone(replica)
+
+    # -- which -----------------------------------------------------------------------------------
+
+    def left(self, replica: str) -> list[PodInfo]:
+        """Return what must go of a replica and is still there."""
+        return [pod for pod in self._pods_of(replica) if self._condemned.get(pod.uid) == replica]
+
+    def is_gone(self, replica: str) -> bool:
+        """Whether nothing is left of what must go of a replica, and nobody else tells so."""
+        if self._tools.ledger.believed(replica) in self._condemned:
+            self._told_of.add(replica)
+        return not self.left(replica) and replica not in self._told_of
+
+    def stop(self) -> bool:
+        """Whether a job that is suspended for it has to be: what came after those that must go is spared."""
+        return any(
+            all(pod.uid in self._condemned for pod in self._pods_of(replica))
+            for replica in self._order.ending
+        )
+
+    def first(self) -> list[PodInfo]:
+        """Return what has to go before anything comes, though the order does not name it.
+
+        Those that wait, because of us, for another node than they are to run on; and of what was moved and
+        may run anywhere by now, those that were created without a sidecar. None of them was heard of.
+        """
+        found = []
+        for replica, name in self._order.placement.items():
+            if replica not in self._tools.book.moves:
+                continue
+            node = None if name is None else self._tools.nodes.node(name)
+            wanted = None if node is None else node.hostname
+            found += [pod for pod in self._pods_of(replica) if _waits_elsewhere(pod, wanted)]
+            unheard = None if self._order.transaction else self._tools.unheard(replica)
+            found += [] if unheard is None else [unheard]
+        return found
+
+    # -- told to go ------------------------------------------------------------------------------
+
+    async def send_away(self) -> None:
+        """Have them evicted that are to go and were not told to, each by itself.
+
+        Raises ExpiredError, and what the API raises where nobody knows what came of it.
+        """
+        for replica in self._order.ending:
+            waiting = [pod for pod in self.left(replica) if not pod.deleting]
+            if waiting and not self.given_up(replica):
+                await self._judged(replica, waiting, self.hands)
+        for pod in self.first():
+            if not pod.deleting:
+                await self._judged(replica_of(pod) or pod.would_be, [pod], self._tools.hands, heard=False)
+
+    async def _judged(self, replica: str, pods: list[PodInfo], hands: Hands, *, heard: bool = True) -> None:
+        """Have these pods of a replica go; what stands against it keeps no other one."""
+        try:
+            for pod in pods:
+                await self._tell(hands, replica, pod, heard=heard)
+        except BlockedError as error:
+            self.blocked(error, replica)
+        except RefusedError as error:
+            self.refused(str(error), replica)
+        except ApiError as error:
+            if not (error.throttled or error.conflict):
+                self.refused(str(error), replica)
+        else:
+            self._blocked_since.pop(replica, None)
+
+    async def _tell(self, hands: Hands, replica: str, pod: PodInfo, *, heard: bool) -> None:
+        if pod.uid in self._told or (pod.uid in self._unsure and await is_told(hands, pod)):
+            return
+        try:
+            await self._let_go(hands, replica, pod, self._grace(pod, heard=heard))
+        except ApiUnavailableError:
+            self._unsure.add(pod.uid)
+            raise
+        self._told.add(pod.uid)
+
+    async def _let_go(self, hands: Hands, replica: str, pod: PodInfo, grace_seconds: int) -> None:
+        creator = None if pod.detail is None else pod.detail.owner
+        if pod.detail is not None and creator is None:
+            await self._let_go_bare(hands, replica, pod, grace_seconds)
+            return
+        if creator is not None and self._tools.ledger.owner_of(pod) is None:
+            raise RefusedError(f"its owner, {creator.kind} {creator.name}, is not there")
+        await evict(hands, pod, grace_seconds=grace_seconds)
+
+    async def _let_go_bare(self, hands: Hands, replica: str, pod: PodInfo, grace_seconds: int) -> None:
+        """Let a bare pod go, whose job is kept in mind until the next one is there."""
+        self._tools.ledger.await_return(replica, awaited=True)
+        try:
+            await let_go(hands, replica, pod, grace_seconds=grace_seconds)
+        except (BlockedError, RefusedError, ExpiredError):
+            self._tools.ledger.await_return(replica, awaited=False)
+            raise
+
+    # -- what stands against it ------------------------------------------------------------------
+
+    def blocked(self, error: BlockedError, replica: str = "") -> None:
+        """Take note that a disruption budget stands against it; refuse it when that lasts too long."""
+        now = self._tools.monotonic()
+        since = self._blocked_since.setdefault(replica, now)
+        if now - since >= self._tools.eviction_patience:
+            self.refused(str(error), replica)
+
+    def unblocked(self) -> None:
+        """Take note that nothing stands against what is written for the job as a whole."""
+        self._blocked_since.pop("", None)
+
+    def refused(self, why: str, replica: str = "") -> None:
+        """Say that something cannot be made to go; where it trains on for that, it is not told again.
+
+        On the way back it is tried until the core wants something else.
+        """
+        self._word.refused(why, replica)
+        if self._order.fresh_until is not None:
+            self._given_up.add(replica)
+
+    def expired(self, error: ExpiredError) -> None:
+        """Say that what permits the ends has grown too old, for whatever was not told to end yet."""
+        self._given_up.add("")
+        for replica in self._order.ending:
+            if any(not pod.deleting for pod in self.left(replica)):
+                self._word.expired(replica, str(error))
+
+    def given_up(self, replica: str = "") -> bool:
+        """Whether a replica, or the job as a whole, is not told to end any more by this order."""
+        return "" in self._given_up or replica in self._given_up
+
+    def _may_end(self) -> None:
+        """Raise ExpiredError where what permits the ends is too old, NotLeadingError where we do not lead."""
+        self._tools.hands.fence()
+        until, now = self._order.fresh_until, self._tools.now()
+        if until is not None and now > until:
+            raise ExpiredError(f"the checkpoint that permits it has been too old for {now - until:.0f} s")
+
+    def _grace(self, pod: PodInfo, *, heard: bool) -> int:
+        """Return how long the pod may take, seconds; one that waits for a node needs no time."""
+        if pod.detail is None:
+            return _UNHEARD_GRACE
+        return math.ceil(max(self._order.grace_seconds, pod.detail.grace_seconds)) if heard else 0
+
+    def _pods_of(self, replica: str) -> list[PodInfo]:
+        pods = self._tools.book.pods(self._order.job, self._tools.ledger.foreign)
+        found = [pod for pod in pods if replica_of(pod) == replica and occupies(pod)]
+        unheard = self._tools.unheard(replica)
+        return found if unheard is None else [*found, unheard]
+
+
+def _waits_elsewhere(pod: PodInfo, hostname: str | None) -> bool:
+    """Whether the pod has no node yet and waits for another one than is wanted now, because of us."""
+    if pod.detail is None or pod.node or pod.ended or not pod.detail.pinned:
+        return False
+    return pod.detail.pinned != hostname

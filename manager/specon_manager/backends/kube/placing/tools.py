@@ -1,0 +1,33 @@
+"""With what orders about jobs are carried out, and what is asked of the rest of the backend for it."""
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from specon_manager.backends.base import Emit
+from specon_manager.backends.kube.owners.way import Hands
+from specon_manager.backends.kube.placing.book import Book
+from specon_manager.backends.kube.watching.ledger import Ledger
+from specon_manager.backends.kube.watching.nodes import NodeBook
+from specon_manager.backends.kube.watching.slim import PodInfo
+
+
+class Tools(Struct, frozen=True, kw_only=True):
+    """What every placement has."""
+
+    hands: Hands
+    ledger: Ledger
+    nodes: NodeBook
+    book: Book
+    say: Emit
+    now: Callable[[], float]
+    """The manager's clock, seconds: what orders say of times is on it."""
+    monotonic: Callable[[], float]
+    eviction_patience: float
+    unschedulable_seconds: float
+    unheard: Callable[[str], PodInfo | None]
+    """Return the pod that is a replica and was created without a sidecar, where there is one."""
+    give_back: Callable[[str, str], Awaitable[None]]
+    """Give back what is held for a transaction and a replica: the replica itself is there to have it."""
+    wake: Callable[[], None]
+    """Have what changed in the ledger told soon."""

@@ -1,0 +1,303 @@
+"""TrainingJobs kept up to date: what is in flight before it is ordered, the rest soon, in few writes."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from specon_manager.backends.kube.records.due_writes import DueWrites
+from specon_manager.backends.kube.records.job_record import (
+    Recorded,
+    flying_of,
+    nodes_in_words,
+    phase_of,
+    read_training_job,
+    running,
+    training_job_name,
+    training_job_spec,
+    training_job_status,
+)
+from specon_manager.backends.kube.records.job_text import REMEMBERED
+from specon_manager.backends.kube.records.names import EARLIER_OWNER
+from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter
+from specon_manager.backends.kube.records.records import status_of
+from specon_manager.backends.kube.records.waits import Waits
+from specon_manager.backends.kube.transport.rate import Rate
+from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
+from specon_manager.core.state import State
+from specon_manager.core.waiting import Waiting
+from specon_manager.model.cluster import Job
+from specon_manager.model.transactions import Transaction
+
+_NEAR: Final = 5.0
+_FAR: Final = 500.0
+"""Positions in a queue up to which, and from which on, the pause between two writes grows no more."""
+_SLOW: Final = 10.0
+"""So many times longer than for positions is waited with what nobody reads."""
+_LONGEST_PAUSE: Final = 300.0
+
+OwnerOf = Callable[[str], Object | None]
+"""Reference to the owner of a job, None while it is not known."""
+
+
+class _Told:
+    """What the object of a job was last made to say."""
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        """On the loop's clock."""
+        self.headline: tuple[object, ...] = ()
+        self.waiting: tuple[object, ...] = ()
+        self.book: tuple[object, ...] = ()
+
+
+class TrainingJobs:
+    """One TrainingJob for each job that is held, may be scaled, or is being changed as a whole.
+
+    What is in flight of it is written with what is known of its replicas, and once more when it has ended.
+    Everything else is written in the background: what matters most first, places in a queue the later the
+    further back they are.
+    """
+
+    def __init__(
+        self,
+        writer: RecordWriter,
+        *,
+        identity: str,
+        holds: Callable[[], bool],
+        owner_of: OwnerOf,
+        waits: Waits,
+        seconds: float,
+        rate: Rate,
+        rng: random.Random,
+    ) -> None:
+        """Write as `identity` while `holds` says so; places in queues about every so many `seconds`.
+
+        `rate` bounds the writes in the background.
+        """
+        self._writer, self._identity = writer, identity
+        self._owner_of, self._waits, self._seconds = owner_of, waits, seconds
+        self._kept: dict[str, Kept] = {}
+        self._history: dict[str, tuple[Transaction, ...]] = {}
+        """What ended of each job as a whole, oldest first, the latest ones."""
+        self._told: dict[str, _Told] = {}
+        self._jobs: Mapping[str, Job] = {}
+        self._touched: set[str] = set()
+        self._waiting: Mapping[str, Waiting] = {}
+        self._state, self._now = State(), 0.0
+        self.due = DueWrites(
+            self._write,
+            kind=TRAINING_JOBS.kind,
+            holds=holds,
+            rate=rate,
+            rng=rng,
+            calls=lambda name: 1 if name in self._kept and self._kept[name].uid else 2,
+            longest_pause=_LONGEST_PAUSE,
+        )
+
+    # -- what is in flight: written before it is ordered -----------------------------------------
+
+    async def write(self, name: str, state: State, now: float, *, begun: bool) -> str:
+        """Write the object of a job, however long that takes; return why it cannot be, else nothing."""
+        self._state, self._now = state, now
+        kept = self._kept_of(name)
+        await self._writer.write_through(kept, lambda: self._content(name), begun=begun)
+        refused, kept.refused = kept.refused, ""
+        if not refused and not kept.gone:
+            self._written(name)
+            self.due.written(name)
+        elif flying_of(name, state) is None:
+            self.due.put(name, after=1.0)
+        if kept.gone and not begun:
+            return refused or "it cannot be recorded: its namespace is going"
+        return refused
+
+    def ended(self, over: Transaction) -> None:
+        """Take note of what ended of a job as a whole."""
+        self._history[over.job] = (*self._history.get(over.job, ()), over)[-REMEMBERED:]
+
+    # -- everything else: soon -------------------------------------------------------------------
+
+    def touch(self, job: str) -> None:
+        """Take note that something of the job may have changed though its own record did not."""
+        self._touched.add(job)
+
+    def tell(self, state: State, now: float) -> None:
+        """Have what is new written in the background; call it after what is in flight was written."""
+        self._state, self._now = state, now
+        names = self._touched & state.jobs.keys()
+        if state.jobs is not self._jobs:
+            before = self._jobs
+            names |= {name for name, job in state.jobs.items() if before.get(name) is not job}
+            for name in self._kept.keys() - state.jobs.keys():
+                self.due.put(name)
+            self._jobs = state.jobs
+        self._touched.clear()
+        if self._waiting or any(map(_waits, state.jobs.values())):
+            waiting = self._waits.of(state, now)
+            if waiting is not self._waiting:
+                names |= waiting.keys() | self._waiting.keys()
+                self._waiting = waiting
+        for name in names:
+            if name in state.jobs:
+                self._look(name, state.jobs[name])
+
+    def _look(self, name: str, job: Job) -> None:
+        if name not in self._kept and not _recorded(job):
+            return
+        now, told = asyncio.get_running_loop().time(), self._told.get(name)
+        waiting = self._waiting.get(name)
+        if told is None or told.headline != self._headline(job):
+            # Of many that have news, those that were submitted first.
+            self.due.put_first(name, place=job.order)
+        elif told.waiting != _said(waiting):
+            self.due.put(name, after=told.at + self._pause(waiting) - now)
+        elif told.book != _book(job):
+            self.due.put(name, after=told.at + self._seconds * _SLOW - now)
+
+    def _pause(self, waiting: Waiting | None) -> float:
+        """Return how old what is said of a place in a queue may be, seconds."""
+        place = _NEAR if waiting is None else min(max(float(waiting.overall), _NEAR), _FAR)
+        return self._seconds * place / (10 * _NEAR)
+
+    def _headline(self, job: Job) -> tuple[object, ...]:
+        """Return what is written as soon as it changes."""
+        state, owner = self._state, self._owner_of(job.name)
+        history, kept = self._history.get(job.name, ()), self._kept.get(job.name)
+        uid = "" if owner is None else str(owner.get("uid") or "")
+        return (
+            phase_of(job, state),
+            nodes_in_words(running(job, state)),
+            job.admitted,
+            job.preemptions,
+            job.failures,
+            job.cooldown_until,
+            history[-1].id if history else None,
+            training_job_spec(job),
+            job.spec.held,
+            job.spec.present,
+            uid or ("" if kept is None else kept.owner),
+        )
+
+    def _written(self, name: str) -> None:
+        job = self._state.jobs.get(name)
+        if job is None:
+            return
+        told = self._told[name] = _Told(asyncio.get_running_loop().time())
+        told.headline, told.book = self._headline(job), _book(job)
+        told.waiting = _said(self._waiting.get(name))
+
+    async def _write(self, name: str) -> None:
+        if name not in self._state.jobs:
+            if (kept := self._kept.get(name)) is not None:
+                await self._writer.delete(kept)
+                self._forget(name)
+            return
+        try:
+            await self._writer.write(self._kept_of(name), lambda: self._content(name))
+        except KeyError:
+            self.due.put(name)  # its job went while it was written
+        else:
+            self._written(name)
+
+    def _forget(self, name: str) -> None:
+        if name in self._state.jobs:
+            return  # there is another one of that name by now
+        for known in (self._kept, self._told, self._history):
+            known.pop(name, None)
+
+    def _kept_of(self, name: str) -> Kept:
+        if (kept := self._kept.get(name)) is None:
+            kept = self._kept[name] = Kept(_home(name))
+        return kept
+
+    def _content(self, name: str) -> Content:
+        """Return what the object of a job is to say by now; raises ValueError where it is too long."""
+        state, job = self._state, self._state.jobs[name]
+        owner = self._owner_of(name)
+        status = training_job_status(
+            job,
+            state,
+            waiting=self._waiting.get(name),
+            history=self._history.get(name, ()),
+            owner=_named(owner, job),
+            manager=self._identity,
+            now=self._now,
+        )
+        return Content(spec=training_job_spec(job), status=status_of(status), owner=owner)
+
+    # -- taking over -----------------------------------------------------------------------------
+
+    async def take_over(
+        self, by_job: Mapping[str, Recorded], open_jobs: Collection[str], state: State, now: float
+    ) -> None:
+        """Write our identity into every TrainingJob of which something is in flight, or is closed.
+
+        Raises what the API raises; a conflict means that one of them changed since it was read.
+        """
+        self._state, self._now = state, now
+        self._kept, self._told = {}, {}
+        self._history = {job: each.history[-REMEMBERED:] for job, each in by_job.items() if each.history}
+        for over in state.history:
+            known = {each.id for each in self._history.get(over.job, ())}
+            if over.whole and over.job in open_jobs and over.id not in known:
+                self.ended(over)  # what is closed now
+        for job, recorded in by_job.items():
+            kept = self._kept_of(job)
+            kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
+        for job in open_jobs:
+            await self._writer.take(self._kept[job], self._content(job))
+        for job, recorded in by_job.items():
+            # Not written again until something changes: of a thousand each change would wait for all of them.
+            self._known(job, recorded)
+
+    def _known(self, name: str, recorded: Recorded) -> None:
+        if recorded.text is None:
+            return
+        self._written(name)
+        told = self._told[name]
+        told.headline = (*told.headline[:-1], recorded.owner)
+        told.waiting = (recorded.status.position, recorded.status.waiting_for)
+
+
+def _home(job: str) -> Home:
+    def writer_of(item: Object) -> str | None:
+        """Return who wrote it; what a former leader wrote late counts only where he had begun something."""
+        read, _ = read_training_job(item)
+        going_on = read is not None and (read.transaction is not None or bool(read.broken))
+        return read.status.manager if read is not None and going_on else None
+
+    return Home(resource=TRAINING_JOBS, names=(training_job_name(job),), writer_of=writer_of)
+
+
+def _recorded(job: Job) -> bool:
+    """Whether the job has a TrainingJob: one that is held or may be scaled, and is its owner's to place."""
+    return job.owned and job.spec.adjustable
+
+
+def _waits(job: Job) -> bool:
+    return job.owned and job.spec.held and not job.admitted
+
+
+def _book(job: Job) -> tuple[object, ...]:
+    """Return what only the next manager needs to know of a job, beside its headline."""
+    return (
+        job.submitted_at,
+        job.queued_at,
+        job.admitted_at,
+        job.ended_at,
+        job.trains_since,
+        job.attained_seconds,
+    )
+
+
+def _said(waiting: Waiting | None) -> tuple[object, ...]:
+    return (None, None) if waiting is None else (waiting.position, waiting.text[:1024])
+
+
+def _named(owner: Object | None, job: Job) -> tuple[str, str] | None:
+    """Return kind and UID of the owner; that of an earlier manager while it is not known."""
+    if owner is not None and owner.get("uid"):
+        return str(owner["kind"]), str(owner["uid"])
+    earlier: Collection[str] = job.spec.template.get(EARLIER_OWNER) or ()
+    return tuple(earlier) if earlier and all(earlier) else None  # type: ignore[return-value]
