@@ -11,26 +11,12 @@ from specon_manager import __version__, lab
 from specon_manager.lab import LabMissingError
 
 try:
-    from specon_manager.cli import (
-        bundle,
-        changes,
-        classify,
-        completion,
-        demo,
-        drain,
-        explain,
-        local,
-        migrate,
-        moves,
-        owner,
-        pause,
-        policies,
-        queues,
-        replay,
-        serve,
-        top,
-    )
-    from specon_manager.cli.run import UsageError
+    from specon_manager.cli import completion, owner, queues
+    from specon_manager.cli.act import drain, migrate, pause
+    from specon_manager.cli.look import bundle, changes, explain, moves, top
+    from specon_manager.cli.run import demo, local, serve
+    from specon_manager.cli.study import classify, policies, replay
+    from specon_manager.usage import UsageError
     from specon_manager.runtime.journal import JournalError
     from specon_manager.runtime.state_directory import DirectoryBusyError
 except ModuleNotFoundError as missing:

@@ -22,7 +22,7 @@ import msgspec
 from specon_manager.backends.local.backend import LocalBackend
 from specon_manager.backends.local.jobs import read_job_file
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli import session as sessions
+from specon_manager.serving import session as sessions
 from specon_manager.core.state import State
 from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.moves import Move, MoveState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from specon_lab.engine.outcome import Stay
-from specon_manager.cli import job_label, printable
+from specon_manager.views.names import job_label, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

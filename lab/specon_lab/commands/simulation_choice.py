@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.cli.run import UsageError
+from specon_manager.usage import UsageError
 from specon_manager.model.settings import Settings
 from specon_manager.policies.table import policy_named, settings_of
 

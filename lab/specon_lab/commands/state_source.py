@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.cli.run import UsageError
+from specon_manager.usage import UsageError
 from specon_manager.core.state import State
 from specon_manager.core.state_check import check_state, latest
 from specon_manager.runtime.journal import NAME, JournalError, recover

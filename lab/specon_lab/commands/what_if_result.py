@@ -15,7 +15,7 @@ from specon_lab.engine.outcome import Outcome
 from specon_lab.forecasts.forecast import APPROXIMATIONS, Remaining
 from specon_lab.results.report import HURT_MARGIN_PERCENT, Verdicts, condense, verdicts
 from specon_manager import __version__
-from specon_manager.cli.remote.change_rows import workers_in
+from specon_manager.views.transactions import workers_in
 from specon_manager.core.plan import Verdict
 from specon_manager.core.state import State
 from specon_manager.model.actions import (

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from specon_manager.__main__ import main
-from specon_manager.cli.job_table import job_table
-from specon_manager.cli.remote.change_rows import awaited, change_label, change_row
+from specon_manager.cli.run.job_table import job_table
+from specon_manager.views.transactions import awaited, change_label, change_row
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Leaving, Phase

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from specon_manager.cli.drain_plan import leaves, on_node
+from specon_manager.cli.act.drain_plan import leaves, on_node
 from specon_manager.core.plan import begun
 from specon_manager.model.actions import Migrate
 from specon_manager.model.resources import Resources

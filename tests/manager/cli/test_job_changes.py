@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from specon_manager.cli import scenarios
-from specon_manager.cli.change_table import in_words, print_changes
-from specon_manager.cli.comparison import to_json
-from specon_manager.cli.job_changes import ChangeLog, ChangeResult
-from specon_manager.cli.lines import changes
-from specon_manager.cli.result import summarize
-from specon_manager.cli.view import render
+from specon_manager.cli.run import scenarios
+from specon_manager.cli.run.change_table import in_words, print_changes
+from specon_manager.cli.run.comparison import to_json
+from specon_manager.cli.run.job_changes import ChangeLog, ChangeResult
+from specon_manager.views.happenings import changes
+from specon_manager.cli.run.result import summarize
+from specon_manager.cli.run.live_view import render
 from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_manager.model.cluster import Phase
 from specon_manager.model.events import ReportReceived, Tick

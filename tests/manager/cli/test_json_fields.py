@@ -6,16 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from specon_manager.cli.bundle import Bundle, Part
-from specon_manager.cli.changes import Changes
-from specon_manager.cli.drain import Drained, Stays
-from specon_manager.cli.explain import DecisionRow, Explained
-from specon_manager.cli.migrate import MigrateAnswer
-from specon_manager.cli.moves import Moves
-from specon_manager.cli.pause import PauseAnswer
-from specon_manager.cli.queues import Queues
+from specon_manager.cli.look.bundle import Bundle, Part
+from specon_manager.cli.look.changes import Changes
+from specon_manager.cli.act.drain import Drained, Stays
+from specon_manager.cli.look.explain import DecisionRow, Explained
+from specon_manager.cli.act.migrate import MigrateAnswer
+from specon_manager.cli.look.moves import Moves
+from specon_manager.cli.act.pause import PauseAnswer
+from specon_manager.cli.look.queue import Queues
 from specon_manager.cli.remote.remote import ChangeRow, MoveRow, QueueRow, Remark, WaitingRow
-from specon_manager.cli.top_rows import PauseRow, ReplicaRow, Top
+from specon_manager.views.replicas import PauseRow, ReplicaRow, Top
 from specon_manager.lab import ExpectedStart
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from specon_manager.cli.lines import changes
+from specon_manager.views.happenings import changes
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev

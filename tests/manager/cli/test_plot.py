@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from specon_manager.cli.plot import plot
-from specon_manager.cli.result import Placement, summarize
+from specon_manager.cli.run.plot import plot
+from specon_manager.cli.run.result import Placement, summarize
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveState

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.result import Placement, PlacementLog, conclusions, print_result, summarize, to_table
+from specon_manager.cli.run.result import Placement, PlacementLog, conclusions, print_result, summarize, to_table
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveState

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.cli.run import UsageError
-from specon_manager.cli.serve_settings import (
+from specon_manager.usage import UsageError
+from specon_manager.serving.serve_settings import (
     CLUSTER_DEFAULTS,
     Address,
     ServeSettings,

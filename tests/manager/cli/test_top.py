@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.remote.change_rows import change_rows, waiting_rows
+from specon_manager.views.transactions import change_rows, waiting_rows
 from specon_manager.cli.remote.remote import View, rows_of
-from specon_manager.cli.top_rows import KEYS, top_of
-from specon_manager.cli.top_table import heading, table
+from specon_manager.views.replicas import KEYS, top_of
+from specon_manager.cli.look.top_table import heading, table
 from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
 from specon_manager.model.moves import MoveState

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.view import LiveView, render
+from specon_manager.cli.run.live_view import LiveView, render
 from specon_manager.core.state import State
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import JobSpec, Phase, Progress

@@ -10,10 +10,10 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Progress
-from specon_manager.runtime.page import activity
-from specon_manager.runtime.page import view as page_view
+from specon_manager.views import activity
+from specon_manager.views import view as page_view
 from specon_manager.runtime.page.curves import Curves
-from specon_manager.runtime.page.view import view
+from specon_manager.views.page import view
 from support.changed_jobs import NOW as CHANGED_AT
 from support.changed_jobs import changing, ended
 from support.crowds import crowd
