@@ -5,13 +5,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from specon_manager.model import events as ev
-from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import TransactionState
 from support import random_policy, told
-from support.change_chaos import ChangeChaos
-from support.chaos import CPUS, DEADLINES, NODES
+from support.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.cluster import Cluster
 from support.gangs import gang
 
@@ -28,11 +27,12 @@ job_kinds = st.fixed_dictionaries(
         "resizing": st.sampled_from(["live", "restart", "live", "restart", "at-once", "none"]),
         "grace_seconds": st.sampled_from([5.0, 0.0]),
         "top_down": st.booleans(),
+        "coupled": st.sampled_from([True, True, False]),
     }
 )
 
 
-class Changes(ChangeChaos):
+class Changes(Chaos):
     """Jobs that the manager places, and a policy that proposes whatever comes to its mind."""
 
     def __init__(self):
@@ -98,13 +98,14 @@ class Changes(ChangeChaos):
                 self.cluster.die(replica, exit_code)
 
     @rule()
-    @precondition(lambda self: self.cluster.state.changes)
+    @precondition(lambda self: self.cluster.state.transactions)
     def lose_where_it_goes(self):
         """Lose a node on which something is to start: the change is turned back at once."""
-        for change in sorted(self.cluster.state.changes.values(), key=lambda change: change.id):
+        for change in sorted(self.cluster.state.transactions.values(), key=lambda change: change.id):
             replicas = self.cluster.state.replicas
-            coming = [name for name in sorted(change.wanted) if replicas[name].phase is Phase.STARTING]
-            if change.state not in {ChangeState.CHECKPOINTING, ChangeState.COMING} or not coming:
+            coming = [name for name in sorted(change.wanted) if replicas[name].phase is not Phase.RUNNING]
+            early = {TransactionState.CHECKPOINTING, TransactionState.COMING}
+            if change.state not in early or not coming or change.changing_at is None:
                 continue
             self.cluster.post(
                 ev.NodeObserved(
@@ -114,7 +115,7 @@ class Changes(ChangeChaos):
                     ready=False,
                 )
             )
-            after = self.cluster.state.changes.get(change.job)
+            after = self.cluster.state.transactions.get(change.id)
             assert after is None or after.attempt > change.attempt
             return
 

@@ -26,6 +26,7 @@ job_kinds = st.fixed_dictionaries(
         "restarts": st.sampled_from([1000, 3, 1000, 0]),
         "checkpointing": st.sampled_from(["asked"] * 5 + ["on-termination", "none"]),
         "grace_seconds": st.sampled_from([0.0, 5.0]),
+        "coupled": st.sampled_from([True, False]),
     }
 )
 

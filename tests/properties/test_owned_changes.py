@@ -7,13 +7,12 @@ from hypothesis.stateful import initialize, precondition, rule
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import PlaceJob
-from specon_manager.model.changes import ChangeState
 from specon_manager.model.cluster import Phase, role_of
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import UNTOUCHED_STATES, TransactionState
 from support import random_policy, told
-from support.change_chaos import ChangeChaos
-from support.chaos import CPUS, DEADLINES, NODES, pick
-from support.elastic_owners import ElasticOwners
+from support.chaos import CPUS, DEADLINES, NODES, Chaos, pick
+from support.owners import Owners
 from support.gangs import gang
 
 JOBS = "abcd"
@@ -28,16 +27,16 @@ kinds = st.fixed_dictionaries(
         "resizing": st.sampled_from(["live", "restart", "live", "restart", "none"]),
         "checkpointing": st.sampled_from(["asked"] * 6 + ["on-termination", "none"]),
         "unpreemptible": st.sampled_from([""] * 5 + ["its PodDisruptionBudget forbids it"]),
-        "top_down": st.just(value=True),
+        "top_down": st.booleans(),
         "grace_seconds": st.sampled_from([5.0, 0.0]),
     }
 )
 
 
-class OwnedChanges(ChangeChaos):
+class OwnedChanges(Chaos):
     """Owners that do as they are told, late, or not at all."""
 
-    cluster: ElasticOwners
+    cluster: Owners
 
     def __init__(self):
         super().__init__()
@@ -52,7 +51,7 @@ class OwnedChanges(ChangeChaos):
         jobs=st.lists(kinds, min_size=2, max_size=len(JOBS)),
     )
     def begin(self, *, seed, scaling, saving, late, jobs):
-        self.cluster = ElasticOwners(
+        self.cluster = Owners(
             nodes=NODES,
             cpus=CPUS,
             settings=Settings(
@@ -71,6 +70,7 @@ class OwnedChanges(ChangeChaos):
                 deadlines=DEADLINES,
             ),
         )
+        self.cluster.prompt = True
         self.cluster.sidecars_answer = saving
         self.cluster.told_late = late
         for name, kind in zip(JOBS, jobs, strict=False):
@@ -96,12 +96,12 @@ class OwnedChanges(ChangeChaos):
         if name not in self.cluster.specs:
             return
         workers = min(workers, len(self.cluster.specs[name].worker_names))
-        change = self.cluster.state.changes.get(name)
+        change = self.cluster.state.whole_of(name)
         self.cluster.edit(name, workers)
-        if change is None or change.kind in {"admit", "preempt"}:
+        if change is None or change.kind in {"admit", "preempt", "put-back"}:
             return
         counts = {sum(role_of(r) != "ps" for r in side) for side in (change.before, change.after)}
-        after = self.cluster.state.changes.get(name)
+        after = self.cluster.state.whole_of(name)
         assert workers in counts or after is None or after.id != change.id
 
     @rule(job=st.sampled_from(JOBS), fewer=st.booleans(), held=st.booleans())
@@ -157,25 +157,26 @@ class OwnedChanges(ChangeChaos):
         """Nothing is to start there any more, from this moment on."""
         name = f"node-{node}"
         self.cluster.post(ev.NodeGone(node=name))
-        for change in self.cluster.state.changes.values():
+        for change in self.cluster.state.transactions.values():
             coming = [r for r in change.wanted if self.cluster.state.replicas[r].phase is Phase.STARTING]
-            if change.state is ChangeState.COMING:
+            if change.state is TransactionState.COMING:
                 assert all(change.wanted[r] != name for r in coming)
 
     @rule(number=pick)
     def refuse_placing(self, *, number):
         """Refuse what is ordered of an owner: nothing is changed by halves because of it."""
-        orders = [order for order in self._next_orders() if isinstance(order, PlaceJob) and order.change]
+        orders = [order for order in self._next_orders() if isinstance(order, PlaceJob) and order.transaction]
         if not orders:
             return
         order = orders[number % len(orders)]
         self.cluster.orders.remove(order)
-        before = self.cluster.state.changes.get(order.job)
-        self.cluster.post(ev.JobRefused(job=order.job, change=order.change, reason="the webhook denied it"))
-        after = self.cluster.state.changes.get(order.job)
-        if before is not None and before.id == order.change and before.attempt == 1 and after is not None:
-            open_states = {ChangeState.CHECKPOINTING, ChangeState.VERIFYING}
-            assert after.id != before.id or after.attempt == 2 or after.state in open_states
+        before = self.cluster.state.transactions.get(order.transaction)
+        refused = ev.JobRefused(job=order.job, transaction=order.transaction, reason="the webhook denied it")
+        self.cluster.post(refused)
+        after = self.cluster.state.transactions.get(order.transaction)
+        if before is not None and before.attempt == 1 and after is not None:
+            open_states = UNTOUCHED_STATES | {TransactionState.VERIFYING}
+            assert after.attempt == 2 or after.state in open_states
 
     @rule(times=st.integers(1, 6), reported=st.booleans())
     def go_on(self, *, times, reported):
@@ -195,9 +196,6 @@ class OwnedChanges(ChangeChaos):
     def _awaited(self, order):
         replica = self.cluster.state.replicas.get(order.replica)
         return replica is not None and replica.phase is Phase.STARTING and replica.starts == order.start
-
-    def _told_again(self, replica):
-        return replica in self.cluster.state.moves
 
     def _repeatable(self, event):
         if isinstance(event, ev.ReplicaStarted | ev.ReplicaGone):
@@ -242,4 +240,4 @@ class OwnedChanges(ChangeChaos):
 
 
 TestOwnedChanges = OwnedChanges.TestCase
-TestOwnedChanges.settings = settings(max_examples=15, stateful_step_count=40, deadline=None, derandomize=True)
+TestOwnedChanges.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, derandomize=True)

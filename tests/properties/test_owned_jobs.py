@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import EvictReplica
+from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Constraints, Taint
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import ASKING_STATES, TransactionState
 from specon_sidecar.classify import Category
 from support.chaos import CPUS, DEADLINES, NODES, Chaos, pick, rarely
-from support.owned import OwnedCluster, described
+from support.owners import Owners, described
 
 JOBS = "abc"
 nodes = st.integers(min_value=0, max_value=NODES - 1)
@@ -31,7 +31,7 @@ kinds = st.fixed_dictionaries(
 class Owned(Chaos):
     """Owners, a scheduler, people who ask for moves, and a manager that is killed now and then."""
 
-    cluster: OwnedCluster
+    cluster: Owners
 
     @initialize(
         jobs=st.lists(kinds, min_size=len(JOBS), max_size=len(JOBS)),
@@ -40,7 +40,7 @@ class Owned(Chaos):
     )
     def begin(self, *, jobs, saving, ahead):
         """Let something run and a first move be asked for."""
-        self.cluster = OwnedCluster(
+        self.cluster = Owners(
             nodes=NODES,
             cpus=CPUS,
             settings=Settings(
@@ -64,8 +64,8 @@ class Owned(Chaos):
             self.cluster.report(replica, Category.PROGRESSING, step=10)
         for number, replica in enumerate(sorted(self.cluster.live)[:2]):
             self.cluster.post(ev.MoveRequested(id=f"default/first-{number}", replica=replica))
-        if self.cluster.state.moves:
-            self.get_a_move_on(number=0, count=ahead)
+        if self.cluster.state.transactions:
+            self.get_one_on(number=0, count=ahead)
 
     # -- owners and the scheduler ----------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class Owned(Chaos):
     def lose_node(self, *, node):
         self.cluster.post(ev.NodeGone(node=f"node-{node}"))
         assert not any(
-            move.target == f"node-{node}" and move.state in {MoveState.PROPOSED, MoveState.RESERVED}
-            for move in self.cluster.state.moves.values()
+            move.target == f"node-{node}" and move.changing_at is None
+            for move in self.cluster.state.transactions.values()
         )
 
     @rule(node=nodes, ssd=st.booleans(), tainted=rarely)
@@ -131,7 +131,8 @@ class Owned(Chaos):
         names = [*sorted(self.cluster.state.replicas), "default/nothing/worker/0"]
         identity = f"default/by-hand-{name}"
         state = self.cluster.state
-        known = any(move.id == identity for move in (*state.moves.values(), *state.history))
+        names_known = {*state.transactions, *state.requests, *(each.id for each in state.history)}
+        known = identity in names_known
         event = ev.MoveRequested(
             id=identity,
             replica=names[number % len(names)],
@@ -142,42 +143,66 @@ class Owned(Chaos):
         if known:
             assert (after, actions) == (state, [])
             return
-        begun = [move for move in after.moves.values() if move.id == identity]
+        begun = [move for move in after.transactions.values() if move.id == identity]
         refused = [move for move in after.history if move.id == identity]
-        assert len(begun) + len(refused) == 1
+        waits = [request for request in after.requests.values() if request.id == identity]
+        assert len(begun) + len(refused) + len(waits) == 1
+        assert all(request.waits_for for request in waits)
         assert bool(begun) == bool(actions)
         assert all(move.note for move in refused)
         assert self.cluster.post(event) == []
 
+    @rule(number=st.integers(0, 12))
+    def withdraw(self, *, number):
+        """Somebody wants a move no more; one that has begun goes on."""
+        identity = f"default/by-hand-{number}"
+        waited = identity in self.cluster.state.requests
+        flying = self.cluster.state.transactions
+        self.cluster.post(ev.RequestWithdrawn(id=identity))
+        assert identity not in self.cluster.state.requests
+        assert self.cluster.state.transactions == flying
+        if waited:
+            assert self.cluster.state.history[-1].state is TransactionState.REFUSED
+
     @rule(number=pick)
-    def refuse_eviction(self, *, number):
-        """Nothing was ended: the replica runs where it was."""
-        orders = [order for order in self._next_orders() if isinstance(order, EvictReplica)]
+    def refuse_order(self, *, number):
+        """Where nothing was ended yet, the replica runs where it was."""
+        orders = [each for each in self._next_orders() if isinstance(each, PlaceJob) and each.transaction]
         if not orders:
             return
         order = orders[number % len(orders)]
-        move = self.cluster.state.moves.get(order.replica)
-        refused = ev.EvictionRefused(
-            replica=order.replica, incarnation=order.incarnation, reason="a disruption budget"
-        )
-        if move is None or move.attempt > 1 or order.replica not in self.cluster.live:
-            self.cluster.post(refused)
-            return
         self.cluster.orders.remove(order)
-        self.cluster.post(refused)
-        replica = self.cluster.state.replicas[order.replica]
-        if move.incarnation == order.incarnation and move.state is MoveState.EVICTING:
-            assert order.replica not in self.cluster.state.moves
+        before = self.cluster.state.transactions.get(order.transaction)
+        self.cluster.post(
+            ev.JobRefused(job=order.job, transaction=order.transaction, reason="a disruption budget")
+        )
+        if before is None or before.attempt > 1 or before.state is not TransactionState.LEAVING:
+            return
+        replica = self.cluster.state.replicas[before.replica]
+        if before.replica in self.cluster.live and replica.incarnation == before.ending.get(before.replica):
+            assert before.id not in self.cluster.state.transactions
             assert replica.phase is Phase.RUNNING
+            assert replica.leaving is None
+
+    @rule(number=pick)
+    def expire_order(self, *, number):
+        """An order to end comes too late for the checkpoint that permits it: another one is asked for."""
+        orders = [each for each in self._next_orders() if isinstance(each, PlaceJob) and each.fresh_until]
+        if not orders:
+            return
+        order = orders[number % len(orders)]
+        self.cluster.orders.remove(order)
+        before = self.cluster.state.transactions.get(order.transaction)
+        self.cluster.post(ev.OrderExpired(transaction=order.transaction))
+        after = self.cluster.state.transactions.get(order.transaction)
+        if before is not None and after is not None and after.asks > before.asks:
+            assert after.state in ASKING_STATES
 
     # -- as in `Chaos`, where replicas may be gone ------------------------------------------------
 
     def _awaited(self, order):
         replica = self.cluster.state.replicas.get(order.replica)
         return replica is not None and replica.phase is Phase.STARTING and replica.starts == order.start
-
-    def _told_again(self, replica):
-        return replica in self.cluster.state.moves
 
     def _repeatable(self, event):
         if isinstance(event, ev.ReplicaStarted | ev.ReplicaGone):
@@ -188,7 +213,7 @@ class Owned(Chaos):
 
     def calm(self):
         """Owners get everything going that they want, wherever they are asked to."""
-        self.cluster.scheduled = None
+        self.cluster.scheduled, self.cluster.prompt = None, True
         self.cluster.start_all()
 
     def startable(self, snapshot):

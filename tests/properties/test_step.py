@@ -62,8 +62,8 @@ class Moves(Chaos):
             moves = index in {0, 4}  # with one that grows, on a node with more to do than the third
             self.cluster.report(replica, Category.CONVERGED if moves else Category.PROGRESSING, step=10)
         self.cluster.tick()
-        if self.cluster.state.moves:
-            self.get_a_move_on(number=0, count=ahead)
+        if self.cluster.state.transactions:
+            self.get_one_on(number=0, count=ahead)
 
     # -- owners ----------------------------------------------------------------------------------
 

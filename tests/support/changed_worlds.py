@@ -6,13 +6,13 @@ from contextlib import contextmanager
 import msgspec
 
 from specon_manager.model.actions import Action, AdmitGang, PlaceJob, Preempt, ScaleIn, ScaleOut
-from specon_manager.model.changes import Change
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.settings import Budgets
+from specon_manager.model.transactions import Transaction
 from specon_sidecar.wire import Checkpoint
 from support import told
 from support.cluster import DIGEST
-from support.elastic_owners import ElasticOwners
+from support.owners import Owners
 from support.gangs import gang, on, worker
 from support.told import Told, registered
 
@@ -26,8 +26,10 @@ SETTINGS = msgspec.structs.replace(
 SAVED = Checkpoint(step=100, path="/c", digest=DIGEST)
 
 
-class OwnedTold(ElasticOwners, Told):
+class OwnedTold(Owners, Told):
     """Owners that are told what a test proposes."""
+
+    prompt = True
 
 
 def spec_of(resizing: str = "live", workers: int = 2, **changes: object) -> JobSpec:
@@ -76,14 +78,15 @@ def preempt(cluster: Told, beneficiary: str = "") -> list[Action]:
     return cluster.propose(Preempt(job=G, reason="a trial waits", beneficiary=beneficiary))
 
 
-def change_of(cluster: Told) -> Change:
-    """Return the change of the job that is in flight, or else the last that ended."""
+def change_of(cluster: Told) -> Transaction:
+    """Return the transaction of the job that is in flight, or else the last that ended."""
     state = cluster.state
-    return state.changes[G] if G in state.changes else state.change_history[-1]
+    flying = state.transactions_of(G)
+    return flying[0] if flying else state.history[-1]
 
 
 def stands(cluster: Told) -> tuple[str, int]:
-    """Return the state of that change and its attempt."""
+    """Return the state of that transaction and its attempt."""
     change = change_of(cluster)
     return change.state.value, change.attempt
 
@@ -96,4 +99,4 @@ def trains_on(cluster: Told, step_: int = 200) -> None:
 
 def placed(actions: list[Action]) -> list[tuple[str, Mapping[str, str | None]]]:
     """Return what owners are told: (change, placement)."""
-    return [(each.change, dict(each.placement)) for each in actions if isinstance(each, PlaceJob)]
+    return [(each.transaction, dict(each.placement)) for each in actions if isinstance(each, PlaceJob)]

@@ -14,10 +14,10 @@ from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import ASKING_STATES
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Deadlines
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import ASKING_STATES, UNTOUCHED_STATES, Transaction
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
 from support.cluster import DIGEST, Cluster, Live, key_of
@@ -95,27 +95,62 @@ class Chaos(RuleBasedStateMachine):
         self.cluster.exit_code = exit_code
         self.cluster.carry_out_one(_nth(self._next_orders(), number), again=again)
 
-    @rule(number=pick, count=st.integers(min_value=1, max_value=4))
-    @precondition(lambda self: self.cluster.state.moves)
-    def get_a_move_on(self, *, number, count):
-        """One move gets what it waits for, so that moves get far and not only begin."""
-        move = _nth(sorted(self.cluster.state.moves.values(), key=lambda move: move.id), number)
-        keys = {move.id, move.replica, f"checkpoint {move.replica}"}
+    @rule(number=pick, count=st.integers(min_value=1, max_value=6))
+    @precondition(lambda self: self.cluster.state.transactions)
+    def get_one_on(self, *, number, count):
+        """One transaction gets what it waits for, so that they get far and not only begin."""
+        chosen = _nth(_in_flight(self.cluster.state), number)
         for _ in range(count):
-            order = next((order for order in self.cluster.orders if key_of(order) in keys), None)
-            if order is not None:
-                self.cluster.carry_out_one(order)
-            elif not self.cluster.sidecars_answer and self._asked(move.replica):
-                self.cluster.acknowledge(
-                    move.replica, checkpoint=Checkpoint(step=10, path="/c", digest=DIGEST)
-                )
-            elif move.replica in self.cluster.live:
-                known = self.cluster.state.replicas[move.replica].progress.step or 0
-                self.cluster.report(move.replica, Category.CONVERGED, step=known + 1)
+            now = self.cluster.state.transactions.get(chosen.id)
+            if now is None:
+                return
+            self._one_step_of(now)
 
-    def _asked(self, replica):
-        move = self.cluster.state.moves.get(replica)
-        return move is not None and move.state in ASKING_STATES and replica in self.cluster.live
+    def _one_step_of(self, each: Transaction) -> None:
+        cluster = self.cluster
+        keys = {*each.concerned, f"job {each.job}"}
+        keys |= {f"{each.id} {name}" for name in each.concerned}
+        keys |= {f"checkpoint {name}" for name in each.concerned}
+        order = next((order for order in cluster.orders if key_of(order) in keys), None)
+        if order is not None:
+            cluster.carry_out_one(order)
+            return
+        asked = [n for n, w in each.witnesses.items() if not w.answered and n in cluster.live]
+        if each.state in ASKING_STATES and asked and not cluster.sidecars_answer:
+            saved = cluster.state.replicas[asked[0]].progress.step or 0
+            cluster.acknowledge(asked[0], checkpoint=Checkpoint(step=saved, path="/c", digest=DIGEST))
+            return
+        self._others_do(each)
+        for name in sorted({*each.concerned} & cluster.live.keys()):
+            known = cluster.state.replicas[name].progress.step or 0
+            cluster.report(name, Category.CONVERGED, step=known + 1)
+
+    def _others_do(self, each: Transaction) -> None:
+        """Let those other than the manager do their part of a transaction, where there are any."""
+
+    @rule(number=pick, member=pick, exit_code=st.sampled_from([1, None, 0]), again=st.booleans())
+    @precondition(lambda self: _under_way(self.cluster.state))
+    def hurt_one(self, *, number, member, exit_code, again):
+        """Something that a transaction is about dies, once or whenever it is started again."""
+        chosen = _nth(_under_way(self.cluster.state), number)
+        for _ in range(6 if again else 1):
+            here = sorted({*chosen.concerned} & self.cluster.live.keys())
+            if here:
+                self.cluster.die(_nth(here, member), exit_code)
+            now = self.cluster.state.transactions.get(chosen.id)
+            if now is None:
+                return
+            if again:
+                self._one_step_of(now)
+
+    @rule(number=pick, passed=st.sampled_from([0.0, 1.0]))
+    @precondition(lambda self: self.cluster.state.transactions)
+    def be_late(self, *, number, passed):
+        """Let the present state of a transaction be overdue; nothing that it waits for came about."""
+        chosen = _nth(_in_flight(self.cluster.state), number)
+        self.cluster.tick(max(0.0, chosen.deadline - self.cluster.now) + passed)
+        after = self.cluster.state.transactions.get(chosen.id)
+        assert after is None or after.deadline > self.cluster.now
 
     @rule()
     @precondition(lambda self: self.cluster.orders)
@@ -130,8 +165,6 @@ class Chaos(RuleBasedStateMachine):
         order = _nth(self._next_orders(), number)
         if isinstance(order, ReleaseRoom):
             return
-        if isinstance(order, EvictReplica) and not self._told_again(order.replica):
-            return
         if isinstance(order, StartReplica) and order.replica in self.cluster.live:
             return
         self.cluster.orders.remove(order)
@@ -140,11 +173,21 @@ class Chaos(RuleBasedStateMachine):
                 ev.StartRefused(replica=order.replica, start=order.start, reason="no such image")
             )
         elif isinstance(order, HoldRoom):
-            self.cluster.post(ev.RoomRefused(move=order.move, reason="full"))
+            self.cluster.post(
+                ev.RoomRefused(transaction=order.transaction, replica=order.replica, reason="full")
+            )
+        elif isinstance(order, EvictReplica) and order.transaction:
+            self.cluster.post(
+                ev.EvictionRefused(replica=order.replica, incarnation=order.incarnation, reason="it hangs")
+            )
 
-    def _told_again(self, replica):
-        state = self.cluster.state
-        return replica in state.moves or state.replicas[replica].leaving is not None
+    @rule(number=pick)
+    @precondition(lambda self: any(map(_may_expire, self._next_orders())))
+    def expire(self, *, number):
+        """An order to end comes too late for the checkpoint that permits it: nothing is ended."""
+        order = _nth([order for order in self._next_orders() if _may_expire(order)], number)
+        self.cluster.orders.remove(order)
+        self.cluster.post(ev.OrderExpired(transaction=order.transaction))
 
     @rule(number=pick, exit_code=st.sampled_from([0, 1, 137, None]))
     @precondition(lambda self: self.cluster.live)
@@ -237,23 +280,25 @@ class Chaos(RuleBasedStateMachine):
 
     @rule(
         number=pick,
-        wrong=st.sampled_from([False, False, True]),
+        wrong=st.sampled_from(["", "", "id", "incarnation"]),
         done=st.sampled_from([True, True, False]),
         saved=st.none() | steps,
         verified=st.booleans(),
     )
-    @precondition(lambda self: self.cluster.state.moves)
+    @precondition(lambda self: _asking(self.cluster.state))
     def answer(self, *, number, wrong, done, saved, verified):
-        """Answer though nobody waits, or for another move, or without what makes it an answer."""
-        move = _nth(sorted(self.cluster.state.moves.values(), key=lambda move: move.id), number)
-        live = self.cluster.live.get(move.replica, Live("none", "none", "none"))
+        """Answer though nobody waits, or for another request, or without what makes it an answer."""
+        chosen = _nth(_asking(self.cluster.state), number)
+        name = _nth(sorted(chosen.witnesses), number)
+        live = self.cluster.live.get(name, Live("none", "none", "none"))
+        before = self.cluster.state
         self.cluster.post(
             ev.InstructionAcknowledged(
                 Acknowledgement(
                     schema=1,
-                    replica=move.replica,
-                    incarnation=live.incarnation,
-                    id="move-0" if wrong else move.id,
+                    replica=name,
+                    incarnation="ghost" if wrong == "incarnation" else live.incarnation,
+                    id="move-0" if wrong == "id" else chosen.request,
                     done=done,
                     checkpoint=None
                     if saved is None
@@ -261,6 +306,8 @@ class Chaos(RuleBasedStateMachine):
                 )
             )
         )
+        if wrong or chosen.state not in ASKING_STATES:
+            assert self.cluster.state == before
 
     @rule(number=st.integers(min_value=0, max_value=10_000))
     def hear_again(self, *, number):
@@ -302,14 +349,14 @@ class Chaos(RuleBasedStateMachine):
                 steps_taken += 1
                 cluster.report(replica, Category.PROGRESSING, step=steps_taken)
             state = cluster.state
-            cluster.tick(1.0 if state.moves or state.changes else 4.0)
+            cluster.tick(1.0 if state.transactions else 4.0)
             state = cluster.state
             waits = any(map(_starting, state.replicas.values()))
-            busy = state.moves or state.changes or cluster.orders or waits
+            busy = state.transactions or state.unwanted or cluster.orders or waits
             quiet = 0 if busy else quiet + 1
         cluster.carry_out()
-        assert not cluster.state.moves, cluster.state.moves
-        assert not cluster.state.changes, cluster.state.changes
+        assert not cluster.state.transactions, cluster.state.transactions
+        assert not cluster.state.unwanted, cluster.state.unwanted
         for replica in cluster.state.replicas.values():
             assert replica.leaving is None, f"{replica.name} is still to end"
             if replica.phase is Phase.RUNNING:
@@ -336,6 +383,23 @@ def _starting(replica):
     if replica.leaving is not None:
         return True
     return replica.phase in {Phase.PENDING, Phase.STARTING}
+
+
+def _in_flight(state):
+    return sorted(state.transactions.values(), key=lambda each: each.id)
+
+
+def _under_way(state):
+    """Return the transactions of which something has come about."""
+    return [each for each in _in_flight(state) if each.state not in UNTOUCHED_STATES]
+
+
+def _asking(state):
+    return [each for each in _in_flight(state) if each.witnesses]
+
+
+def _may_expire(order):
+    return isinstance(order, EvictReplica) and order.fresh_until is not None
 
 
 def _nth(items, number):

@@ -46,7 +46,7 @@ def key_of(action: Action) -> str:
     if isinstance(action, StartReplica | EvictReplica | SetWeight):
         return action.replica
     if isinstance(action, HoldRoom | ReleaseRoom):
-        return action.move
+        return f"{action.transaction} {action.replica}"
     if isinstance(action, PlaceJob):
         return f"job {action.job}"
     assert isinstance(action, RequestCheckpoint | WithdrawRequest)
@@ -74,8 +74,8 @@ class Cluster:
         self.live: dict[str, Live] = {}
         self.dead: dict[str, ev.ReplicaGone] = {}
         """By incarnation: how it ended. A backend never starts an incarnation twice."""
-        self.room: dict[str, str] = {}
-        """By move: the node on which room is held."""
+        self.room: dict[tuple[str, str], str] = {}
+        """By transaction and replica: the node on which room is held."""
         self.crowded: set[str] = set()
         """Nodes that got a replica which was ordered elsewhere since: their room was given away."""
         self.initial = self.state
@@ -126,10 +126,7 @@ class Cluster:
         As `Backend.begin` does: what runs and is not wanted is ended, what should run and does not is told,
         and room that no move in flight needs any more is given up.
         """
-        moves = self.state.moves.values()
-        self.room = {
-            move.id: self.room[move.id] for move in moves if move.id in self.room and move.attempt == 1
-        }
+        self._keep_needed_room()
         self.orders.clear()
         for replica, live in list(self.live.items()):
             known = self.state.replicas[replica]
@@ -145,6 +142,11 @@ class Cluster:
                 or ev.ReplicaGone(replica=known.name, incarnation=known.incarnation)
             )
         return self.post(ev.ManagerStarted("again", self.state.settings))
+
+    def _keep_needed_room(self) -> None:
+        """Give up room that no transaction in flight needs, or only one on its way back."""
+        needed = {each.id for each in self.state.transactions.values() if each.attempt == 1}
+        self.room = {key: node for key, node in self.room.items() if key[0] in needed}
 
     def carry_out(self) -> None:
         """Carry out what was ordered and may be, as a faultless backend would, until nothing is left."""
@@ -200,13 +202,9 @@ class Cluster:
         return self.post(ev.ReportReceived(report))
 
     def asked(self, replica: str) -> str | None:
-        """Return the move or the change for which a checkpoint of the replica may be awaited."""
-        move = self.state.moves.get(replica)
-        if move is not None:
-            return move.id
-        known = self.state.replicas.get(replica)
-        change = None if known is None else self.state.changes.get(known.job)
-        return None if change is None or change.lead != replica else change.id
+        """Return the request for which a checkpoint of the replica may be awaited."""
+        transaction = self.state.transaction_of(replica)
+        return None if transaction is None or replica not in transaction.witnesses else transaction.request
 
     def acknowledge(
         self, replica: str, *, done: bool = True, checkpoint: Checkpoint | None = None, reason: str = ""
@@ -252,7 +250,11 @@ class Cluster:
             why = "another one lives"
             return [ev.StartRefused(replica=action.replica, start=action.start, reason=why)]
         node = action.node if known is None else known.node
-        told: list[ev.Event] = [ev.ReplicaStarted(replica=action.replica, incarnation=incarnation, node=node)]
+        told: list[ev.Event] = [
+            ev.ReplicaStarted(
+                replica=action.replica, incarnation=incarnation, node=node, start=action.start
+            )
+        ]
         if incarnation in self.dead:
             told.append(self.dead[incarnation])
         elif known is None:
@@ -274,10 +276,10 @@ class Cluster:
             if running is not None and running.incarnation == action.incarnation:
                 running.weight = action.weight
         elif isinstance(action, HoldRoom):
-            self.room[action.move] = action.node
-            self.post(ev.RoomHeld(move=action.move))
+            self.room[action.transaction, action.replica] = action.node
+            self.post(ev.RoomHeld(transaction=action.transaction, replica=action.replica))
         elif isinstance(action, ReleaseRoom):
-            self.room.pop(action.move, None)
+            self.room.pop((action.transaction, action.replica), None)
         elif isinstance(action, RequestCheckpoint):
             self._save(action)
 

@@ -9,13 +9,13 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model import events as ev
 from specon_sidecar.classify import Category
 from support.cluster import SETTINGS
-from support.owned import OwnedCluster, described
+from support.owners import Owners, described
 
 R = "default/mnist/worker/0"
 START = 1_795_000_000.0
 
 
-class Remembered(OwnedCluster):
+class Remembered(Owners):
     """Every event is noted; `commit` is for the test to call."""
 
     def __init__(self, memory):

@@ -10,7 +10,7 @@ from specon_manager.model.moves import FINAL_STATES, MoveState
 from specon_manager.model.resources import Resources
 from specon_sidecar.wire import Checkpoint
 from support.cluster import DIGEST
-from support.owned import OwnedCluster, described
+from support.owners import Owners, described
 
 A = "default/a/worker/0"
 EARLY = [MoveState.PROPOSED, MoveState.RESERVED, MoveState.CHECKPOINTING]
@@ -18,7 +18,7 @@ LATE = [state for state in MoveState if state not in {*EARLY, *FINAL_STATES}]
 
 
 def moving(stop):
-    cluster = OwnedCluster()
+    cluster = Owners()
     cluster.sidecars_answer = False
     cluster.observe(described("a"))
     cluster.start_all("node-0")
@@ -73,7 +73,7 @@ def test_a_lost_source_is_no_reason_to_stay(stop):
 
 def test_what_runs_on_a_node_that_is_gone_is_known_until_its_end_is_seen():
     """The node is no target any more, and no policy stumbles over it."""
-    cluster = OwnedCluster(nodes=3)
+    cluster = Owners(nodes=3)
     cluster.observe(described("a"))
     cluster.start_all("node-2")
     cluster.post(ev.NodeGone(node="node-2"))
@@ -87,7 +87,7 @@ def test_what_runs_on_a_node_that_is_gone_is_known_until_its_end_is_seen():
 
 def test_labels_and_taints_are_what_was_seen_last():
     """A change of nothing but these is a change."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     event = ev.NodeObserved(
         node="node-0",
         capacity=Resources(cpu=4.0),

@@ -11,7 +11,7 @@ from specon_manager.model.moves import FINAL_STATES, MoveOutcome, MoveState
 from specon_manager.model.resources import Resources
 from specon_sidecar.wire import Checkpoint
 from support.cluster import DIGEST
-from support.owned import OwnedCluster, described
+from support.owners import Owners, described
 
 A, A1 = "default/a/worker/0", "default/a/worker/1"
 MOVE = "default/by-hand"
@@ -24,7 +24,7 @@ def phases(cluster):
 
 def running(replicas=1, **changes):
     """Job `a` runs on node-0 at step 100; node-1 is empty."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     cluster.observe(described("a", replicas, **changes))
     cluster.start_all("node-0")
     for name in sorted(cluster.live):
@@ -72,7 +72,7 @@ def last(cluster):
 
 def test_a_job_is_awaited_until_its_owner_starts_it():
     """Its replicas are no queue of ours: nothing pends, nothing is ordered."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     assert cluster.observe(described("a", 2)) == []
     assert phases(cluster) == {"a/worker/0": "Awaited", "a/worker/1": "Awaited"}
     snapshot = cluster.state.snapshot(cluster.now)
@@ -88,7 +88,7 @@ def test_a_job_is_awaited_until_its_owner_starts_it():
 
 def test_whoever_observes_a_job_says_that_its_owner_places_it():
     """The event alone decides it, whatever the description says."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     cluster.post(ev.JobObserved(JobSpec(name="default/a", replicas=(A,))))
     assert cluster.state.jobs["default/a"].owned
     assert cluster.state.replicas[A].phase is Phase.AWAITED
@@ -96,7 +96,7 @@ def test_whoever_observes_a_job_says_that_its_owner_places_it():
 
 def test_a_job_of_ours_keeps_its_name():
     """A name that was submitted to us is not taken over by what is observed, nor forgotten for it."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     cluster.submit("a")
     before = cluster.state
     cluster.observe(described("a", 2))
@@ -197,7 +197,7 @@ def test_a_job_is_over_when_all_succeeded_and_may_begin_again():
 def test_parameter_servers_are_left_to_their_owner():
     """When the workers have succeeded nothing is ordered."""
     names = ("default/a/ps/0", A)
-    cluster = OwnedCluster()
+    cluster = Owners()
     cluster.observe(JobSpec(name="default/a", replicas=names, placed_by="owner"))
     cluster.start_all()
     assert cluster.die(A, 0) == []
@@ -260,7 +260,7 @@ def test_every_state_of_a_move_ends_with_its_job():
 
 def test_many_jobs_that_ended_are_remembered_while_they_are_there():
     """Retention is for what was submitted to us; what is observed is forgotten when it is gone."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     settings = msgspec.structs.replace(cluster.state.settings, retention=0)
     cluster.post(ev.ManagerStarted("next", settings))
     for number in range(70):
@@ -296,7 +296,7 @@ def test_a_move_goes_through_hold_checkpoint_eviction_and_start():
 
 def test_a_scheduler_that_knows_better_is_believed():
     """The target becomes the node where it runs, and the note says so; the room on the other is given up."""
-    cluster = OwnedCluster(nodes=3)
+    cluster = Owners(nodes=3)
     cluster.observe(described("a"))
     cluster.start_all("node-0")
     cluster.report(A, step=100)

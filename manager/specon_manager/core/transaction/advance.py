@@ -72,7 +72,7 @@ def timed(state: State, transaction: Transaction, now: float) -> Transaction:
 def tell(state: State, transaction: Transaction, now: float) -> tuple[State, bool]:
     """Let the records of what has to go say so, and those of what stays not; return whether any is news."""
     news = False
-    for replica in members.records(state, transaction):
+    for replica in members.reached(state, transaction):
         goes = members.must_go(transaction, replica)
         if goes and replica.leaving is None:
             told = Leaving(

@@ -53,7 +53,9 @@ def closed(
         state = _as_wanted(state, over, now)
     elif transaction.attempt > 1 and not transaction.wanted:
         state = _waiting(state, state.jobs[job.name], now)  # an admission that was turned back
-    elif transaction.state in UNTOUCHED_STATES or members.untouched(state, transaction):
+    elif transaction.state in UNTOUCHED_STATES or (
+        transaction.state is TransactionState.LEAVING and members.untouched(state, transaction)
+    ):
         state = _let_stay(state, transaction)
     elif how is TransactionState.FAILED and not anew:
         state = _given_up(state, over, now)
@@ -174,10 +176,10 @@ def _waiting(state: State, job: Job, now: float) -> State:
     wanted = {*job.spec.ps, *job.spec.worker_names[: job.spec.wanted_workers]}
     for name in job.spec.replicas:
         replica = state.replicas[name]
-        if replica.active and replica.leaving is not None and replica.leaving.purpose not in {"complete", "fail"}:
-            # Its owner described it anew before it was gone: what becomes of it is for its owner to say.
+        if replica.phase is Phase.RUNNING and _is_told(replica):
+            # Its owner has started it again meanwhile: what becomes of it is for its owner to say.
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
-        if replica.ended or replica.active:
+        if replica.ended or replica.phase is Phase.RUNNING:
             continue
         waiting = msgspec.structs.replace(
             replica,
@@ -194,7 +196,7 @@ def _waiting(state: State, job: Job, now: float) -> State:
 
 def _let_stay(state: State, transaction: Transaction) -> State:
     """Take back that replicas are to end, of which none did."""
-    for replica in members.records(state, transaction):
+    for replica in members.reached(state, transaction):
         if _is_told(replica):
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
     return state
@@ -206,7 +208,7 @@ def _let_go(state: State, over: Transaction, now: float) -> State:
     What came by a transaction that was turned back and has crashed since is absent again.
     """
     newcomers = over.after.keys() - over.before.keys() if over.attempt > 1 else set()
-    for replica in members.records(state, over):
+    for replica in members.reached(state, over):
         if _ends_for_good(replica):
             continue
         if replica.phase is Phase.STARTING:

@@ -5,6 +5,7 @@ So it does not matter which event came first, twice or never.
 
 import msgspec
 
+from specon_manager.core.restarts import left
 from specon_manager.core.state import State
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
@@ -53,6 +54,11 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
     job = state.jobs[transaction.job]
     if transaction.state is TransactionState.LEAVING:
         state, news = tell(state, transaction, now)
+        if job.owned and now >= transaction.deadline:
+            # What was never seen its owner has had the time to take back.
+            for replica in members.leavers(state, transaction):
+                if replica.phase is Phase.STARTING:
+                    state = left(state, replica, now)
         if not news:
             return state, []
         ending = {each.name: each.incarnation or "" for each in members.leavers(state, transaction)}
@@ -119,6 +125,8 @@ def _found(state: State, job: Job, transaction: Transaction, now: float) -> Find
         return came
     if (over := _over(state, job, transaction)) is not None:
         return over
+    if transaction.kind in {Kind.PREEMPT, Kind.PUT_BACK} and job.owned and not job.spec.held:
+        return Outcome.GIVEN_UP, "it names no queue any more: nothing would admit it again"
     if (number := members.edited(job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
@@ -137,8 +145,10 @@ def _over(state: State, job: Job, transaction: Transaction) -> Finding | None:
         return Outcome.GIVEN_UP, "it ends by itself"
     if job.ended_at is not None or "complete" in told:
         return Outcome.FINISHED, ""
-    succeeded = any(each.phase is Phase.SUCCEEDED for each in about)
-    return (Outcome.FINISHED, "") if succeeded and transaction.kind is not Kind.ADMIT else None
+    ended = [each for each in about if each.ended]
+    if not ended or transaction.kind is Kind.ADMIT:
+        return None
+    return (Outcome.FINISHED, "") if len(ended) == len(about) else (Outcome.GIVEN_UP, "it ends by itself")
 
 
 def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | None:

@@ -39,9 +39,21 @@ def must_go(transaction: Transaction, replica: Replica) -> bool:
     return node != "" and node != replica.node
 
 
+def reached(state: State, transaction: Transaction) -> list[Replica]:
+    """Return the records of all that it may tell to end, by name.
+
+    Where it is about the whole job, that is also what its owner has started beside it in the meantime.
+    """
+    job = state.jobs.get(transaction.job)
+    if not transaction.whole or job is None:
+        return records(state, transaction)
+    names = sorted({*transaction.concerned, *job.spec.replicas})
+    return [state.replicas[name] for name in names if name in state.replicas]
+
+
 def leavers(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of what has to end and is not gone yet, by name."""
-    return [record for record in records(state, transaction) if must_go(transaction, record)]
+    return [record for record in reached(state, transaction) if must_go(transaction, record)]
 
 
 def untouched(state: State, transaction: Transaction) -> bool:

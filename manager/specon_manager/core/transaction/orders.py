@@ -45,7 +45,9 @@ def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
     """Return the order for the owner of a job: which of its replicas are to run now, each on its node."""
     flying = {name: each for each in state.transactions_of(job.name) for name in each.concerned}
     placement: dict[str, str | None] = {}
-    for name in job.spec.replicas:
+    for name in transaction.concerned if transaction.whole else job.spec.replicas:
+        if name not in state.replicas:
+            continue
         node = _place(state.replicas[name], flying.get(name))
         if node is not None:
             placement[name] = node or None

@@ -17,7 +17,7 @@ from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
 from support.cluster import DIGEST, SETTINGS
 from support.custom_resources import migration_of, objects_of, progress_of, restored_from
-from support.owned import OwnedCluster, described
+from support.owners import Owners, described
 
 R = "default/mnist/worker/0"
 OPEN = [
@@ -30,7 +30,7 @@ BEFORE_EVICTION = OPEN[:3]
 
 def running(jobs=("mnist",)):
     """Return a cluster in which these jobs train on node-0."""
-    cluster = OwnedCluster()
+    cluster = Owners()
     for job in jobs:
         cluster.observe(described(job))
     cluster.start_all()
