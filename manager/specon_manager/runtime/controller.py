@@ -22,6 +22,7 @@ from specon_manager.model.actions import (
     StartReplica,
     WithdrawRequest,
 )
+from specon_manager.model.cluster import job_of
 from specon_manager.model.events import Event, JobRefused, ManagerStarted, RoomRefused, StartRefused, Tick
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
@@ -174,12 +175,12 @@ class Controller:
         if isinstance(order, StartReplica):
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
         elif isinstance(order, HoldRoom):
-            self.post(RoomRefused(move=order.move, reason=reason))
+            self.post(RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason))
         elif isinstance(order, PlaceJob):
-            self.post(JobRefused(job=order.job, change=order.change, reason=reason))
+            self.post(JobRefused(job=order.job, transaction=order.transaction, reason=reason))
         elif isinstance(order, RequestCheckpoint):
-            job = order.replica.rpartition("/")[0].rpartition("/")[0]
-            self.post(JobRefused(job=job, change=order.id, reason=reason))
+            job = job_of(order.replica)
+            self.post(JobRefused(job=job, transaction=order.transaction, reason=reason))
 
     def _done(self, key: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -188,16 +189,12 @@ class Controller:
 
 
 def _recorded_as(action: Action) -> str:
-    """Return the id of the move or change that must be on record before the action; empty for none."""
-    if isinstance(action, HoldRoom):
-        return action.move
-    if isinstance(action, PlaceJob):
-        return action.change
-    return action.id if isinstance(action, RequestCheckpoint) else ""
+    """Return the id of the transaction that must be on record before the action; empty for none."""
+    return action.transaction if isinstance(action, HoldRoom | PlaceJob | RequestCheckpoint) else ""
 
 
 def _key(order: Order) -> str:
     """Return what the order is about: one after the other is done for it."""
     if isinstance(order, HoldRoom | ReleaseRoom):
-        return order.move
+        return order.transaction
     return order.job if isinstance(order, PlaceJob) else order.replica

@@ -125,7 +125,9 @@ class FormerMetrics:
             return
         self._changes_ended.labels(kind.value, state.value).inc()
         if state is TransactionState.SUCCEEDED and transaction.ended_at is not None:
-            self._duration.labels(kind.value).observe(max(0.0, transaction.ended_at - transaction.proposed_at))
+            self._duration.labels(kind.value).observe(
+                max(0.0, transaction.ended_at - transaction.proposed_at)
+            )
         if downtime is not None:
             self._change_downtime.labels(kind.value).observe(downtime)
 

@@ -79,10 +79,7 @@ class JobMetrics(Collector):
         """Choose whose series are shown."""
         replicas = state.replicas
         moving = {
-            name
-            for each in state.transactions.values()
-            if each.kind is Kind.MOVE
-            for name in each.concerned
+            name for each in state.transactions.values() if each.kind is Kind.MOVE for name in each.concerned
         }
         shown = {name: None for name in self._shown if name in replicas and _is_there(replicas[name], moving)}
         missing = 0

@@ -1,4 +1,4 @@
-"""What the owner of a manager asks for by HTTP: a move, that it be withdrawn, a pause, its end; `step` judges."""
+"""What the owner of a manager asks for by HTTP: a move or its withdrawal, a pause or its end; `step` judges."""
 
 import asyncio
 import contextlib
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 
 async def ask_for_move(body: bytes, controller: Controller) -> Answer:
-    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what speaks against it, 422, 503."""
+    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503."""
     wanted = _decoded(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
@@ -149,7 +149,7 @@ async def _post(controller: Controller, event: Event, holds: Callable[[State], b
 
 
 def _told(state: State, name: str) -> MoveTold | None:
-    """Return what is known of the move of that id; one that has just ended is among the last of the history."""
+    """Return what is known of the move of that id; one that has just ended is at the end of the history."""
     if (request := state.requests.get(name)) is not None:
         record = state.replicas.get(request.replica)
         return MoveTold(

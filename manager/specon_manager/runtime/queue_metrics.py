@@ -25,7 +25,7 @@ _RESOURCES: Final = ("cpu", "memory", "gpu")
 
 
 class QueueMetrics:
-    """Counts who is admitted, preempted and scaled; shows who waits as of the last Tick, and why as of 2 s ago."""
+    """Counts who is admitted, preempted and scaled; shows who waits, and why as of 2 s ago."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._waiting = Gauge(

@@ -46,7 +46,8 @@ class TransactionMetrics:
         )
         self._ended = Counter(
             "specon_transactions_total",
-            "Transactions that ended, by kind, final state and who proposed them: a policy, or request for a person.",
+            "Transactions that ended, by kind, final state, and the policy that proposed them (request: a "
+            "person).",
             ["kind", "state", "policy"],
             registry=registry,
         )

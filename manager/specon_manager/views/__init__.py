@@ -1,1 +1,1 @@
-"""What people see of a state, as rows, labels and words: one of each for every screen, page and list. Pure."""
+"""What people see of a state, as rows, labels and words: one of each for all screens. Pure."""

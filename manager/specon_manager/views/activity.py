@@ -28,7 +28,7 @@ def bounded(row: Struct) -> dict[str, Any]:
 
 
 def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
-    """Return the rows of what is in flight, waits to begin and has ended, and of each how many more there are."""
+    """Return the rows of what is in flight, waits and has ended, and of each how many more there are."""
     flying = sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id))
     waiting = list(state.requests.values())
     rows = {

@@ -31,9 +31,7 @@ def happenings(before: State, after: State, *, began: float, now: float, verbose
         *_requests(before, after, now),
         *_jobs_ended(before, after),
     ]
-    found.sort(
-        key=lambda happening: happening[0]
-    )  # stable: what happened at one moment stays in the order above
+    found.sort(key=lambda happening: happening[0])  # stable: of one moment in the order above
     return [f"[{at - began:7.1f}s] {printable(text)}" for at, text in found]
 
 

@@ -1,4 +1,4 @@
-"""What jobs and replicas are called on every screen. What people and trainers wrote is data: on one line, cut."""
+"""What jobs and replicas are called; what people and trainers wrote is data: on one line, cut."""
 
 from collections.abc import Sequence
 from typing import Final

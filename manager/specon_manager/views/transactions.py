@@ -171,7 +171,7 @@ def chosen(
     namespace: str | None = None,
     ended: bool = True,
 ) -> list[TransactionRow]:
-    """Return the moves, or what are none, or (None) all; of a job, of a namespace; perhaps without ended ones."""
+    """Return the moves, what is none, or (None) all; of a job, of a namespace; perhaps those not ended."""
     home = None if namespace is None else f"{namespace}/"
     return [
         row

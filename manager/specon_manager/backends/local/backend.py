@@ -107,9 +107,10 @@ class LocalBackend:
         elif isinstance(order, HoldRoom):
             if order.node in self._nodes:
                 # Nobody but this manager fills a virtual node, and its plan counts the move: that holds it.
-                self._emit(RoomHeld(move=order.move))
+                self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             else:
-                self._emit(RoomRefused(move=order.move, reason=f"there is no node {order.node}"))
+                why = f"there is no node {order.node}"
+                self._emit(RoomRefused(transaction=order.transaction, replica=order.replica, reason=why))
         elif isinstance(order, SetWeight):
             raise NotImplementedError("virtual nodes cannot change shares of processors in place")
 

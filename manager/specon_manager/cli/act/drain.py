@@ -243,9 +243,7 @@ def _summary(drained: Drained, say: Callable[[str], None]) -> None:
         say(f"{name} is being moved away already")
     if drained.waiting:
         names = ", ".join(drained.waiting)
-        say(
-            f"queued until others have ended: {names}; specon moves tells of them, specon migrate --cancel ends that"
-        )
+        say(f"queued until others have ended: {names}; specon migrate --cancel withdraws one")
     for caveat in drained.caveats:
         say(f"but: {caveat}")
     if drained.dry_run:

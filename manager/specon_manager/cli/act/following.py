@@ -22,8 +22,8 @@ async def follow(
 ) -> dict[str, TransactionRow]:
     """Return the moves by id once all have ended, or as they are after `seconds`.
 
-    One whose record is gone is not among them. `changed` is told of each that comes further. Raises UsageError
-    when the manager cannot be reached for that long.
+    One whose record is gone is not among them. `changed` is told of each that comes further. Raises
+    UsageError when the manager cannot be reached for that long.
     """
     deadline = time.monotonic() + seconds
     known = {row.id: row for row in rows}

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Ask; 0 when it has begun or is queued (`--wait`: has succeeded), 1 when it was refused or went wrong."""
+    """Ask; 0 when it has begun or waits (`--wait`: has succeeded), 1 when refused or gone wrong."""
     check_timeout(arguments.timeout)
     if arguments.cancel is not None:
         given = [name for name in ("replica", "to", "dry_run", "wait") if getattr(arguments, name)]

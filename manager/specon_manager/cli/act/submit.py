@@ -13,8 +13,8 @@ from specon_manager.usage import UsageError
 _SECONDS: Final = 10
 
 
-def add_submit_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of `submit`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
     _add_state(parser)
     parser.add_argument("--name", help="name of the job (default: from the command)")
     parser.add_argument("--log", help="training log, where the command writes one itself")
@@ -29,8 +29,8 @@ def add_submit_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND ARGUMENT ...")
 
 
-def submit(arguments: argparse.Namespace) -> int:
-    """Add one job to a running manager."""
+def main(arguments: argparse.Namespace) -> int:
+    """Add one job to a running manager; 0."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("there is no command: specon submit -- COMMAND ARGUMENT ...")

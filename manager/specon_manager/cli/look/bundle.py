@@ -17,9 +17,9 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager import __version__
-from specon_manager.cli.look.redaction import scrubbed
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
+from specon_manager.cli.remote.redaction import scrubbed
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,7 +17,9 @@ from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.usage import UsageError
 from specon_manager.views.replicas import KEYS, Top, top_of
-from specon_manager.views.view import View
+
+if TYPE_CHECKING:
+    from specon_manager.views.view import View
 
 _INTERVAL: Final = 2.0
 _LEAST_INTERVAL: Final = 0.2

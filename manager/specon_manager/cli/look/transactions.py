@@ -1,4 +1,4 @@
-"""`specon moves` and `specon changes`: what is being done, what was, how it ended and why; one list, filtered.
+"""`specon moves` and `specon changes`: what is done, what was, how it ended and why; one list, filtered.
 
 Moves are those that people and policies ask for; changes are admissions, scalings and preemptions.
 """
@@ -33,7 +33,7 @@ _LEAST_INTERVAL: Final = 0.2
 
 
 class Moves(Struct, frozen=True, kw_only=True):
-    """What `specon moves --output json` prints; the moves are in the order in which they were proposed."""
+    """What `specon moves --output json` prints; in the order in which they were proposed."""
 
     manager: str
     at: str | None
@@ -44,7 +44,7 @@ class Moves(Struct, frozen=True, kw_only=True):
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What `specon changes --output json` prints; the changes are in the order in which they were proposed."""
+    """What `specon changes --output json` prints; in the order in which they were proposed."""
 
     manager: str
     at: str | None

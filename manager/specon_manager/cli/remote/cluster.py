@@ -184,7 +184,7 @@ class ClusterRemote:
         return msgspec.structs.replace(row, state=refused, word=word_of_state(refused), awaited="")
 
     async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
-        """Read the Migrations `namespace/name`: of a namespace all at once, where there are more than a few."""
+        """Read the Migrations `namespace/name`: of a namespace at once, where there are many."""
         by_namespace: dict[str, list[str]] = {}
         for name in names:
             namespace, _, short = name.partition("/")

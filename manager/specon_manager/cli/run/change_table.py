@@ -4,8 +4,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount
 from specon_manager.cli.run.result import RunResult, in_seconds
+from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_manager.views.names import job_label, printable
 

@@ -24,6 +24,7 @@ _BARS_INCHES: Final = 2.8
 _LETTER_SHARE: Final = 0.007  # of the time axis that one letter takes
 _PAIRED_COLOURS: Final = 20
 _LEGEND_ROWS: Final = 20
+_MARKED: Final = frozenset({TransactionState.ROLLED_BACK, TransactionState.FAILED})
 _SECOND: Final[Mapping[str, Any]] = {"alpha": 0.45, "hatch": "////"}  # how bars of the second run differ
 
 
@@ -163,7 +164,7 @@ def _gantt(axis: "Axes", run: RunResult, layout: _Layout, colours: Colours, end:
     axis.set_ylabel("node")
     average = in_seconds(run.average_completion_seconds, "-")
     makespan = in_seconds(run.makespan_seconds, "-")
-    done = run.moves_by_outcome.get(MoveState.SUCCEEDED, 0)
+    done = run.moves_by_outcome.get(TransactionState.SUCCEEDED, 0)
     title = (
         f"{run.policy}: average completion {average} s, makespan {makespan} s, moves that succeeded: {done}"
     )

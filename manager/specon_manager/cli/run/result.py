@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount, result_of
 from specon_manager.cli.run.placements import Placement, PlacementLog
+from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount, result_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.transactions import Kind, Transaction

@@ -17,12 +17,13 @@ from rich.console import Console
 from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
-from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.cli.run.live_view import LiveView
 from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
+from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.policies.table import policy_named
 from specon_manager.runtime.controller import Stepped
 from specon_manager.serving.session import Session, SessionOptions, open_session
+from specon_manager.usage import UsageError
 from specon_manager.views.happenings import happenings
 
 _FRAMES_PER_SECOND: Final = 4

@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli.run.transaction_results import TransactionResult
 from specon_manager.cli.run.result import RunResult
+from specon_manager.cli.run.transaction_results import TransactionResult
 from specon_manager.model.transactions import Kind, TransactionState
 
 
@@ -23,7 +23,12 @@ class Promise(Struct, frozen=True):
 def _went_on(change: TransactionResult) -> bool:
     """Whether the job went on from the checkpoint of the change, and did not begin anew."""
     first, saved = change.first_step_after, change.checkpoint_step
-    return change.state is TransactionState.SUCCEEDED and first is not None and saved is not None and first > saved
+    return (
+        change.state is TransactionState.SUCCEEDED
+        and first is not None
+        and saved is not None
+        and first > saved
+    )
 
 
 def _scaled(kind: Kind) -> Callable[[TransactionResult, RunResult], bool]:
@@ -46,10 +51,7 @@ def _preempted(change: TransactionResult, result: RunResult) -> bool:
     """Whether a job was preempted for another one, went on from its checkpoint, and succeeded."""
     done = {job.name for job in result.jobs if job.succeeded}
     return (
-        change.kind is Kind.PREEMPT
-        and _went_on(change)
-        and change.job in done
-        and change.beneficiary in done
+        change.kind is Kind.PREEMPT and _went_on(change) and change.job in done and change.beneficiary in done
     )
 
 

@@ -1,4 +1,4 @@
-"""What became of the transactions of a run, and how many workers each job had when: from the manager's steps."""
+"""What became of the transactions of a run, and how many workers each job had when, step by step."""
 
 from collections.abc import Mapping
 
@@ -88,7 +88,9 @@ class TransactionLog:
     def changes(self, state: State, began: float) -> tuple[TransactionResult, ...]:
         """Return all that is no move, in the order of the begin."""
         known = (*state.history, *state.transactions.values())
-        found = sorted((each for each in known if each.kind is not Kind.MOVE), key=lambda each: each.proposed_at)
+        found = sorted(
+            (each for each in known if each.kind is not Kind.MOVE), key=lambda each: each.proposed_at
+        )
         return tuple(result_of(each, began, self._resumed.get(each.id)) for each in found)
 
     def courses(self, began: float) -> Mapping[str, tuple[WorkerCount, ...]]:

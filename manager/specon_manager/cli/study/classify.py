@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 from specon_manager.cli.study.classification import Classification, head, report, verdict
+from specon_manager.cli.study.classify_follow import follow
 from specon_manager.cli.study.course import Course, KeptSamples, by_count, by_time
 from specon_manager.cli.study.curve_plot import plot_curve
 from specon_manager.cli.study.curve_view import draw
 from specon_manager.cli.study.likeliest import Names
-from specon_manager.cli.study.log_input import LogInput, open_log, refuse_without_lines
+from specon_manager.cli.study.log_input import open_log, refuse_without_lines
+from specon_manager.cli.study.reading import Reading, with_goal
 from specon_manager.usage import UsageError
 from specon_sidecar import parse
 from specon_sidecar.classify import ClassifierSettings
@@ -27,37 +28,11 @@ from specon_sidecar.event_reader import EventReader
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Reader
 from specon_sidecar.formats.table import make_reader
-from specon_sidecar.sample import Sample
 
 _HEIGHT: Final = 16
 _PLAIN_WIDTH: Final = 100
 _LARGE: Final = 16 << 20  # bytes that are worth a progress bar
 _INTERVALS: Final = 50
-
-
-class Reading(Struct):
-    """A log while it is read: who reads it, and what came of it so far."""
-
-    log: LogInput
-    options: FormatOptions
-    reader: Reader
-    kept: KeptSamples
-    names: Names
-    lines: int = 0
-
-    def take(self, lines: list[bytes]) -> list[Sample]:
-        """Read these lines; keep and return their samples."""
-        self.lines += len(lines)
-        samples = self.reader.read(lines)
-        self.kept.extend(samples)
-        if not self.kept.count:
-            self.names.take(lines)
-        return samples
-
-    def finish(self) -> None:
-        """Read what has no end, for no more comes."""
-        self.take(self.log.rest())
-        self.kept.extend(self.reader.finish())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,8 +81,6 @@ def main(arguments: argparse.Namespace) -> int:
     )
     console = Console()
     if arguments.follow:
-        from specon_manager.cli.study.classify_follow import follow  # noqa: PLC0415 - it needs this module
-
         course = follow(
             reading, settings, goal=arguments.goal, intervals=arguments.intervals, console=console
         )
@@ -187,11 +160,6 @@ def conclude(
         return found
     readings = reading.names.readings(reading.reader.evidence, lambda metric: _told(reading, metric))
     return msgspec.structs.replace(found, readings=readings, examples=reading.names.lines)
-
-
-def with_goal(settings: ClassifierSettings, reading: Reading, goal: str | None) -> ClassifierSettings:
-    """Return the settings with the goal that was given, or that the metric's name says, or min."""
-    return msgspec.structs.replace(settings, goal=goal or reading.reader.goal or "min")
 
 
 def show(found: Classification, console: Console) -> None:

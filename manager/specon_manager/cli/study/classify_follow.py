@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console, Group
 from rich.live import Live
 
-from specon_manager.cli.study.classify import Reading, with_goal
 from specon_manager.cli.study.course import Course, KeptSamples, by_count, place
 from specon_manager.cli.study.curve_view import draw
+from specon_manager.cli.study.reading import Reading, with_goal
 
 if TYPE_CHECKING:
     from specon_sidecar.classify import ClassifierSettings
