@@ -74,5 +74,6 @@ def _doing(state: State, job: Job) -> tuple[str, bool]:
     if not flying:
         return "", False
     row = row_of(flying[0], state)
-    way = f" -> {row.destination or '?'}" if row.is_move else f", {row.what}"
-    return printable(f"{way} {row.state}" + (", stuck" if row.stuck else "")), bool(row.stuck)
+    begin, way = (" ", f"-> {row.destination or '?'}") if row.is_move else (", ", row.what)
+    words = f"{way} {row.state}" + (", stuck" if row.stuck else "")
+    return begin + printable(words), bool(row.stuck)

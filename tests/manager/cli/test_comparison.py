@@ -180,7 +180,7 @@ def test_json_is_read_back_as_it_was():
 
 def test_the_documented_schema_names_every_field():
     """Each field that is written is named in the description of the format."""
-    from specon_manager.cli import comparison# noqa: PLC0415 - its docstring is what is tested
+    from specon_manager.cli.run import comparison  # noqa: PLC0415 - its docstring is what is tested
 
     def fields(value):
         if isinstance(value, dict):

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.usage import UsageError
 from specon_manager.serving.serve_settings import (
     CLUSTER_DEFAULTS,
     Address,
@@ -13,6 +12,7 @@ from specon_manager.serving.serve_settings import (
     add_arguments,
     read_serve_settings,
 )
+from specon_manager.usage import UsageError
 
 
 def read(*arguments: str) -> ServeSettings:

@@ -3,20 +3,21 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from specon_manager.views.happenings import changes
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import JobSpec, Phase
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import TransactionState, Witness
+from specon_manager.views.happenings import happenings
 from specon_sidecar.classify import Category
+from support.changed_jobs import CHECKPOINT, change
 
 
 def told(before, after, *, at=20.0, verbose=False):
     """Return the lines for what changed, `at` seconds after the begin."""
-    return changes(before, after, began=1000.0, now=1000.0 + at, verbose=verbose)
+    return happenings(before, after, began=1000.0, now=1000.0 + at, verbose=verbose)
 
 
 def test_nothing_new_is_no_line(scene):
@@ -24,7 +25,7 @@ def test_nothing_new_is_no_line(scene):
     name = scene.job()
     scene.running(name)
     scene.decided(name, "Admit node-0", "round robin")
-    scene.move(name, MoveState.RESERVED)
+    scene.move(name, TransactionState.RESERVED)
     copy = msgspec.convert(msgspec.to_builtins(scene.state), State)
     assert told(scene.state, scene.state, verbose=True) == []
     assert told(scene.state, copy, verbose=True) == []
@@ -105,36 +106,82 @@ def test_a_move_is_told_state_by_state(scene):
     """Each new state of a move is a line with its id, replica, source and target."""
     name = scene.job()
     before = scene.state
-    scene.move(name, MoveState.PROPOSED)
+    scene.move(name, TransactionState.PROPOSED)
     proposed = scene.state
-    scene.move(name, MoveState.CHECKPOINTING)
+    scene.move(name, TransactionState.CHECKPOINTING)
     asking = scene.state
-    scene.move(name, MoveState.RESTORING, attempt=2, note="no room")
-    assert told(before, proposed) == ["[   20.0s] move move-1: mnist node-0 -> node-1 Proposed (migrate)"]
-    assert told(proposed, asking) == ["[   20.0s] move move-1: mnist node-0 -> node-1 Checkpointing"]
+    scene.move(name, TransactionState.COMING, attempt=2, note="no room")
+    assert told(before, proposed) == ["[   20.0s] move-1: mnist node-0 -> node-1 Proposed: converged"]
+    assert told(proposed, asking) == ["[   20.0s] move-1: mnist node-0 -> node-1 Checkpointing"]
     assert told(asking, scene.state) == [
-        "[   20.0s] move move-1: mnist node-0 -> node-1 Restoring, attempt 2 on node-0: no room"
+        "[   20.0s] move-1: mnist node-0 -> node-1 Coming, going back: no room"
     ]
 
 
 @pytest.mark.parametrize(
     ("state", "fields", "words"),
     [
-        (MoveState.SUCCEEDED, {"downtime": 2.13, "steps_lost": 7}, "Succeeded: downtime 2.1 s, 7 steps lost"),
-        (MoveState.SUCCEEDED, {"downtime": 0.0, "steps_lost": 0}, "Succeeded: downtime 0.0 s, 0 steps lost"),
-        (MoveState.ROLLED_BACK, {"note": "no checkpoint"}, "RolledBack: no checkpoint"),
-        (MoveState.FAILED, {}, "Failed"),
+        (
+            TransactionState.SUCCEEDED,
+            {"downtime": 2.13, "steps_lost": 7},
+            "Succeeded: downtime 2.1 s, 7 steps lost",
+        ),
+        (
+            TransactionState.SUCCEEDED,
+            {"downtime": 0.0, "steps_lost": 0},
+            "Succeeded: downtime 0.0 s, 0 steps lost",
+        ),
+        (TransactionState.ROLLED_BACK, {"note": "no checkpoint"}, "RolledBack: no checkpoint"),
+        (TransactionState.FAILED, {}, "Failed"),
     ],
 )
 def test_the_end_of_a_move_is_told_with_its_cost(scene, state, fields, words):
     """A move that ended is told once, at its end, with downtime, steps lost and note as far as known."""
     name = scene.job()
-    scene.move(name, MoveState.VERIFYING)
+    scene.move(name, TransactionState.VERIFYING)
     before = scene.state
     scene.move(name, state, ended_at=1018.4, **fields)
-    assert told(before, scene.state) == [f"[   18.4s] move move-1: mnist node-0 -> node-1 {words}"]
-    later = msgspec.structs.replace(scene.state, move_count=9)
+    assert told(before, scene.state) == [f"[   18.4s] move-1: mnist node-0 -> node-1 {words}"]
+    later = msgspec.structs.replace(scene.state, transaction_count=9)
     assert told(scene.state, later) == []
+
+
+def test_a_change_is_told_state_by_state(scene):
+    """First with its numbers and reason, then with the checkpoint, in the end with its note."""
+    scene.job("default/e", replicas=3)
+    states = [scene.state]
+    saved = Witness(checkpoint=CHECKPOINT, answered=True)
+    for each in (
+        change(),
+        change(state=TransactionState.LEAVING, witness=saved),
+        change(state=TransactionState.ROLLED_BACK, note="no room", ended_at=1019.0),
+    ):
+        scene.transaction(each)
+        states.append(scene.state)
+    assert [told(before, after) for before, after in zip(states, [*states[1:], states[-1]], strict=True)] == [
+        ["[   20.0s] change-1: e scale-out 2 -> 3 Checkpointing: room is idle"],
+        ["[   20.0s] change-1: e scale-out 2 -> 3 Leaving: checkpoint of step 70"],
+        ["[   19.0s] change-1: e scale-out 2 -> 3 RolledBack: no room"],
+        [],
+    ]
+
+
+def test_what_waits_and_what_is_stuck_is_told(scene):
+    """A request when it begins to wait; that something cannot end once, when that is known."""
+    name = scene.job()
+    scene.running(name)
+    scene.move(name, TransactionState.LEAVING)
+    before = scene.state
+    scene.request(name)
+    asked = scene.state
+    scene.move(name, TransactionState.LEAVING, stuck="it does not end")
+    assert told(before, asked) == [
+        "[   20.0s] request-1: mnist node-0 -> node-1 Queued: 4 moves are in flight"
+    ]
+    assert told(asked, scene.state) == [
+        "[   20.0s] move-1: mnist node-0 -> node-1 Leaving: stuck: it does not end"
+    ]
+    assert told(scene.state, scene.state) == []
 
 
 def test_a_crash_is_told_with_what_follows(scene):
@@ -143,9 +190,9 @@ def test_a_crash_is_told_with_what_follows(scene):
     scene.running(name)
     before = scene.state
     note = "crash 1: exit code 1"
-    scene.replica(name, phase=Phase.PENDING, incarnation=None, crashes=1, note=note, deadline=1022.0)
+    scene.replica(name, phase=Phase.PENDING, incarnation=None, crashes=1, note=note, not_before=1022.0)
     crashed = scene.state
-    scene.replica(name, crashes=2, note="crash 2: exit code 1", deadline=None)
+    scene.replica(name, crashes=2, note="crash 2: exit code 1", not_before=0.0)
     scene.end(name, at=19.0, phase=Phase.FAILED)
     assert told(before, crashed) == [
         "[   20.0s] mnist crashed: crash 1: exit code 1; it may start again in 2.0 s"

@@ -10,18 +10,22 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Progress
-from specon_manager.views import activity
-from specon_manager.views import view as page_view
+from specon_manager.model.transactions import Request
 from specon_manager.runtime.page.curves import Curves
-from specon_manager.views.page import view
+from specon_manager.views import activity
+from specon_manager.views import page as page_view
 from support.changed_jobs import NOW as CHANGED_AT
 from support.changed_jobs import changing, ended
 from support.crowds import crowd
 from support.watched import WatchedCluster
 
 
+def view(state, now, curves=None):
+    return page_view.picture(state, now, (curves or Curves()).of)
+
+
 def picture(cluster, curves=None):
-    return view(cluster.state.flattened(), cluster.now, curves or Curves())
+    return view(cluster.state.flattened(), cluster.now, curves)
 
 
 def test_a_running_job_is_shown_with_its_numbers():
@@ -58,16 +62,18 @@ def test_a_move_is_followed_through_its_states():
     (a,) = cluster.run("a")
     cluster.learn(a)
     cluster.move(a, "node-1")
-    (move,) = picture(cluster)["moves"]
+    (move,) = picture(cluster)["transactions"]
     assert (move["label"], move["source"], move["target"]) == ("a", "node-0", "node-1")
-    assert move["state"] == "Proposed"
+    assert (move["what"], move["state"], move["word"]) == ("node-0 -> node-1", "Proposed", "holding room")
     cluster.carry_out()
-    assert picture(cluster)["moves"][0]["state"] == "Verifying"
+    (move,) = picture(cluster)["transactions"]
+    assert (move["state"], move["word"]) == ("Verifying", "proving")
+    assert ["Verifying", "proving"] in picture(cluster)["tracks"]["move"]
     cluster.tell(a, 0.2, step=400)
     shown = picture(cluster)
-    assert shown["moves"] == []
+    assert shown["transactions"] == []
     assert (shown["ended"][0]["state"], shown["counts"]["moves"]["Succeeded"]) == ("Succeeded", 1)
-    assert shown["ended"][0]["downtime"] == pytest.approx(1.0)
+    assert shown["ended"][0]["downtime_seconds"] == pytest.approx(1.0)
     (row,) = shown["replicas"]
     assert (row["node"], len(row["moved_at"])) == ("node-1", 1)
 
@@ -91,25 +97,24 @@ def test_refusals_do_not_crowd_out_what_was_done():
         msgspec.structs.replace(made, at=2.0 + number, refusal=Refusal.NO_ROOM) for number in range(1000)
     ]
     state = State(decisions=(made, *refused))
-    shown = view(state, 2000.0, Curves())
+    shown = view(state, 2000.0)
     assert len(shown["decisions"]) == activity.DECISIONS + 1
-    assert shown["decisions"][0]["at"] == 1001.0
+    assert shown["decisions"][0]["at"] == "1970-01-01T00:16:41.000Z"
     assert shown["decisions"][-1]["refusal"] is None
     assert shown["left_out"]["decisions"] == 1000 - activity.DECISIONS
 
 
 def test_a_large_cluster_gives_a_bounded_picture():
     """Of 10,000 replicas the most interesting have rows; all are counted, and what is missing is said."""
-    shown = view(crowd(10_000), 100.0, Curves())
+    shown = view(crowd(10_000), 100.0)
     assert len(shown["replicas"]) == page_view.REPLICAS
     assert shown["left_out"] == {
         "nodes": 100,
         "replicas": 9500,
         "queue": 0,
-        "moves": 0,
+        "transactions": 0,
+        "requests": 0,
         "ended": 0,
-        "changes": 0,
-        "changed": 0,
         "decisions": 0,
     }
     assert shown["counts"]["words"] == {"progressing": 9804, "converged": 196}
@@ -148,7 +153,7 @@ def test_numbers_that_json_does_not_know_come_in_words():
         replica.name: msgspec.structs.replace(replica, progress=Progress(value=value))
         for replica, value in values
     }
-    shown = view(msgspec.structs.replace(state, replicas=odd), 100.0, Curves())
+    shown = view(msgspec.structs.replace(state, replicas=odd), 100.0)
     rows = json.loads(msgspec.json.encode(shown))["replicas"]
     assert [row["value"] for row in rows] == ["nan", "-inf"]
 
@@ -174,20 +179,43 @@ def test_a_pause_is_shown_with_its_reason():
 def test_the_same_state_gives_the_same_picture():
     """The view is a function of what it is given."""
     state = crowd(700)
-    assert view(state, 5.0, Curves()) == view(state, 5.0, Curves())
+    assert view(state, 5.0) == view(state, 5.0)
 
 
 def test_changes_of_jobs_are_shown():
     """In flight and ended, with the workers before and after; who waits has a position and a reason."""
-    state = msgspec.structs.replace(changing(), change_history=(ended(2), ended(3)))
-    shown = view(state, CHANGED_AT, Curves())
-    (change,) = shown["changes"]
-    assert (change["label"], change["kind"], change["before"], change["after"]) == ("e", "scale-out", 2, 3)
-    assert [row["id"] for row in shown["changed"]] == ["change-3", "change-2"]
-    assert shown["changed"][0]["downtime"] == 3.0
+    state = msgspec.structs.replace(changing(), history=(ended(2), ended(3)))
+    shown = view(state, CHANGED_AT)
+    (change,) = shown["transactions"]
+    assert (change["label"], change["kind"], change["what"]) == ("e", "scale-out", "scale-out 2 -> 3")
+    assert (change["workers_before"], change["workers_after"]) == (2, 3)
+    assert [row["id"] for row in shown["ended"]] == ["change-3", "change-2"]
+    assert shown["ended"][0]["downtime_seconds"] == 3.0
     assert shown["counts"]["changes_in_flight"] == 1
+    assert shown["counts"]["changes"]["Succeeded"] == 2
     (waits,) = shown["queue"]
     assert (waits["position"], waits["kind"]) == (1, "quota")
     assert "queue team has no quota" in waits["text"]
     row = next(row for row in shown["replicas"] if row["name"] == "default/e/worker/0")
     assert row["workers"] == [2, 1, 3]
+
+
+def test_what_was_asked_for_and_waits_is_shown():
+    """With what it waits for; and a transaction that cannot come to an end says why."""
+    request = Request(id="r-1", replica="default/e/worker/0", at=1.0, waits_for="4 moves are in flight")
+    (flying,) = changing().transactions.values()
+    stuck = msgspec.structs.replace(flying, stuck="nobody ends it")
+    state = msgspec.structs.replace(changing().with_transaction(stuck), requests={"r-1": request})
+    shown = view(state, CHANGED_AT)
+    (row,) = shown["requests"]
+    assert (row["state"], row["word"], row["awaited"]) == ("Queued", "queued", "4 moves are in flight")
+    assert (shown["transactions"][0]["stuck"], shown["counts"]["stuck"]) == ("nobody ends it", 1)
+    assert shown["counts"]["requests"] == 1
+
+
+def test_what_somebody_wrote_of_a_move_is_cut():
+    """A reason of a megabyte does not make the picture larger."""
+    (flying,) = changing().transactions.values()
+    long = msgspec.structs.replace(flying, reason=10**6 * "y", note="a\nb")
+    (row,) = view(changing().with_transaction(long), CHANGED_AT)["transactions"]
+    assert (len(row["reason"]), row["note"]) == (400, "a b")
