@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.events import Event, MoveRequested, Paused, RequestWithdrawn
-from specon_manager.model.transactions import FINAL_STATES, Transaction, TransactionState
+from specon_manager.model.transactions import FINAL_STATES, Transaction
 from specon_manager.runtime.controller import Controller, Stepped
 from specon_manager.views.words import QUEUED
 
@@ -20,6 +20,7 @@ ELSEWHERE: Final = (
     "of the manager's Lease; specon migrate and specon pause do that"
 )
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
+_FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
 _STEP_SECONDS: Final = 5.0
 _LONGEST_NAME: Final = 200  # of what is said of a name that nobody knows
 
@@ -39,7 +40,8 @@ class MoveTold(Struct, frozen=True, kw_only=True):
     replica: str
     source: str
     target: str
-    state: TransactionState | Literal["Queued"]
+    state: str
+    """Of a transaction; or Queued."""
     waits_for: str = ""
     """What a queued one waits for, in words."""
     note: str = ""
@@ -85,7 +87,7 @@ async def ask_for_move(body: bytes, controller: Controller) -> Answer:
         return Answer(503, Refused(f"{name} is asked for, but not looked at yet: see what becomes of it"))
     if told.state == QUEUED:
         return Answer(202, told)
-    if told.state in FINAL_STATES:
+    if told.state in _FINAL:
         return Answer(409, Refused(told.note))
     return Answer(201, told)
 
@@ -101,7 +103,7 @@ async def withdraw(name: str, controller: Controller) -> Answer:
     told = _told(controller.state, name)
     if told is None or told.state == QUEUED:
         return Answer(503, Refused("it is asked for, but the manager has not come to it yet: ask again"))
-    if told.state not in FINAL_STATES:
+    if told.state not in _FINAL:
         return Answer(409, Refused(f"{name} has begun meanwhile: it is {told.state}"))
     return Answer(200, told)
 
@@ -157,7 +159,7 @@ def _told(state: State, name: str) -> MoveTold | None:
             replica=request.replica,
             source="" if record is None else record.node or "",
             target=request.target or "",
-            state="Queued",
+            state=QUEUED,
             waits_for=request.waits_for,
         )
     known = state.transactions.get(name) or next((e for e in reversed(state.history) if e.id == name), None)
@@ -170,7 +172,7 @@ def _told_of(move: Transaction) -> MoveTold:
         replica=move.replica,
         source=move.source,
         target=move.target,
-        state=move.state,
+        state=str(move.state),
         note="" if move.in_flight else move.note,
     )
 

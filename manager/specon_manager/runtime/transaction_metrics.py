@@ -6,6 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from specon_manager.core.requested_moves import POLICY
 from specon_manager.core.state import State
 from specon_manager.core.transaction.table import SKIPPED
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState
@@ -82,6 +83,7 @@ class TransactionMetrics:
         """By move in flight: since when its replica has converged."""
         self._policies: set[str] = set()
         # A series that appears with its first event shows no increase for it.
+        self._expect(POLICY)
         for kind in Kind:
             self._duration.labels(kind.value)
             self._downtime.labels(kind.value)

@@ -1,4 +1,4 @@
-"""`specon drain` and requests that wait: each move is asked for once, and begins when there is room for it."""
+"""`specon drain` and requests that wait: each move is asked for once, and begins when it may."""
 
 import json
 
@@ -45,7 +45,7 @@ async def run(command, remote, *words):
 
 
 async def test_a_drain_asks_for_each_replica_once(remote, capsys):
-    """However long the others take: what the budgets do not let move at once waits, and is not asked again."""
+    """However long the others take: what budgets do not let move at once waits, and is not asked again."""
     leaving = there(remote, "node-0")
     assert len(leaving) == 2
     remote.idle_looks = 4

@@ -15,6 +15,9 @@ from specon_sidecar.classify import Category
 from support.changed_jobs import CHECKPOINT, change
 
 
+DONE = TransactionState.SUCCEEDED
+
+
 def told(before, after, *, at=20.0, verbose=False):
     """Return the lines for what changed, `at` seconds after the begin."""
     return happenings(before, after, began=1000.0, now=1000.0 + at, verbose=verbose)

@@ -110,8 +110,8 @@ def test_a_sentence_says_what_hinders_it(scene):
     scene.move(name, TransactionState.VERIFYING, attempt=2, stuck="node-1 is silent", note="it crashed")
     (row,) = rows_of(scene.state)
     assert sentence(row) == (
-        f"move-1 mnist: node-0 -> node-1, Verifying, going back, stuck: node-1 is silent, waits for a step of "
-        f"{name} that shows that it trains, until {row.deadline} at most: converged [it crashed]"
+        "move-1 mnist: node-0 -> node-1, Verifying, going back, stuck: node-1 is silent, waits for a step "
+        f"of {name} that shows that it trains, until {row.deadline} at most: converged [it crashed]"
     )
     assert sentence(row, named=False).startswith("move-1 node-0 -> node-1, Verifying")
 
