@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 _HERE = Path(__file__).parent
 _EXAMPLES = 40
 """With each seed; another machine has its turn then."""
+_WIDTH = 1200
 
 
 def machines() -> Iterator[type[RuleBasedStateMachine]]:
@@ -36,7 +37,27 @@ def machines() -> Iterator[type[RuleBasedStateMachine]]:
                 yield each
 
 
-def explore(machine: type[RuleBasedStateMachine], seed: int, *, shrink: bool) -> bool:
+def show(error: BaseException, trail: int, about: str) -> None:
+    """Print the last events and orders before an error that speak of `about`, and what stands in the end."""
+    frames, cluster = error.__traceback__, None
+    while frames is not None:
+        cluster = getattr(frames.tb_frame.f_locals.get("self"), "cluster", cluster)
+        frames = frames.tb_next
+    if cluster is None or not trail:
+        return
+    lines = []
+    for now, event, actions in cluster.history:
+        ordered = [f"    {action}" for action in actions if about in repr(action)]
+        quiet = type(event).__name__ in {"ReportReceived", "InstructionDelivered"}
+        if ordered or (about in repr(event) and not quiet):
+            lines += [f"{now:.1f} {event}", *ordered]
+    state = cluster.state
+    lines += [str(each) for each in state.replicas.values() if about in each.name]
+    lines += [str(each) for each in (*state.transactions.values(), *state.history[-2:]) if about in repr(each)]
+    print("\n".join(line[:_WIDTH] for line in lines[-trail:]))
+
+
+def explore(machine: type[RuleBasedStateMachine], seed: int, *, shrink: bool, trail: int, about: str) -> bool:
     """Run a machine with this seed; return whether all went well."""
     hypothesis.core.global_force_seed = seed
     phases = [Phase.generate, Phase.shrink] if shrink else [Phase.generate]
@@ -53,6 +74,7 @@ def explore(machine: type[RuleBasedStateMachine], seed: int, *, shrink: bool) ->
         run_state_machine_as_test(machine, settings=found)
     except Exception as error:  # noqa: BLE001  (whatever it is, it is a finding)
         for each in error.exceptions if isinstance(error, ExceptionGroup) else [error]:
+            show(each, trail, about)
             where = traceback.extract_tb(each.__traceback__)[-1]
             words = str(each)[:300] or where.line
             place = f"{Path(where.filename).name}:{where.lineno} {where.name}"
@@ -68,6 +90,8 @@ def main() -> int:
     parser.add_argument("--only", help="one machine, by its name")
     parser.add_argument("--seed", type=int, help="this seed alone")
     parser.add_argument("--shrink", action="store_true", help="look for the shortest way to a finding")
+    parser.add_argument("--trail", type=int, default=0, help="print so many lines of what led to a finding")
+    parser.add_argument("--about", default="", help="only what speaks of this job or replica")
     arguments = parser.parse_args()
     sys.path.insert(0, str(_HERE.parent))
     known = [each for each in machines() if arguments.only in {None, each.__name__}]
@@ -78,7 +102,9 @@ def main() -> int:
         for machine in known:
             seed = secrets.randbelow(2**31) if arguments.seed is None else arguments.seed
             runs += 1
-            found += not explore(machine, seed, shrink=arguments.shrink)
+            found += not explore(
+                machine, seed, shrink=arguments.shrink, trail=arguments.trail, about=arguments.about
+            )
         if arguments.seed is not None:
             break
     print(f"{runs} runs of {_EXAMPLES} examples, {found} with a finding")

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import msgspec
 
-from specon_manager.core.state import State
+from specon_manager.core.state import State, unwanted_key
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
 from support import transaction_invariants
@@ -52,7 +52,7 @@ def _check_eviction(state: State, action: EvictReplica) -> None:
     """Evict what is wanted only where it was told to end; by a transaction, only with verified checkpoints."""
     replica = state.replicas[action.replica]
     assert not state.jobs[replica.job].owned, f"{action}: its owner ends it"
-    if action.incarnation in state.unwanted:
+    if unwanted_key(action.replica, action.incarnation or "") in state.unwanted:
         return
     if replica.incarnation is None or action.incarnation not in {None, replica.incarnation}:
         return

@@ -124,7 +124,8 @@ def _check_end(state: State, over: Transaction) -> None:
 
 def _check_proof(state: State, over: Transaction) -> None:
     """See that what was ended goes on from its checkpoint, unless the training is over."""
-    if any(state.replicas[name].ended for name in over.concerned if name in state.replicas):
+    about = [state.replicas[name] for name in over.concerned if name in state.replicas]
+    if any(each.ended or (each.leaving is not None and each.leaving.purpose == "complete") for each in about):
         return
     for name, witness in over.witnesses.items():
         if name not in over.after:

@@ -21,6 +21,15 @@ Order = StartReplica | EvictReplica | HoldRoom | ReleaseRoom | SetWeight | Place
 """The actions that are a backend's to carry out; those about checkpoints go to the sidecars."""
 
 
+def is_stale(order: EvictReplica | PlaceJob, now: float) -> bool:
+    """Whether the checkpoint that permits the order has grown too old to act upon at `now`.
+
+    Asked right before something is ended, and again before each further try: a manager that was frozen, or an
+    API server that was away, must not cost the steps that were trained meanwhile.
+    """
+    return order.fresh_until is not None and now > order.fresh_until
+
+
 class NotLeadingError(Exception):
     """Another manager leads now, or may: this one orders nothing more."""
 
@@ -33,7 +42,8 @@ class Backend(Protocol):
     must not be ended, in EvictionRefused, holding room in RoomHeld or RoomRefused. A start beside a live
     incarnation is answered with that one's name, or refused. What is ordered of the owner of a job (PlaceJob)
     shows in the starts and ends of its replicas, or is refused with JobRefused; only backends where owners
-    place replicas are given such orders. A weight has no outcome; it is ordered only
+    place replicas are given such orders. What is to end while its checkpoint is fresh (`fresh_until`) is left
+    alone later, and OrderExpired says so. A weight has no outcome; it is ordered only
     where the settings say that the backend can change shares in place. The end of a replica that nobody
     ordered is a ReplicaGone as well.
     """

@@ -5,7 +5,7 @@ import msgspec
 from specon_manager.core.orders import start_order, weighed
 from specon_manager.core.owner_phases import first_phase
 from specon_manager.core.restarts import crashed, ended, eviction, put_back
-from specon_manager.core.state import State
+from specon_manager.core.state import State, unwanted_key
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica, Unwanted, index_of, role_of
@@ -42,7 +42,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     replica = state.replicas.get(event.replica)
     if replica is None or event.incarnation in {replica.incarnation, replica.former}:
         return state, []
-    if event.incarnation in state.unwanted:
+    if unwanted_key(event.replica, event.incarnation) in state.unwanted:
         return state, []  # it is told to end already
     owned = state.jobs[replica.job].owned
     if owned and replica.incarnation is not None:
@@ -67,8 +67,10 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         # It was told to end before it was seen: now there is an incarnation to name.
         why = f"incarnation {event.incarnation} is to end: {running.leaving.reason}"
         return state, [] if owned else [eviction(state, running, event.incarnation, why)]
-    # Every incarnation begins with 1.
-    return state, [weighed(running, "as its former incarnation had it")] if running.weight != 1.0 else []
+    if running.weight == 1.0:  # as every incarnation begins
+        return state, []
+    state = state.with_replica(msgspec.structs.replace(running, weighed=True))
+    return state, [weighed(running, "as its former incarnation had it")]
 
 
 def _succeeded_by(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
@@ -95,8 +97,14 @@ def _is_unwanted(replica: Replica, event: ev.ReplicaStarted) -> bool:
 def _sent_away(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
     """Tell an incarnation to end, until it is gone, that was ordered earlier or given up since."""
     spec, margin = state.jobs[replica.job].spec, state.settings.deadlines.eviction_margin
-    known = Unwanted(replica=replica.name, since=now, deadline=now + spec.grace_seconds + margin)
-    state = msgspec.structs.replace(state, unwanted={**state.unwanted, event.incarnation: known})
+    known = Unwanted(
+        replica=replica.name,
+        incarnation=event.incarnation,
+        since=now,
+        deadline=now + spec.grace_seconds + margin,
+    )
+    key = unwanted_key(replica.name, event.incarnation)
+    state = msgspec.structs.replace(state, unwanted={**state.unwanted, key: known})
     why = f"incarnation {event.incarnation} is not wanted: the replica is {replica.phase}"
     return state, [eviction(state, replica, event.incarnation, why)]
 
@@ -111,8 +119,9 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
 
 def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     """Take note that nothing of an incarnation is left: finished, told to end, or crashed."""
-    if event.incarnation is not None and event.incarnation in state.unwanted:
-        return _unwanted_gone(state, event)
+    key = None if event.incarnation is None else unwanted_key(event.replica, event.incarnation)
+    if key is not None and key in state.unwanted:
+        return _unwanted_gone(state, key, event)
     replica = state.replicas.get(event.replica)
     if replica is None or not replica.active or not _is_news(replica, event):
         return state, []
@@ -127,10 +136,9 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     return crashed(state, replica, _why(event), now), []
 
 
-def _unwanted_gone(state: State, event: ev.ReplicaGone) -> Step:
+def _unwanted_gone(state: State, key: str, event: ev.ReplicaGone) -> Step:
     """Forget an incarnation that was told to end; what it kept from starting is ordered once more."""
-    assert event.incarnation is not None
-    unwanted = {name: each for name, each in state.unwanted.items() if name != event.incarnation}
+    unwanted = {name: each for name, each in state.unwanted.items() if name != key}
     state = msgspec.structs.replace(state, unwanted=unwanted)
     replica = state.replicas.get(event.replica)
     if replica is None or replica.phase is not Phase.STARTING or replica.leaving is not None:

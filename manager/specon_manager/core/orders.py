@@ -53,7 +53,8 @@ def _ordered(state: State, proposal: Proposal, now: float) -> Step:
             return begin(state, proposal, now)
         return _at_once(state, proposal, now)
     if isinstance(proposal, Reweight):
-        replica = msgspec.structs.replace(state.replicas[proposal.replica], weight=proposal.weight)
+        known = state.replicas[proposal.replica]
+        replica = msgspec.structs.replace(known, weight=proposal.weight, weighed=True)
         return state.with_replica(replica), [weighed(replica, proposal.reason)]
     return (
         _claimed(state, proposal, now) if isinstance(proposal, Claim) else _looked_at(state, proposal)
@@ -103,6 +104,7 @@ def start(state: State, job: str, placement: Mapping[str, str], reason: str, now
             not_before=0.0,
             holds=False,
             weight=1.0,  # of the new incarnation
+            weighed=False,
         )
         state = state.with_replica(started)
     for name in placement:

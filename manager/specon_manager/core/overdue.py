@@ -97,15 +97,16 @@ def _not_started(state: State, replica: Replica, now: float) -> Step:
 def _unwanted_told_again(state: State, now: float) -> Step:
     actions: list[Action] = []
     again = dict(state.unwanted)
-    for incarnation, known in state.unwanted.items():
+    for key, known in state.unwanted.items():
         replica = state.replicas.get(known.replica)
         if replica is None:
-            del again[incarnation]
+            del again[key]
         elif now >= known.deadline:
             grace = state.jobs[replica.job].spec.grace_seconds
             due = now + grace + state.settings.deadlines.eviction_margin
-            again[incarnation] = msgspec.structs.replace(known, deadline=due)
-            actions.append(eviction(state, replica, incarnation, f"incarnation {incarnation} is not wanted"))
+            again[key] = msgspec.structs.replace(known, deadline=due)
+            why = f"incarnation {known.incarnation} is not wanted"
+            actions.append(eviction(state, replica, known.incarnation, why))
     return (msgspec.structs.replace(state, unwanted=again), actions) if again != state.unwanted else (state, [])
 
 

@@ -60,7 +60,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         expected_gain=report.expected_gain,
         remaining_seconds=report.remaining_seconds,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
-        first_step=progress.first_step if report.first is None else report.first.step,
+        first_step=report.first.step if progress.first_step is None and report.first else progress.first_step,
         step_interval=interval,
         step_gap=gap,
         cpu_from=cpu_from,

@@ -79,6 +79,7 @@ def left(state: State, replica: Replica, now: float) -> State:
         holds=False,
         leaving=None,
         weight=1.0,
+        weighed=False,
         note=f"{leaving.purpose}: {leaving.reason}",
     )
     return state.with_replica(gone)
@@ -135,6 +136,7 @@ def _missing(state: State, replica: Replica, phase: Phase, now: float, *, not_be
             holds=present and replica.node is not None,
             leaving=None,
             weight=1.0,
+            weighed=False,
         )
     )
 

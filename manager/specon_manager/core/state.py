@@ -18,6 +18,11 @@ HISTORY: Final = 500
 """How many transactions that ended are remembered."""
 
 
+def unwanted_key(replica: str, incarnation: str) -> str:
+    """Return the key of an unwanted incarnation: its name alone says which only among those of its replica."""
+    return f"{replica} {incarnation}"
+
+
 class Measured(Struct, frozen=True, kw_only=True):
     """What moves have cost so far, also those that did not succeed, as running means."""
 
@@ -67,7 +72,7 @@ class State(Struct, frozen=True, kw_only=True):
     queues: Mapping[str, Queue] = field(default_factory=dict)
     """By name; none at all: no quotas."""
     unwanted: Mapping[str, Unwanted] = field(default_factory=dict)
-    """Incarnations that nobody wants and that are told to end until they are gone, by incarnation."""
+    """Incarnations that nobody wants and that are told to end until they are gone, by `unwanted_key`."""
 
     def snapshot(self, now: float) -> Snapshot:
         """Return what policies may look at."""

@@ -141,8 +141,8 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
         state = msgspec.structs.replace(state, queues=queues)
     state, actions = answers.renewed(state, now)
     actions += [
-        eviction(state, state.replicas[known.replica], incarnation, "it was not wanted before either")
-        for incarnation, known in state.unwanted.items()
+        eviction(state, state.replicas[known.replica], known.incarnation, "it was not wanted before either")
+        for known in state.unwanted.values()
         if known.replica in state.replicas
     ]
     actions += [released(state, job) for job in state.jobs.values() if _may_be_held_back(state, job)]
@@ -153,7 +153,7 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
                 state, ordered = told_again(state, replica, now)
                 actions += ordered
             continue
-        if replica.weight != 1.0 and replica.incarnation is not None:
+        if replica.weighed and replica.incarnation is not None:
             actions.append(weighed(replica, "set before the manager was started again"))
         ours = replica.name not in flying and not state.jobs[replica.job].owned
         if replica.phase is Phase.STARTING and ours:

@@ -69,6 +69,7 @@ class Unwanted(Struct, frozen=True, kw_only=True, gc=False):
     """An incarnation that nobody wants: one of an earlier start, or of one that was given up."""
 
     replica: str
+    incarnation: str
     since: float
     deadline: float
     """When it is told to end once more."""
@@ -329,6 +330,8 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     note: str = ""
     weight: Annotated[float, Meta(gt=0, le=1e6)] = 1.0
     """Its weight where the replicas of a node share processors."""
+    weighed: bool = False
+    """Whether this incarnation was ever given another weight than it began with."""
     leaving: Leaving | None = None
     """Set from the order to end until nothing is left of the incarnation."""
 

@@ -10,11 +10,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.base import Backend, NotLeadingError, Order
+from specon_manager.backends.base import Backend, NotLeadingError, Order, is_stale
 from specon_manager.core.state import State
 from specon_manager.core.step import calls_for_tick, step
 from specon_manager.model.actions import (
     Action,
+    EvictReplica,
     HoldRoom,
     PlaceJob,
     ReleaseRoom,
@@ -23,7 +24,15 @@ from specon_manager.model.actions import (
     WithdrawRequest,
 )
 from specon_manager.model.cluster import job_of
-from specon_manager.model.events import Event, JobRefused, ManagerStarted, RoomRefused, StartRefused, Tick
+from specon_manager.model.events import (
+    Event,
+    JobRefused,
+    ManagerStarted,
+    OrderExpired,
+    RoomRefused,
+    StartRefused,
+    Tick,
+)
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.mailbox import Mailbox
@@ -161,6 +170,9 @@ class Controller:
     async def _carry_out(self, order: Order, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait([before])
+        if isinstance(order, EvictReplica | PlaceJob) and is_stale(order, self.clock.now()):
+            self.post(OrderExpired(transaction=order.transaction))
+            return
         try:
             await self._backend.carry_out(order)
         except NotLeadingError as error:
@@ -175,7 +187,8 @@ class Controller:
         if isinstance(order, StartReplica):
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
         elif isinstance(order, HoldRoom):
-            self.post(RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason))
+            refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason)
+            self.post(refused)
         elif isinstance(order, PlaceJob):
             self.post(JobRefused(job=order.job, transaction=order.transaction, reason=reason))
         elif isinstance(order, RequestCheckpoint):
@@ -196,5 +209,5 @@ def _recorded_as(action: Action) -> str:
 def _key(order: Order) -> str:
     """Return what the order is about: one after the other is done for it."""
     if isinstance(order, HoldRoom | ReleaseRoom):
-        return order.transaction
+        return f"{order.transaction} {order.replica}"
     return order.job if isinstance(order, PlaceJob) else order.replica

@@ -110,7 +110,8 @@ class LocalBackend:
                 self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             else:
                 why = f"there is no node {order.node}"
-                self._emit(RoomRefused(transaction=order.transaction, replica=order.replica, reason=why))
+                refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=why)
+                self._emit(refused)
         elif isinstance(order, SetWeight):
             raise NotImplementedError("virtual nodes cannot change shares of processors in place")
 
@@ -147,7 +148,11 @@ class LocalBackend:
         except (ReplicaBusy, PodStuckError, pods.StartError, ValueError, OSError) as error:
             self._refuse(order, str(error))
             return
-        self._emit(ReplicaStarted(replica=order.replica, incarnation=incarnation, node=node.name))
+        self._emit(
+            ReplicaStarted(
+                replica=order.replica, incarnation=incarnation, node=node.name, start=order.start
+            )
+        )
         self._watch(pod)
 
     def _refuse(self, order: StartReplica, reason: str) -> None:

@@ -189,6 +189,7 @@ def _coming(state: State, transaction: Transaction, now: float) -> State:
             holds=False,
             leaving=None,
             weight=1.0,
+            weighed=False,
         )
         state = state.with_replica(starting)
     return state

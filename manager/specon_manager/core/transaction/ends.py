@@ -189,6 +189,7 @@ def _waiting(state: State, job: Job, now: float) -> State:
             holds=False,
             leaving=None,
             weight=1.0,
+            weighed=False,
         )
         state = state.with_replica(waiting)
     return state.with_job(msgspec.structs.replace(job, admitted=False, queued_at=now))

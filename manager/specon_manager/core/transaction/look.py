@@ -3,6 +3,8 @@
 So it does not matter which event came first, twice or never.
 """
 
+from typing import Final
+
 import msgspec
 
 from specon_manager.core.restarts import left
@@ -25,6 +27,9 @@ from specon_manager.model.transactions import (
 Step = tuple[State, list[Action]]
 Finding = tuple[Outcome, str]
 """What became of the present state, and why in words."""
+
+_OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
+"""Kinds that concern only jobs that wait in a queue."""
 
 
 def look(state: State, name: str, now: float) -> Step:
@@ -125,8 +130,8 @@ def _found(state: State, job: Job, transaction: Transaction, now: float) -> Find
         return came
     if (over := _over(state, job, transaction)) is not None:
         return over
-    if transaction.kind in {Kind.PREEMPT, Kind.PUT_BACK} and job.owned and not job.spec.held:
-        return Outcome.GIVEN_UP, "it names no queue any more: nothing would admit it again"
+    if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
+        return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
     if (number := members.edited(job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
@@ -155,7 +160,7 @@ def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | 
     """What of room and checkpoints is there, while nothing was told to end; or was, and not known to be."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return Outcome.LEFT, ""
+        return _left(state, transaction)  # an order to end that was believed lost was carried out
     if gone and transaction.changing_at is None:
         return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
@@ -198,7 +203,12 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
 
 
 def _left(state: State, transaction: Transaction) -> Finding:
-    """Return that all is gone; what was to save when it ended, and did not, comes back where it was."""
+    """Return that all is gone; what was to save when it ended, and did not, comes back where it was.
+
+    So does what has nowhere to go any more.
+    """
+    if (lost := members.node_lost(state, transaction)) is not None:
+        return Outcome.LOST, lost
     if transaction.attempt == 1:
         for name, witness in sorted(transaction.witnesses.items()):
             saved = state.replicas[name].progress.checkpoint

@@ -50,6 +50,7 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, Outcome], TransactionState]] 
     **{(state, _O.OVERDUE): _S.ROLLED_BACK for state in (_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING)},
     (_S.LEAVING, _O.REFUSED): _S.ROLLED_BACK,
     # The way back. What was ordered and not seen may live: nothing does before anything starts elsewhere.
+    (_S.CHECKPOINTING, _O.LOST): _S.LEAVING,
     (_S.LEAVING, _O.LOST): _S.LEAVING,
     (_S.COMING, _O.LOST): _S.LEAVING,
     (_S.COMING, _O.OVERDUE): _S.LEAVING,
@@ -70,6 +71,7 @@ TRANSITIONS: Final[Mapping[tuple[TransactionState, Outcome], TransactionState]] 
 
 TURNS: Final = frozenset(
     {
+        (_S.CHECKPOINTING, _O.LOST),
         (_S.LEAVING, _O.LOST),
         (_S.COMING, _O.LOST),
         (_S.COMING, _O.OVERDUE),
