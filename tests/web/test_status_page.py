@@ -50,7 +50,7 @@ async def test_it_shows_nodes_jobs_queue_moves_and_decisions(visit_to, busy):
         await visit.says("#queue", "waits")
         await visit.says("#queue", "trial")
         await visit.says("#moves", "node-0 → node-2")
-        await visit.says("#moves .now", "evicting")
+        await visit.says("#moves .now", "stopping")
         await visit.says("#moves .why", "for maintenance")
         await visit.says("#decisions", "Admit")
         await visit.says("#words", "watching 1")
@@ -62,18 +62,18 @@ async def test_it_is_live(visit_to, busy):
     """A move goes from state to state, a category changes, and a listener hears of the move; no reload."""
     async with visit_to(busy) as visit:
         await visit.open()
-        await visit.says("#moves", "Nothing is being moved.")
+        await visit.says("#moves", "Nothing is being moved or changed.")
         moved(busy)
-        await visit.says("#moves .now", "evicting")
+        await visit.says("#moves .now", "stopping")
         await visit.says("#said", "vae-1 is being moved from node-0 to node-2.")
         assert await visit.page.title() == "specon: 1 moving"
         busy.may_carry_out = lambda order: True
         busy.carry_out()
-        await visit.says("#moves .now", "verifying")
+        await visit.says("#moves .now", "proving")
         busy.tell("default/vae-1/worker/0", 0.19, step=400, category=Category.CONVERGED)
         await visit.says("#ended", "succeeded · downtime 1.0 s")
         await visit.says("#said", "The move of vae-1 succeeded")
-        await visit.says("#moves", "Nothing is being moved.")
+        await visit.says("#moves", "Nothing is being moved or changed.")
         assert await visit.page.locator("#jobs .moved").count() == 1
         busy.tell("default/gru-1/worker/0", 0.7, step=500, category=Category.CONVERGED)
         await visit.says("#words", "converged 2")
@@ -329,6 +329,6 @@ async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
         )
         assert twice == []
         tree = await visit.page.locator("main").aria_snapshot()
-        for name in ("Nodes", "Jobs", "Moves in flight", "Queue", "Last decisions"):
+        for name in ("Nodes", "Jobs", "Moves and changes", "Queue", "Last decisions"):
             assert f'heading "{name}"' in tree
-        assert "Verifying" in tree
+        assert "proving" in tree

@@ -11,7 +11,13 @@ from msgspec import Struct
 from specon_manager.core.state import State
 from specon_manager.core.transaction.table import SKIPPED
 from specon_manager.model.cluster import Job, Node, Phase, Replica
-from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState
+from specon_manager.model.transactions import (
+    FINAL_STATES,
+    UNTOUCHED_STATES,
+    Kind,
+    Transaction,
+    TransactionState,
+)
 from specon_manager.views import activity
 from specon_manager.views.names import cut, replica_label
 from specon_manager.views.words import word_for, word_of_state
@@ -43,15 +49,12 @@ _RANKS: Final = {
 """How interesting a replica is, where there is not room for all; what changes comes before."""
 
 
+_FLYING: Final = tuple(state for state in TransactionState if state not in FINAL_STATES)
 _TRACKS: Final = {
-    kind.value: [
-        [state.value, word_of_state(state)]
-        for state in TransactionState
-        if state not in FINAL_STATES and state not in SKIPPED[kind]
-    ]
-    for kind in Kind
+    name: [[state.value, word_of_state(state)] for state in _FLYING if state not in skipped]
+    for name, skipped in [*((kind.value, SKIPPED[kind]) for kind in Kind), ("back", UNTOUCHED_STATES)]
 }
-"""By kind: the states that a transaction passes through, with their words."""
+"""By kind, and for the way back: the states that a transaction passes through, with their words."""
 
 
 class Point(Struct, frozen=True, gc=False):

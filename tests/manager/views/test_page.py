@@ -68,7 +68,10 @@ def test_a_move_is_followed_through_its_states():
     cluster.carry_out()
     (move,) = picture(cluster)["transactions"]
     assert (move["state"], move["word"]) == ("Verifying", "proving")
-    assert ["Verifying", "proving"] in picture(cluster)["tracks"]["move"]
+    tracks = picture(cluster)["tracks"]
+    assert [word for _, word in tracks["move"]][-4:] == ["saving", "stopping", "starting", "proving"]
+    assert [state for state, _ in tracks["preempt"]] == ["Checkpointing", "Leaving"]
+    assert [state for state, _ in tracks["back"]] == ["Leaving", "Coming", "Verifying"]
     cluster.tell(a, 0.2, step=400)
     shown = picture(cluster)
     assert shown["transactions"] == []

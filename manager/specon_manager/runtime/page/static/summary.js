@@ -10,7 +10,7 @@ export function showSummary(view, filter, changed) {
     ["nodes", counts.nodes, ""],
     ["jobs", active, counts.jobs_ended ? `${counts.jobs_ended} ended` : ""],
     ["waiting", counts.waiting, ""],
-    ["moves in flight", counts.moves_in_flight, ""],
+    ["moves in flight", counts.moves_in_flight, flying(counts)],
     ["moves done", counts.moves.Succeeded, troubles(counts.moves)],
   ];
   keyed(
@@ -49,9 +49,17 @@ export function showSummary(view, filter, changed) {
   );
 }
 
+function flying(counts) {
+  const said = [];
+  if (counts.stuck) said.push(`${counts.stuck} stuck`);
+  if (counts.requests) said.push(`${counts.requests} queued`);
+  return said.join(", ");
+}
+
 function troubles(moves) {
   const said = [];
   if (moves.RolledBack) said.push(`${moves.RolledBack} rolled back`);
   if (moves.Failed) said.push(`${moves.Failed} failed`);
+  if (moves.Refused) said.push(`${moves.Refused} refused`);
   return said.join(", ");
 }
