@@ -2,11 +2,14 @@
 
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica
+from specon_manager.model.transactions import Request
 from specon_sidecar.classify import Category
+from support.changed_jobs import changing, ended
 from support.crowds import crowd
 from support.watched import TOKEN, WatchedCluster
 
@@ -332,3 +335,26 @@ async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
         for name in ("Nodes", "Jobs", "Moves and changes", "Queue", "Last decisions"):
             assert f'heading "{name}"' in tree
         assert "proving" in tree
+
+
+async def test_changes_what_is_stuck_and_what_is_queued_are_shown(visit_to, busy):
+    """A gang that is scaled with its own states, why something does not end, and who waits for what."""
+    known = busy.state
+    (flying,) = changing().transactions.values()
+    stuck = msgspec.structs.replace(flying, stuck="worker 2 does not end")
+    request = Request(
+        id="r-1", replica="default/gru-1/worker/0", target="node-2", at=busy.now, waits_for="4 moves"
+    )
+    busy.state = msgspec.structs.replace(
+        known.with_transaction(stuck), requests={"r-1": request}, history=(*known.history, ended(7))
+    )
+    async with visit_to(busy) as visit:
+        await visit.open()
+        await visit.says("#moves .way", "scale-out: 2 → 3 workers")
+        await visit.says("#moves .stuck", "Stuck: worker 2 does not end")
+        assert await visit.page.locator("#moves .track li").count() == 4
+        await visit.says("#requests", "gru-1")
+        await visit.says("#requests .cost", "queued · waits for 4 moves")
+        await visit.says("#ended", "succeeded · downtime 3.0 s")
+        await visit.says("#figures", "1 stuck, 1 queued")
+        await visit.shot("stuck")
