@@ -14,7 +14,7 @@ from specon_tools.documentation.marked import with_table
     "name",
     [
         *("openapi.yaml", "reference/annotations.md", "reference/command-line.md", "reference/values.md"),
-        *("kubernetes.md", "log-formats.md", "metrics.md"),
+        *("architecture.md", "kubernetes.md", "log-formats.md", "metrics.md"),
     ],
 )
 def test_a_generated_page_is_up_to_date(root, name):

@@ -9,12 +9,20 @@ from typing import Final
 
 import yaml
 
-from specon_tools.documentation import annotations, command_line, helm_values, log_formats, openapi
+from specon_tools.documentation import (
+    annotations,
+    command_line,
+    helm_values,
+    log_formats,
+    openapi,
+    transactions,
+)
 from specon_tools.documentation.marked import with_table
 from specon_tools.observability import catalogue
 
 _CHART: Final = Path("charts/specon")
 _TABLES: Final = {
+    "architecture.md": ("transactions", transactions.table),
     "kubernetes.md": ("annotations", annotations.table),
     "log-formats.md": ("table of formats", log_formats.table),
     "metrics.md": ("metrics", catalogue.table),
