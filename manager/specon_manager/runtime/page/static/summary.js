@@ -10,7 +10,9 @@ export function showSummary(view, filter, changed) {
     ["nodes", counts.nodes, ""],
     ["jobs", active, counts.jobs_ended ? `${counts.jobs_ended} ended` : ""],
     ["waiting", counts.waiting, ""],
-    ["moves in flight", counts.moves_in_flight, flying(counts)],
+    ["moves in flight", counts.moves_in_flight, counts.requests ? `${counts.requests} queued` : ""],
+    ...(counts.changes_in_flight ? [["changes in flight", counts.changes_in_flight, ""]] : []),
+    ...(counts.stuck ? [["stuck", counts.stuck, ""]] : []),
     ["moves done", counts.moves.Succeeded, troubles(counts.moves)],
   ];
   keyed(
@@ -47,13 +49,6 @@ export function showSummary(view, filter, changed) {
       node.setAttribute("aria-pressed", String(pressed));
     },
   );
-}
-
-function flying(counts) {
-  const said = [];
-  if (counts.stuck) said.push(`${counts.stuck} stuck`);
-  if (counts.requests) said.push(`${counts.requests} queued`);
-  return said.join(", ");
 }
 
 function troubles(moves) {
