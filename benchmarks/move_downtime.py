@@ -22,8 +22,8 @@ import figure
 from figure import Figure
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli.run import nodes_of_this_machine, samples_directory
-from specon_manager.cli.session import SessionOptions, open_session
+from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
+from specon_manager.serving.session import SessionOptions, open_session
 from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets, Gate, Settings
 

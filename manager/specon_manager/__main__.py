@@ -11,28 +11,14 @@ from specon_manager import __version__, lab
 from specon_manager.lab import LabMissingError
 
 try:
-    from specon_manager.cli import (
-        bundle,
-        changes,
-        classify,
-        completion,
-        demo,
-        drain,
-        explain,
-        local,
-        migrate,
-        moves,
-        owner,
-        pause,
-        policies,
-        queues,
-        replay,
-        serve,
-        top,
-    )
-    from specon_manager.cli.run import UsageError
+    from specon_manager.cli import completion
+    from specon_manager.cli.act import drain, migrate, pause, submit
+    from specon_manager.cli.look import bundle, explain, queue, top, transactions
+    from specon_manager.cli.run import demo, local, serve
+    from specon_manager.cli.study import classify, policies, replay
     from specon_manager.runtime.journal import JournalError
     from specon_manager.runtime.state_directory import DirectoryBusyError
+    from specon_manager.usage import UsageError
 except ModuleNotFoundError as missing:
     # The base distribution is what a sidecar needs; the commands need more.
     sys.exit(f"specon: {missing.name} is not installed: pip install 'specon[manager]'")
@@ -65,21 +51,26 @@ _COMMANDS: Final = (
     ),
     _Command("local", "run the training commands of a job file", local.add_arguments, local.main),
     _Command("serve", "manage the training jobs of a Kubernetes cluster", serve.add_arguments, serve.main),
-    _Command("submit", "add a job to a running manager", owner.add_submit_arguments, owner.submit),
+    _Command("submit", "add a job to a running manager", submit.add_arguments, submit.main),
     _Command("top", "show who trains where and how it goes, live", top.add_arguments, top.main),
     _Command("explain", "say what was decided about a job, and why", explain.add_arguments, explain.main),
-    _Command("moves", "list the moves, with their outcomes and reasons", moves.add_arguments, moves.main),
+    _Command(
+        "moves",
+        "list the moves, with their outcomes and reasons",
+        transactions.add_arguments,
+        transactions.moves,
+    ),
     _Command(
         "changes",
         "list admissions, scalings and preemptions of jobs, with their outcomes and reasons",
-        changes.add_arguments,
-        changes.main,
+        transactions.add_arguments,
+        transactions.changes,
     ),
     _Command(
         "queue",
         "show queues with their quotas and use, and the jobs that wait, next first",
-        queues.add_arguments,
-        queues.main,
+        queue.add_arguments,
+        queue.main,
     ),
     _Command("migrate", "move a replica to another node", migrate.add_arguments, migrate.main),
     _Command("drain", "move everything that can be moved off a node", drain.add_arguments, drain.main),

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from specon_manager.cli.session import _reader_of_jobs
+from specon_manager.serving.session import _reader_of_jobs
 from specon_manager.runtime.message_rate import RateLimits
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens

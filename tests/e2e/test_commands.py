@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
@@ -81,7 +81,7 @@ def test_a_run_can_be_explained_and_replayed(stage: Stage):
     """`explain` says why a job was moved, and `replay` finds no difference in the journal of the run."""
     stage.write_move()
     manager = stage.manager(hurry=False)
-    stage.eventually(lambda: manager.told_of(state=MoveState.SUCCEEDED))
+    stage.eventually(lambda: manager.told_of(state=TransactionState.SUCCEEDED))
     explained = stage.run_specon("explain", "--state", "state", MOVER)
     assert explained.code == 0
     for words in (
@@ -97,7 +97,7 @@ def test_a_run_can_be_explained_and_replayed(stage: Stage):
     stage.hurry.touch()
     ended = manager.end
     check_succeeded(ended)
-    assert only_move(ended).state is MoveState.SUCCEEDED
+    assert only_move(ended).state is TransactionState.SUCCEEDED
     stage.check_trained(MOVER, NEIGHBOUR)
     replayed = stage.run_specon("replay", "state")
     assert replayed.code == 0, replayed.output

@@ -6,7 +6,7 @@ import tarfile
 import pytest
 
 from specon_manager.__main__ import main
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from support.stage import MOVER, NEIGHBOUR, Stage
 from support.terminal import Terminal
 
@@ -67,7 +67,7 @@ def test_a_move_by_hand(operator: Operator):
     operator("migrate", MOVER, "--to", source, code=1)
     assert operator.errors == f"specon: it is on {source} already\n"
     move = operator.json("migrate", MOVER, "--to", target, "--reason", WHY, "--wait")["move"]
-    assert (move["state"], move["target"]) == (MoveState.SUCCEEDED, target)
+    assert (move["state"], move["target"]) == (TransactionState.SUCCEEDED, target)
     assert operator.node(MOVER) == target
     assert operator.json("moves")["moves"][-1] == move
     told = operator("explain", MOVER)
@@ -78,7 +78,7 @@ def test_a_move_by_hand(operator: Operator):
     # And a drain takes everything else there too, or back.
     drained = operator.json("drain", target, "--wait")
     assert drained["waiting"] == drained["stay"] == []
-    assert {row["state"] for row in drained["moves"]} == {MoveState.SUCCEEDED}
+    assert {row["state"] for row in drained["moves"]} == {TransactionState.SUCCEEDED}
     assert [row["node"] for row in operator.json("top")["replicas"]] == [source, source]
 
 

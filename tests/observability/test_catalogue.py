@@ -32,7 +32,7 @@ def scraped():
     cluster.carry_out()
     cluster.report(replica, Category.CONVERGED, step=201, gain=0.01, lines=9, samples=8, unparsed=1)
     cluster.tick()
-    cluster.metrics._changes.count(changing(), cluster.now + 10)
+    cluster.metrics._queue.count(changing(), changing(), cluster.now + 10)
     ClusterMetrics(cluster.registry)
     ApiMetrics(cluster.registry)("get", "pods", "200", 0.1)
     return generate_latest(cluster.registry).decode()

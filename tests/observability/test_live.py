@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.state_directory import read_address
 from specon_sidecar.classify import Category
@@ -32,6 +32,8 @@ HAPPENED = (
 """What is waited for, for its own sake or because it comes last."""
 MAY_BE_ZERO = {
     "Steps trained again",
+    "Stuck",
+    "Queued requests",
     "Waiting jobs",
     "Longest wait now",
     "Preemptions",
@@ -94,7 +96,7 @@ async def _look(stage, manager, targets, tmp_path):
             await prometheus.until(f'specon_job_category{{job_name="a"}} != {CONVERGED}')
             cluster.converge("a")
             await asyncio.to_thread(stage.submit_neighbour)
-            await until(lambda: manager.told_of(state=MoveState.SUCCEEDED), stage)
+            await until(lambda: manager.told_of(state=TransactionState.SUCCEEDED), stage)
             for happened in HAPPENED:
                 await prometheus.until(happened)
             found = {name: await prometheus.figure(filled_in(expr, **RANGES)) for name, expr in queries()}

@@ -1,15 +1,19 @@
-"""Jobs that wait, are preempted and scaled."""
+"""Queues with their quotas; jobs that wait, are preempted and scaled."""
 
 import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from specon_manager.core.state import State
+from specon_manager.core.waiting import KINDS
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
-from specon_manager.runtime.queue_metrics import QueueMetrics
-from support.gangs import gang, worker
+from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.runtime.queue_metrics import OTHERS, QueueMetrics
+from support.changed_jobs import NOW, SECONDS_WAITED, changing, elastic, ended, nodes
+from support.gangs import gang, with_gang, worker
 from support.observed import Observed
 
 FIFO = Settings(policy="fifo", tick=1.0)
@@ -97,3 +101,102 @@ def test_scaling_and_preemptions_are_counted(before, after, counted):
         value("specon_scaled_workers_total", {"direction": "in"}),
         value("specon_preemptions_total"),
     )
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry):
+    return QueueMetrics(registry)
+
+
+@pytest.mark.parametrize(
+    ("over", "counted"),
+    [
+        (ended(1), (1, 0, 0)),
+        (ended(1, Kind.SCALE_IN, after={worker("e"): "node-0"}), (0, 1, 0)),
+        (ended(1, Kind.PREEMPT), (0, 0, 1)),
+        (ended(1, state=TransactionState.ROLLED_BACK), (0, 0, 0)),
+        (ended(1, Kind.ADMIT, before={}), (0, 0, 0)),
+    ],
+    ids=["out", "in", "preempted", "rolled back", "admitted"],
+)
+def test_what_transactions_did_is_counted_as_they_end(metrics, registry, over, counted):
+    """With whatever event that is: not only what a Tick changes."""
+    metrics.ended([over])
+    value = registry.get_sample_value
+    assert counted == (
+        value("specon_scaled_workers_total", {"direction": "out"}),
+        value("specon_scaled_workers_total", {"direction": "in"}),
+        value("specon_preemptions_total"),
+    )
+
+
+def test_who_waits_and_for_what(metrics, registry):
+    """As of the last Tick, the sum under its former name too; a standby tells nothing."""
+    metrics.count(changing(), changing(), NOW)
+    value = registry.get_sample_value
+    assert value("specon_waiting_jobs", {"queue": "team", "reason": "quota"}) == 1
+    assert value("specon_waiting_jobs", {"queue": "team", "reason": "room"}) == 0
+    assert value("specon_queue_jobs") == 1
+    assert value("specon_queue_oldest_seconds") == SECONDS_WAITED
+    assert value("specon_starvation_excess_seconds") == SECONDS_WAITED - 100
+    metrics.forget()
+    assert value("specon_waiting_jobs", {"queue": "team", "reason": "quota"}) is None
+    assert value("specon_queue_jobs") == value("specon_starvation_excess_seconds") == 0
+
+
+def test_quota_and_use_of_queues(metrics, registry):
+    """A queue over its quota that may not borrow is told to be that; one that may is not."""
+    state = changing()
+    metrics.count(state, state, NOW)
+    value = registry.get_sample_value
+    assert value("specon_queue_quota", {"queue": "team", "resource": "cpu"}) == 2
+    assert value("specon_queue_used", {"queue": "team", "resource": "cpu"}) == 4
+    assert value("specon_queue_running_jobs", {"queue": "team"}) == 1
+    assert value("specon_queue_over_quota", {"queue": "team"}) == 1
+    lent = msgspec.structs.replace(state.queues["team"], borrow=True)
+    lends = msgspec.structs.replace(state, queues={"team": lent})
+    metrics.count(lends, lends, NOW + 5)
+    assert value("specon_queue_over_quota", {"queue": "team"}) == 0
+
+
+def test_a_queue_that_is_gone_has_no_series(metrics, registry):
+    """Neither of its quota nor of those that waited in it."""
+    metrics.count(changing(), changing(), NOW)
+    metrics.count(nodes(), nodes(), NOW + 5)
+    families = {family.name: family.samples for family in registry.collect()}
+    assert families["specon_queue_quota"] == families["specon_waiting_jobs"] == []
+
+
+def test_queues_are_not_looked_at_with_every_tick(metrics, registry):
+    """Ticks may follow one another at once; how many wait is told by each of them all the same."""
+    metrics.count(changing(), changing(), NOW)
+    metrics.count(nodes(), nodes(), NOW + 1)
+    value = registry.get_sample_value
+    assert value("specon_queue_jobs") == 0
+    assert value("specon_queue_running_jobs", {"queue": "team"}) == 1
+    metrics.count(nodes(), nodes(), NOW + 3)
+    assert value("specon_queue_running_jobs", {"queue": "team"}) is None
+
+
+def test_series_are_bounded(metrics, registry):
+    """Of thousands of queues a hundred have series of their own; the others are counted together."""
+    queues = {f"q{n:04}": Queue(name=f"q{n:04}", quota=Resources(cpu=1.0)) for n in range(1000)}
+    state = msgspec.structs.replace(nodes(), queues=queues)
+    for number in range(200):
+        state = with_gang(state, elastic(f"j{number}", queue=f"q{number:04}"), {})
+    metrics.count(state, state, NOW)
+    value = registry.get_sample_value
+    assert value("specon_queue_quota", {"queue": OTHERS, "resource": "cpu"}) == 900
+    waiting = sum(
+        value("specon_waiting_jobs", {"queue": queue, "reason": kind}) or 0
+        for queue in [f"q{number:04}" for number in range(100)] + [OTHERS]
+        for kind in KINDS
+    )
+    assert waiting == 200
+    (family,) = [family for family in registry.collect() if family.name == "specon_waiting_jobs"]
+    assert len(family.samples) == 101 * len(KINDS)

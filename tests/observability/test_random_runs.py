@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from specon_manager.model import events as ev
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import Kind
 from support import random_policy, told
 from support.chaos import CPUS, DEADLINES, NODES, Chaos
 from support.gangs import gang
@@ -83,9 +84,12 @@ class Counted(Chaos):
         reports = sum(isinstance(event, ev.ReportReceived) for _, event, _ in self.cluster.history)
         taken, ignored = value("specon_reports_total"), value("specon_reports_ignored_total")
         assert taken + ignored == reports
-        ended = Counter((move.purpose, move.state) for move in state.history)
-        for (purpose, outcome), count in ended.items():
+        moves = [each for each in state.history if each.kind is Kind.MOVE]
+        for (purpose, outcome), count in Counter((move.purpose, move.state) for move in moves).items():
             assert value("specon_moves_total", purpose=purpose, outcome=outcome) == count
+        ended = Counter((each.kind, each.state, each.policy) for each in state.history)
+        for (kind, how, policy), count in ended.items():
+            assert value("specon_transactions_total", kind=kind, state=how, policy=policy) == count
 
     @invariant()
     def no_more_replicas_are_shown_than_may_be(self):

@@ -14,6 +14,7 @@ from support.gangs import gang, on, server, with_gang, worker
 NOW = 1000.0
 SECONDS_WAITED = 400.0
 CHECKPOINT = Checkpoint(step=70, path="/c", digest="0" * 64)
+ASKED = Witness(incarnation="0001")
 
 
 def nodes(*, cpu: float = 4.0, count: int = 2) -> State:
@@ -28,12 +29,14 @@ def elastic(name: str = "e", *, workers: int = 2, **fields: object) -> JobSpec:
     return gang(name, workers, ps=1, most=3, fewest=1, resizing="restart", **fields)
 
 
-def change(kind: Kind = Kind.SCALE_OUT, *, job: str = "e", **fields: object) -> Transaction:
+def change(
+    kind: Kind = Kind.SCALE_OUT, *, job: str = "e", witness: Witness | None = None, **fields: object
+) -> Transaction:
     """Return a transaction of a job with two workers, to three (to none, where it is preempted)."""
     before = on("node-0", server(job), worker(job, 0), worker(job, 1))
     after = {} if kind is Kind.PREEMPT else {**before, worker(job, 2): "node-1"}
     known: dict[str, object] = {
-        "id": f"{kind}-1",
+        "id": "change-1",
         "job": f"default/{job}",
         "kind": kind,
         "policy": "kod2",
@@ -45,20 +48,26 @@ def change(kind: Kind = Kind.SCALE_OUT, *, job: str = "e", **fields: object) -> 
         "after": after,
         "whole": True,
         "restart": kind is not Kind.PREEMPT,
-        "witnesses": {worker(job): Witness(incarnation=f"{worker(job)}.1")},
+        "witnesses": {worker(job): witness or Witness(incarnation=f"{worker(job)}.1")},
         **fields,
     }
     return Transaction(**known)
 
 
-def ended(number: int, kind: Kind = Kind.SCALE_OUT, **fields: object) -> Transaction:
+def ended(
+    number: int, kind: Kind = Kind.SCALE_OUT, *, downtime: float | None = 3.0, **fields: object
+) -> Transaction:
     """Return a transaction that succeeded after 12 s with 3 s of downtime."""
     job = fields.get("job", "e")
     proof = Witness(
-        incarnation=f"{worker(job)}.1", answered=True, checkpoint=CHECKPOINT, proven=True, downtime=3.0
+        incarnation=f"{worker(job)}.1",
+        answered=True,
+        checkpoint=CHECKPOINT,
+        proven=downtime is not None,
+        downtime=downtime,
     )
     known: dict[str, object] = {
-        "id": f"{kind}-{number}",
+        "id": f"change-{number}",
         "state": TransactionState.SUCCEEDED,
         "ended_at": NOW - 8,
         "witnesses": {worker(job): proof},

@@ -8,7 +8,9 @@ import msgspec
 from prometheus_client import CollectorRegistry, start_http_server
 
 from specon_manager.model.transactions import Kind
-from specon_manager.runtime.change_metrics import ChangeMetrics
+from specon_manager.runtime.queue_metrics import QueueMetrics
+from specon_manager.runtime.transaction_metrics import TransactionMetrics
+from specon_manager.views.transactions import ended_between
 from support.changed_jobs import NOW, changing, ended
 
 
@@ -17,7 +19,7 @@ class ChangedJobs:
 
     def __enter__(self) -> Self:
         registry = CollectorRegistry()
-        self._metrics = ChangeMetrics(registry)
+        self._metrics, self._queues = TransactionMetrics(registry), QueueMetrics(registry)
         self._over = threading.Event()
         self._server, self._serving = start_http_server(0, "127.0.0.1", registry)
         self.port = self._server.server_port
@@ -38,7 +40,10 @@ class ChangedJobs:
         for number in range(2, 10_000):
             history = (*state.history, ended(number, kinds[number % 2]))[-10:]
             before, state = state, msgspec.structs.replace(state, history=history)
-            self._metrics.observe(before, state)
-            self._metrics.count(state, NOW + time.monotonic() - began)
+            over, now = ended_between(before, state), NOW + time.monotonic() - began
+            self._metrics.observe(before, state, over)
+            self._metrics.count(state, now)
+            self._queues.ended(over)
+            self._queues.count(before, state, now)
             if self._over.wait(0.5):
                 return

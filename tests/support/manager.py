@@ -22,12 +22,11 @@ import msgspec
 from specon_manager.backends.local.backend import LocalBackend
 from specon_manager.backends.local.jobs import read_job_file
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli import session as sessions
 from specon_manager.core.state import State
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Stepped
+from specon_manager.serving import session as sessions
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests are no package
 
@@ -36,30 +35,20 @@ from support.proxy import Proxy
 AFTER_SECONDS = 0.02  # long enough for the orders to go out, short enough for the next state not to come
 
 
-def changed_moves(before: State, after: State) -> Iterator[Move]:
-    """Yield the moves that entered a state."""
-    known = {move.id: move.state for move in (*before.history, *before.moves.values())}
-    for move in (*after.history, *after.moves.values()):
-        if known.get(move.id) is not move.state:
-            yield move
-
-
-def changed_jobs(before: State, after: State) -> Iterator[Change]:
-    """Yield the changes of whole jobs that entered a state."""
-    known = {each.id: each.state for each in (*before.change_history, *before.changes.values())}
-    for change in (*after.change_history, *after.changes.values()):
-        if known.get(change.id) is not change.state:
-            yield change
+def entered(before: State, after: State) -> Iterator[Transaction]:
+    """Yield the transactions that entered a state."""
+    known = {each.id: each.state for each in (*before.history, *before.transactions.values())}
+    for each in (*after.history, *after.transactions.values()):
+        if known.get(each.id) is not each.state:
+            yield each
 
 
 class Teller:
     """Writes what changes to standard output."""
 
     def __call__(self, stepped: Stepped) -> None:
-        for move in changed_moves(stepped.before, stepped.after):
-            self.tell(move=move.id, state=move.state, note=move.note)
-        for change in changed_jobs(stepped.before, stepped.after):
-            self.tell(change=change.id, kind=change.kind, state=change.state, note=change.note)
+        for each in entered(stepped.before, stepped.after):
+            self.tell(transaction=each.id, kind=each.kind, state=each.state, note=each.note)
         for name, replica in stepped.after.replicas.items():
             before = stepped.before.replicas.get(name)
             seen, now = (self._shown(one) for one in (before, replica))
@@ -84,20 +73,21 @@ class Teller:
 
 
 class Killer:
-    """Ends this process by SIGKILL when the first move enters a state.
+    """Ends this process by SIGKILL when the first transaction of a kind enters a state.
 
     `before` is in the middle of the step, so that its journal line is not on disk yet; `after` is when what
     the step ordered has been given to the backend.
     """
 
     def __init__(self, state: str, when: str) -> None:
-        self._state = state
+        """Take `KIND:STATE`, or the state alone of a move."""
+        self._state = state if ":" in state else f"{Kind.MOVE}:{state}"
         self._when = when
 
     def __call__(self, stepped: Stepped) -> None:
-        entered = {str(move.state) for move in changed_moves(stepped.before, stepped.after)}
-        entered |= {f"{each.kind}:{each.state}" for each in changed_jobs(stepped.before, stepped.after)}
-        if self._state not in entered:
+        if self._state not in {
+            f"{each.kind}:{each.state}" for each in entered(stepped.before, stepped.after)
+        }:
             return
         if self._when == "before":
             kill_myself()
@@ -109,20 +99,10 @@ def kill_myself() -> None:
 
 
 def hurry_when_changed(file: Path) -> Callable[[Stepped], None]:
-    """Return an observer that lets the trainers hurry once a job was scaled or preempted, or not."""
+    """Return an observer that lets the trainers hurry once a move, a scaling or a preemption has ended."""
 
     def observe(stepped: Stepped) -> None:
-        if any(each.kind is not ChangeKind.ADMIT for each in stepped.after.change_history):
-            file.touch()
-
-    return observe
-
-
-def hurry_when_moved(file: Path) -> Callable[[Stepped], None]:
-    """Return an observer that lets the trainers hurry to their end once a move has ended."""
-
-    def observe(stepped: Stepped) -> None:
-        if stepped.after.history:
+        if any(each.kind is not Kind.ADMIT for each in stepped.after.history):
             file.touch()
 
     return observe
@@ -161,7 +141,6 @@ async def run(arguments: argparse.Namespace) -> None:
             session.controller.observers.append(Killer(arguments.kill_at, arguments.when))
         session.controller.observers.append(teller)
         if arguments.hurry is not None:
-            session.controller.observers.append(hurry_when_moved(arguments.hurry))
             session.controller.observers.append(hurry_when_changed(arguments.hurry))
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
@@ -195,8 +174,8 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="state directory")
     parser.add_argument("--jobs", type=Path, required=True, help="job file")
     parser.add_argument("--hurry", type=Path, help="file to create once a move has ended")
-    states = [f"{kind}:{state}" for kind in ChangeKind for state in ChangeState]
-    parser.add_argument("--kill-at", choices=[*(state.value for state in MoveState), *states])
+    states = [f"{kind}:{state}" for kind in Kind for state in TransactionState]
+    parser.add_argument("--kill-at", choices=[*(state.value for state in TransactionState), *states])
     parser.add_argument("--capacity", type=float, help="processors to reserve on each node")
     parser.add_argument("--when", choices=("before", "after"), default="before")
     parser.add_argument("--wall-offset", type=float, default=0.0)

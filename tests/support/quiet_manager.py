@@ -45,13 +45,18 @@ class FakeBackend:
     async def succeed(self, order):
         if isinstance(order, StartReplica):
             self.emit(
-                ev.ReplicaStarted(replica=order.replica, incarnation=f"{order.start:04d}", node=order.node)
+                ev.ReplicaStarted(
+                    replica=order.replica,
+                    incarnation=f"{order.start:04d}",
+                    node=order.node,
+                    start=order.start,
+                )
             )
         elif isinstance(order, EvictReplica):
             gone = ev.ReplicaGone(replica=order.replica, incarnation=order.incarnation, evicted=True)
             self.emit(gone)
         elif isinstance(order, HoldRoom):
-            self.emit(ev.RoomHeld(move=order.move))
+            self.emit(ev.RoomHeld(transaction=order.transaction, replica=order.replica))
 
 
 class Manager:

@@ -18,7 +18,7 @@ import yaml
 from specon_manager.backends.local.pod_files import replica_directory
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import Move
+from specon_manager.model.transactions import Kind, Transaction
 from support.trainer import RESULT, VIOLATIONS, parameters_after
 
 HERE: Final = Path(__file__).parent
@@ -297,11 +297,11 @@ class Stage:
             running.wait()
 
 
-def only_move(state: State) -> Move:
+def only_move(state: State) -> Transaction:
     """Return the one move that there was."""
-    assert not state.moves
-    assert len(state.history) == 1, [move.id for move in state.history]
-    return state.history[0]
+    assert not state.transactions
+    (move,) = [each for each in state.history if each.kind is Kind.MOVE]
+    return move
 
 
 def check_succeeded(state: State) -> None:

@@ -2,11 +2,14 @@
 
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica
+from specon_manager.model.transactions import Request
 from specon_sidecar.classify import Category
+from support.changed_jobs import changing, ended
 from support.crowds import crowd
 from support.watched import TOKEN, WatchedCluster
 
@@ -50,7 +53,7 @@ async def test_it_shows_nodes_jobs_queue_moves_and_decisions(visit_to, busy):
         await visit.says("#queue", "waits")
         await visit.says("#queue", "trial")
         await visit.says("#moves", "node-0 → node-2")
-        await visit.says("#moves .now", "evicting")
+        await visit.says("#moves .now", "stopping")
         await visit.says("#moves .why", "for maintenance")
         await visit.says("#decisions", "Admit")
         await visit.says("#words", "watching 1")
@@ -62,18 +65,18 @@ async def test_it_is_live(visit_to, busy):
     """A move goes from state to state, a category changes, and a listener hears of the move; no reload."""
     async with visit_to(busy) as visit:
         await visit.open()
-        await visit.says("#moves", "Nothing is being moved.")
+        await visit.says("#moves", "Nothing is being moved or changed.")
         moved(busy)
-        await visit.says("#moves .now", "evicting")
+        await visit.says("#moves .now", "stopping")
         await visit.says("#said", "vae-1 is being moved from node-0 to node-2.")
         assert await visit.page.title() == "specon: 1 moving"
         busy.may_carry_out = lambda order: True
         busy.carry_out()
-        await visit.says("#moves .now", "verifying")
+        await visit.says("#moves .now", "proving")
         busy.tell("default/vae-1/worker/0", 0.19, step=400, category=Category.CONVERGED)
         await visit.says("#ended", "succeeded · downtime 1.0 s")
         await visit.says("#said", "The move of vae-1 succeeded")
-        await visit.says("#moves", "Nothing is being moved.")
+        await visit.says("#moves", "Nothing is being moved or changed.")
         assert await visit.page.locator("#jobs .moved").count() == 1
         busy.tell("default/gru-1/worker/0", 0.7, step=500, category=Category.CONVERGED)
         await visit.says("#words", "converged 2")
@@ -329,6 +332,31 @@ async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
         )
         assert twice == []
         tree = await visit.page.locator("main").aria_snapshot()
-        for name in ("Nodes", "Jobs", "Moves in flight", "Queue", "Last decisions"):
+        for name in ("Nodes", "Jobs", "Moves and changes", "Queue", "Last decisions"):
             assert f'heading "{name}"' in tree
-        assert "Verifying" in tree
+        assert "proving" in tree
+
+
+async def test_changes_what_is_stuck_and_what_is_queued_are_shown(visit_to, busy):
+    """A gang that is scaled with its own states, why something does not end, and who waits for what."""
+    known = busy.state
+    (flying,) = changing().transactions.values()
+    stuck = msgspec.structs.replace(flying, stuck="worker 2 does not end")
+    request = Request(
+        id="r-1", replica="default/gru-1/worker/0", target="node-2", at=busy.now, waits_for="4 moves"
+    )
+    busy.state = msgspec.structs.replace(
+        known.with_transaction(stuck), requests={"r-1": request}, history=(*known.history, ended(7))
+    )
+    async with visit_to(busy) as visit:
+        await visit.open()
+        await visit.says("#moves .way", "scale-out: 2 → 3 workers")
+        await visit.says("#moves .stuck", "Stuck: worker 2 does not end")
+        assert await visit.page.locator("#moves .track li").count() == 4
+        await visit.says("#requests", "gru-1")
+        await visit.says("#requests .cost", "queued · waits for 4 moves")
+        await visit.says("#ended", "succeeded · downtime 3.0 s")
+        await visit.says("#figures", "0 moves in flight 1 queued")
+        await visit.says("#figures", "1 changes in flight")
+        await visit.says("#figures", "1 stuck")
+        await visit.shot("stuck")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from specon_lab.engine.outcome import Stay
-from specon_manager.cli import job_label, printable
+from specon_manager.model.cluster import job_of
+from specon_manager.views.names import job_label, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,17 +90,12 @@ def stack(stays: Sequence[Stay], nodes: Sequence[str]) -> Lanes:
 
 def job_colours(stays: Iterable[Stay], tables: Mapping[str, Any]) -> dict[str, Colour]:
     """Return a colour for each job, in turn by name, job-2 before job-10."""
-    names = sorted({_job(stay) for stay in stays}, key=lambda name: (len(name), name))
+    names = sorted({job_of(stay.replica) for stay in stays}, key=lambda name: (len(name), name))
     colours: dict[str, Colour] = {}
     for number, name in enumerate(names):
         dark = tables["tab20"](number % _JOB_COLOURS)
         colours[name] = tuple(part + (1 - part) * _PALE for part in dark[:3])
     return colours
-
-
-def _job(stay: Stay) -> str:
-    """Return `namespace/job` of the replica `namespace/job/role/index`."""
-    return "/".join(stay.replica.split("/")[:2])
 
 
 def draw_nodes(axis: "Axes", lanes: Lanes, end: float, most: float, colours: Mapping[str, Colour]) -> None:
@@ -120,7 +116,7 @@ def _gantt(axis: "Axes", lanes: Lanes, end: float, colours: Mapping[str, Colour]
     boxes, faces = [], []
     for stay, lane in lanes.stays:
         start, stop = stay.start / unit.seconds, stay.end / unit.seconds
-        job = _job(stay)
+        job = job_of(stay.replica)
         boxes.append([(start, lane - 0.43), (start, lane + 0.43), (stop, lane + 0.43), (stop, lane - 0.43)])
         faces.append(colours[job])
         label = job_label(job)

@@ -21,7 +21,8 @@ from specon_lab.commands.simulation_progress import progress
 from specon_lab.reproduction.ours_traces import trace_reproduction
 from specon_lab.reproduction.table import NAMES, reproduction_named
 from specon_lab.results.statistics import student_quantile
-from specon_manager.cli.run import UsageError, console_for_results
+from specon_manager.cli.output import console_for_results
+from specon_manager.usage import UsageError
 
 _ALL: Final = "all"
 _OURS: Final = "ours"

@@ -9,7 +9,7 @@ from specon_lab.commands.reproduction_figures import counts_of, difference, show
 from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Row
 from specon_manager import __version__
-from specon_manager.cli import printable
+from specon_manager.views.names import printable
 
 _COLUMNS = "| | paper | literal | default | ± | difference | verdict | counts as reproduced | note |"
 _RULE = "|---|--:|--:|--:|--:|--:|---|---|---|"

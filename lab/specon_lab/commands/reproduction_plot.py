@@ -11,7 +11,7 @@ from msgspec import Struct
 from specon_lab.commands.reproduction_figures import compared
 from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Row
-from specon_manager.cli import printable
+from specon_manager.views.names import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

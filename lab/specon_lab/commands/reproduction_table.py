@@ -18,7 +18,7 @@ from specon_lab.commands.reproduction_figures import (
 )
 from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Row, Section
-from specon_manager.cli import printable
+from specon_manager.views.names import printable
 
 _STYLES: Final = {REPRODUCED: "green", MISSED: "red"}
 _HEADINGS: Final = ("paper", "literal", "default", "±", "difference")

@@ -21,8 +21,9 @@ from specon_lab.results.report import HURT_MARGIN_PERCENT, report_on
 from specon_lab.results.statistics import student_quantile
 from specon_lab.workloads.table import WORKLOADS
 from specon_lab.workloads.workload import Workload
-from specon_manager.cli import printable
-from specon_manager.cli.run import UsageError, console_for_results
+from specon_manager.cli.output import console_for_results
+from specon_manager.usage import UsageError
+from specon_manager.views.names import printable
 
 _STDOUT: Final = "-"
 _QUICK_JOBS, _QUICK_SEEDS = 200, 2

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.cli.run import UsageError
 from specon_manager.model.settings import Settings
 from specon_manager.policies.table import policy_named, settings_of
+from specon_manager.usage import UsageError
 
 _OPENING, _CLOSING = "[{", "]}"
 _NOT_HERE: Final = {"policy": "--policy", "parameters": "--policy NAME:key=value"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from specon_lab.commands.node_chart import TimeUnit, draw_nodes, held, job_colours, stack, time_unit
 from specon_lab.engine.outcome import UsePoint
 from specon_lab.results.report import Run
-from specon_manager.cli import printable
+from specon_manager.views.names import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from specon_lab.process_pool import OnProgress
-from specon_manager.cli import printable
+from specon_manager.views.names import printable
 
 
 @contextlib.contextmanager

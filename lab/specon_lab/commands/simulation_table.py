@@ -10,8 +10,8 @@ from rich.text import Text
 from specon_lab.results.figures import FIGURES, Better, Unit
 from specon_lab.results.report import PolicySummary, Report
 from specon_lab.results.statistics import Interval
-from specon_manager.cli import job_label, printable
-from specon_manager.cli.result import in_jobs
+from specon_manager.cli.run.result import in_jobs
+from specon_manager.views.names import job_label, printable
 
 _ALWAYS: Final = frozenset(
     {

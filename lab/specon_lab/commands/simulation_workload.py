@@ -15,8 +15,8 @@ from specon_lab.traces.records import Table
 from specon_lab.workloads.parameters import parameters_of
 from specon_lab.workloads.table import WORKLOADS, workload_named
 from specon_lab.workloads.workload import Workload
-from specon_manager.cli.run import UsageError
 from specon_manager.model.cluster import Node
+from specon_manager.usage import UsageError
 
 _MAX_WARNINGS: Final = 20
 

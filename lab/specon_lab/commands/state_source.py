@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.cli.run import UsageError
 from specon_manager.core.state import State
 from specon_manager.core.state_check import check_state, latest
 from specon_manager.runtime.journal import NAME, JournalError, recover
+from specon_manager.usage import UsageError
 
 _SECONDS: Final = 30
 _MOST_BYTES: Final = 512 * 1024 * 1024

@@ -21,9 +21,10 @@ from specon_lab.engine.outcome import Outcome
 from specon_lab.engine.run import check_workload, simulate
 from specon_lab.forecasts.forecast import Forecast, forecast, verdicts_now
 from specon_lab.process_pool import Job, Note, run_all, where
-from specon_manager.cli.run import UsageError, console_for_results
+from specon_manager.cli.output import console_for_results
 from specon_manager.core.state import State
 from specon_manager.policies.progress import ProgressSettings
+from specon_manager.usage import UsageError
 
 _OWN: Final = "progress"
 _LINES: Final = 20

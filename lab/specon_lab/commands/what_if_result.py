@@ -15,9 +15,9 @@ from specon_lab.engine.outcome import Outcome
 from specon_lab.forecasts.forecast import APPROXIMATIONS, Remaining
 from specon_lab.results.report import HURT_MARGIN_PERCENT, Verdicts, condense, verdicts
 from specon_manager import __version__
-from specon_manager.cli.remote.change_rows import workers_in
 from specon_manager.core.plan import Verdict
 from specon_manager.core.state import State
+from specon_manager.core.transaction.members import workers
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -210,4 +210,4 @@ def _workers(judged: Verdict, state: State) -> tuple[int, int] | None:
     before = sum(each.active and each.leaving is None and each.role != "ps" for each in members)
     if isinstance(proposal, ScaleIn):
         return before, before - len(proposal.replicas)
-    return before, before + workers_in(proposal.placement)
+    return before, before + workers(proposal.placement)

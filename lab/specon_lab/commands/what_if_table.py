@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_lab.commands.what_if_result import PolicyForecast, Said, WhatIf
-from specon_manager.cli import job_label, printable
-from specon_manager.cli.result import in_jobs, in_seconds
+from specon_manager.cli.run.result import in_jobs, in_seconds
+from specon_manager.views.names import job_label, printable
 
 _UNKNOWN: Final = "-"
 _NO_END: Final = "later"

@@ -4,7 +4,7 @@ import argparse
 import importlib.util
 from typing import Final
 
-from specon_manager.cli.run import UsageError
+from specon_manager.usage import UsageError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 

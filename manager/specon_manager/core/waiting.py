@@ -66,7 +66,7 @@ def waiting_of(state: State, now: float) -> Mapping[str, Waiting]:
     Jobs whose owners let the cluster's scheduler place them do not wait here, and are not among them. The
     time is linear in replicas, and in nodes for each different kind of replica.
     """
-    jobs = _waiting_jobs(state)
+    jobs = waiting_jobs(state)
     if not jobs:
         return {}
     snapshot = state.snapshot(now)
@@ -104,7 +104,8 @@ class _Hidden(Struct, frozen=True):
     """Those that come after one that has waited too long."""
 
 
-def _waiting_jobs(state: State) -> list[Job]:
+def waiting_jobs(state: State) -> list[Job]:
+    """Return the jobs that are to be admitted and are not, in the order of submission."""
     pending, active = set[str](), set[str]()
     for replica in state.replicas.values():
         if replica.phase is Phase.PENDING:

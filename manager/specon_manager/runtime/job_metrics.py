@@ -1,6 +1,6 @@
 """Metrics of single replicas, with their names as labels: bounded in number, and gone when they end."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica
-from specon_manager.model.moves import Move
+from specon_manager.model.transactions import Kind
 from specon_sidecar.classify import Category
 
 MOST: Final = 1000
@@ -77,11 +77,14 @@ class JobMetrics(Collector):
 
     def tick(self, state: State) -> None:
         """Choose whose series are shown."""
-        replicas, moves = state.replicas, state.moves
-        shown = {name: None for name in self._shown if name in replicas and _is_there(replicas[name], moves)}
+        replicas = state.replicas
+        moving = {
+            name for each in state.transactions.values() if each.kind is Kind.MOVE for name in each.concerned
+        }
+        shown = {name: None for name in self._shown if name in replicas and _is_there(replicas[name], moving)}
         missing = 0
         for name, replica in replicas.items():
-            if name in shown or not _is_there(replica, moves):
+            if name in shown or not _is_there(replica, moving):
                 continue
             if len(shown) < self._most:
                 shown[name] = None
@@ -128,8 +131,8 @@ class JobMetrics(Collector):
             yield "checkpoint_age_seconds", max(0.0, now - saved[1])
 
 
-def _is_there(replica: Replica, moves: Mapping[str, Move]) -> bool:
-    return replica.phase is Phase.RUNNING or (replica.name in moves and not replica.ended)
+def _is_there(replica: Replica, moving: Collection[str]) -> bool:
+    return replica.phase is Phase.RUNNING or (replica.name in moving and not replica.ended)
 
 
 def _families() -> dict[str, GaugeMetricFamily]:

@@ -15,14 +15,14 @@ from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import ReplicaStarted, ReportReceived, Tick
 from specon_manager.model.overlay import differing
-from specon_manager.runtime.change_metrics import ChangeMetrics
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.job_metrics import MOST, JobMetrics
-from specon_manager.runtime.move_metrics import MoveMetrics
 from specon_manager.runtime.node_metrics import NodeMetrics
 from specon_manager.runtime.queue_metrics import QueueMetrics
 from specon_manager.runtime.report_metrics import ReportMetrics
 from specon_manager.runtime.speed_metrics import SpeedMetrics
+from specon_manager.runtime.transaction_metrics import TransactionMetrics
+from specon_manager.views.transactions import ended_between
 from specon_sidecar.classify import Category
 
 _PLAN_SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
@@ -54,8 +54,7 @@ class Metrics:
             registry=registry,
         )
         self._reports = ReportMetrics(registry)
-        self._moves = MoveMetrics(registry)
-        self._changes = ChangeMetrics(registry)
+        self._transactions = TransactionMetrics(registry)
         self._queue = QueueMetrics(registry)
         self._speeds = SpeedMetrics(registry)
         self._nodes = NodeMetrics(registry)
@@ -65,7 +64,7 @@ class Metrics:
     def forget(self) -> None:
         """Set what describes the present to nothing: this manager leads no more, another one tells."""
         self._count_replicas(State())
-        parts = (self._reports, self._moves, self._changes, self._queue)
+        parts = (self._reports, self._transactions, self._queue)
         for part in (*parts, self._speeds, self._nodes, self._jobs):
             part.forget()
 
@@ -74,9 +73,10 @@ class Metrics:
         before, after, event = stepped.before, stepped.after, stepped.event
         self._nodes.observe(after)
         self._jobs.observe(after, stepped.now)
-        self._moves.observe(before, after)
-        self._changes.observe(before, after)
-        self._speeds.moves(before, after)
+        ended = ended_between(before, after)
+        self._transactions.observe(before, after, ended)
+        self._queue.ended(ended)
+        self._speeds.moves(before, after, ended)
         if isinstance(event, ReportReceived):
             self._reports.take(event.report, before, after)
             if after.replicas is not before.replicas:
@@ -97,8 +97,7 @@ class Metrics:
         """Set the gauges; once per Tick is often enough."""
         after, now = stepped.after, stepped.now
         self._count_replicas(after)
-        self._moves.count(after, now)
-        self._changes.count(after, now)
+        self._transactions.count(after, now)
         self._queue.count(stepped.before, after, now)
         self._reports.count(after, now)
         self._speeds.tick(after, now)

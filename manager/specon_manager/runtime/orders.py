@@ -1,4 +1,4 @@
-"""What the owner of a manager asks for by HTTP: a move, a pause, its end; `step` judges."""
+"""What the owner of a manager asks for by HTTP: a move or its withdrawal, a pause or its end; `step` judges."""
 
 import asyncio
 import contextlib
@@ -10,16 +10,19 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
-from specon_manager.model.events import Event, MoveRequested, Paused
-from specon_manager.model.transactions import Transaction, TransactionState
+from specon_manager.model.events import Event, MoveRequested, Paused, RequestWithdrawn
+from specon_manager.model.transactions import FINAL_STATES, Transaction
 from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.views.words import QUEUED
 
 ELSEWHERE: Final = (
     "nothing is ordered here: ask for a move by a Migration, for a pause by the annotation specon.io/paused "
     "of the manager's Lease; specon migrate and specon pause do that"
 )
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
+_FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
 _STEP_SECONDS: Final = 5.0
+_LONGEST_NAME: Final = 200  # of what is said of a name that nobody knows
 
 
 class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,22 +33,19 @@ class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=1024)] = ""
 
 
-class MoveBegun(Struct, frozen=True):
-    """Answered: the id of the move, from where to where it goes, and its state."""
+class MoveTold(Struct, frozen=True, kw_only=True):
+    """Answered: the id of the move, from where to where it goes, and its state; "" is not known yet."""
 
     move: str
     replica: str
     source: str
     target: str
-    state: TransactionState
-
-
-class MoveQueued(Struct, frozen=True):
-    """Answered: the id of a move that begins as soon as what it waits for is over."""
-
-    move: str
-    replica: str
-    waits_for: str
+    state: str
+    """Of a transaction; or Queued."""
+    waits_for: str = ""
+    """What a queued one waits for, in words."""
+    note: str = ""
+    """Why it ended as it did."""
 
 
 class PauseWanted(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,25 +75,37 @@ class Answer(NamedTuple):
 
 
 async def ask_for_move(body: bytes, controller: Controller) -> Answer:
-    """Begin a move: 201 begun, 202 waits for others, 409 with what speaks against it, 422, 503."""
+    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503."""
     wanted = _decoded(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
     name = f"request-{secrets.token_hex(4)}"
     asked = MoveRequested(id=name, replica=wanted.replica, target=wanted.target, reason=wanted.reason)
-
-    def known(state: State) -> bool:
-        return name in state.requests or _move_named(state, name) is not None
-
-    await _post(controller, asked, known)
-    if (waiting := controller.state.requests.get(name)) is not None:
-        return Answer(202, MoveQueued(name, waiting.replica, waiting.waits_for))
-    move = _move_named(controller.state, name)
-    if move is None:
+    await _post(controller, asked, lambda state: _told(state, name) is not None)
+    told = _told(controller.state, name)
+    if told is None:
         return Answer(503, Refused(f"{name} is asked for, but not looked at yet: see what becomes of it"))
-    if not move.in_flight:
-        return Answer(409, Refused(move.note))
-    return Answer(201, MoveBegun(move.id, move.replica, move.source, move.target, move.state))
+    if told.state == QUEUED:
+        return Answer(202, told)
+    if told.state in _FINAL:
+        return Answer(409, Refused(told.note))
+    return Answer(201, told)
+
+
+async def withdraw(name: str, controller: Controller) -> Answer:
+    """Withdraw the request for a move: 200 once it is, 409 where it has begun or ended, 404, 503."""
+    told = _told(controller.state, name)
+    if told is None:
+        return Answer(404, Refused(f"there is no request {name[:_LONGEST_NAME]!r}"))
+    if told.state != QUEUED:
+        return Answer(409, Refused(f"{name} is no request any more: it is {told.state}"))
+    await _post(controller, RequestWithdrawn(id=name), lambda state: name not in state.requests)
+    told = _told(controller.state, name)
+    if told is None or told.state == QUEUED:
+        return Answer(503, Refused("it is asked for, but the manager has not come to it yet: ask again"))
+    if told.state not in _FINAL:
+        return Answer(409, Refused(f"{name} has begun meanwhile: it is {told.state}"))
+    return Answer(200, told)
 
 
 async def pause(body: bytes, controller: Controller) -> Answer:
@@ -138,10 +150,31 @@ async def _post(controller: Controller, event: Event, holds: Callable[[State], b
         controller.observers.remove(observe)
 
 
-def _move_named(state: State, name: str) -> Transaction | None:
-    """Return the move of that id; one that has just ended is among the last of the history."""
-    ended = (each for each in reversed(state.history) if each.id == name)
-    return state.transactions.get(name) or next(ended, None)
+def _told(state: State, name: str) -> MoveTold | None:
+    """Return what is known of the move of that id; one that has just ended is at the end of the history."""
+    if (request := state.requests.get(name)) is not None:
+        record = state.replicas.get(request.replica)
+        return MoveTold(
+            move=name,
+            replica=request.replica,
+            source="" if record is None else record.node or "",
+            target=request.target or "",
+            state=QUEUED,
+            waits_for=request.waits_for,
+        )
+    known = state.transactions.get(name) or next((e for e in reversed(state.history) if e.id == name), None)
+    return None if known is None else _told_of(known)
+
+
+def _told_of(move: Transaction) -> MoveTold:
+    return MoveTold(
+        move=move.id,
+        replica=move.replica,
+        source=move.source,
+        target=move.target,
+        state=str(move.state),
+        note="" if move.in_flight else move.note,
+    )
 
 
 T = TypeVar("T", bound=Struct)

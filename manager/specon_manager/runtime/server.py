@@ -132,6 +132,7 @@ class Server:
                 web.get("/v1/state", self._unhurried(self._owner(self._state))),
                 web.post("/v1/jobs", self._unhurried(self._owner(self._submit))),
                 web.post("/v1/moves", self._unhurried(self._owner(self._order))),
+                web.delete("/v1/moves/{move}", self._unhurried(self._owner(self._order))),
                 web.post("/v1/pause", self._unhurried(self._owner(self._order))),
                 web.delete("/v1/pause", self._unhurried(self._owner(self._order))),
                 *self._routes,
@@ -249,12 +250,14 @@ class Server:
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 
     async def _order(self, request: web.Request, controller: Controller) -> web.Response:
-        """Let the owner ask for a move, a pause or its end."""
+        """Let the owner ask for a move, that one be withdrawn, a pause or its end."""
         if not self._takes_orders:
             return _problem(403, orders.ELSEWHERE)
         body = await self._read(request)
         if request.path == "/v1/moves":
             answer = await orders.ask_for_move(body, controller)
+        elif (move := request.match_info.get("move")) is not None:
+            answer = await orders.withdraw(move, controller)
         elif request.method == "POST":
             answer = await orders.pause(body, controller)
         else:

@@ -5,6 +5,7 @@ from their reports; after it has succeeded they are measured again. Whatever els
 comparison too, and a replica that two moves touch at once is compared for neither.
 """
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.moves import Move, MoveState
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 TICKS: Final = 12
 """A speed is measured over the time of so many Ticks, and no fewer than `STEPS` steps."""
@@ -88,17 +89,14 @@ class SpeedMetrics:
         pace.began_at, pace.began_step = at, step
         self._compare(replica, pace.speed)
 
-    def moves(self, before: State, after: State) -> None:
-        """Take in moves that began or ended."""
-        if after.moves is not before.moves:
-            for name, move in after.moves.items():
-                if name not in before.moves:
-                    self._before[move.id] = self._touched(move, after)
-        if after.history is not before.history:
-            known = {move.id for move in before.history}
-            for move in after.history:
-                if move.id not in known:
-                    self._end(move, after)
+    def moves(self, before: State, after: State, ended: Iterable[Transaction]) -> None:
+        """Take in moves that began, and those that ended."""
+        if after.transactions is not before.transactions:
+            for name, each in after.transactions.items():
+                if each.kind is Kind.MOVE and name not in before.transactions:
+                    self._before[name] = self._touched(each, after)
+        for each in ended:
+            self._end(each, after)
 
     def tick(self, state: State, now: float) -> None:
         """Give up what can be measured no more, and forget replicas that are gone."""
@@ -107,27 +105,27 @@ class SpeedMetrics:
             over = replica is None or replica.ended or replica.incarnation != expected.incarnation
             if over or now - expected.since > _PATIENCE * _length(state):
                 self._give_up(name)
-        if len(self._before) > len(state.moves):
-            there = {move.id for move in state.moves.values()}
-            self._before = {move: touched for move, touched in self._before.items() if move in there}
+        flying = state.transactions
+        self._before = {move: touched for move, touched in self._before.items() if move in flying}
         if len(self._paces) > len(state.replicas):
             self._paces = {name: pace for name, pace in self._paces.items() if name in state.replicas}
 
-    def _touched(self, move: Move, state: State) -> dict[str, tuple[Part, float | None]]:
+    def _touched(self, move: Transaction, state: State) -> dict[str, tuple[Part, float | None]]:
         touched: dict[str, tuple[Part, float | None]] = {}
+        left = set(move.before.values())
         for replica in state.replicas.values():
-            if replica.phase is not Phase.RUNNING or replica.node not in {move.source, move.target}:
+            if replica.phase is not Phase.RUNNING or replica.node not in move.nodes:
                 continue
-            part: Part = "source" if replica.node == move.source else "target"
+            part: Part = "source" if replica.node in left else "target"
             pace = self._paces.get(replica.name)
             known = pace is not None and pace.incarnation == replica.incarnation
             speed = pace.speed if pace is not None and known else None
-            touched[replica.name] = ("moved" if replica.name == move.replica else part, speed)
+            touched[replica.name] = ("moved" if replica.name in move.before else part, speed)
         return touched
 
-    def _end(self, move: Move, state: State) -> None:
+    def _end(self, move: Transaction, state: State) -> None:
         touched = self._before.pop(move.id, {})
-        if move.state is not MoveState.SUCCEEDED or move.ended_at is None:
+        if move.state is not TransactionState.SUCCEEDED or move.ended_at is None:
             return
         for name, (part, speed) in touched.items():
             replica = state.replicas.get(name)

@@ -8,15 +8,14 @@ import pytest
 from rich.console import Console
 
 from specon_manager.__main__ import main
-from specon_manager.cli.job_table import job_table
-from specon_manager.cli.remote.change_rows import awaited, change_label, change_row
+from specon_manager.cli.run.job_table import job_table
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.changes import ChangeKind, ChangeState
-from specon_manager.model.cluster import Leaving, Phase
+from specon_manager.model.cluster import Phase
+from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
-from support.changed_jobs import NOW, change, changing, elastic, ended, nodes
-from support.gangs import gang, on, server, with_gang, worker
+from support.changed_jobs import NOW, changing, ended, nodes
+from support.gangs import gang, with_gang, worker
 
 USAGE = 2
 
@@ -47,19 +46,16 @@ def in_json(typed, state, *arguments):
 
 
 def history(state, *changes):
-    return msgspec.structs.replace(state, change_history=changes)
-
-
-def replica(state, name, **fields):
-    return state.with_replica(msgspec.structs.replace(state.replicas[name], **fields))
+    return msgspec.structs.replace(state, history=changes)
 
 
 def test_changes_are_listed_with_what_they_wait_for_and_how_they_ended(typed):
     """Workers before and after, downtime, reason and note; the older ones first."""
-    failed = ended(2, ChangeKind.SCALE_IN, state=ChangeState.ROLLED_BACK, downtime=None, note="no checkpoint")
+    failed = ended(2, Kind.SCALE_IN, state=TransactionState.ROLLED_BACK, downtime=None, note="no checkpoint")
     out = typed(history(changing(), ended(3, proposed_at=NOW - 90), failed), "changes")
     lines = [line.split() for line in out.splitlines() if line.startswith("change-")]
     assert [line[:2] for line in lines] == [["change-3", "e"], ["change-1", "e"], ["change-2", "e"]]
+    assert "waits for a verified checkpoint of default/e/worker/0" in " ".join(out.split())
     assert "scale-out 2 -> 3" in out
     assert "Checkpointing" in out
     assert "3.0s" in out
@@ -78,16 +74,16 @@ def test_changes_can_be_narrowed(typed):
 
 
 def test_queues_are_listed_with_use_and_who_waits(typed):
-    """Quota, use, who waits in which position and for what."""
+    """Quota, use with who is about to come, who waits in which position and for what."""
     out = " ".join(typed(changing(), "queue").split())
     assert "team 2 CPU, 0.9313 GiB" in out
-    assert "3 CPU 1 CPU, may not" in out
+    assert "4 CPU 2 CPU, may not" in out
     assert "queue team has no quota for" in out
     found = in_json(typed, changing(), "queue", "--queue", "team")
     (row,) = found["waiting"]
     assert (row["job"], row["position"], row["kind"]) == ("default/w", 1, "quota")
     (queue,) = found["queues"]
-    assert (queue["running"], queue["waiting"], queue["used"]["cpu"]) == (1, 1, 3.0)
+    assert (queue["running"], queue["waiting"], queue["used"]["cpu"]) == (1, 1, 4.0)
 
 
 def test_a_queue_that_is_not_there_is_named(typed):
@@ -132,7 +128,9 @@ def test_explain_tells_of_changes_and_of_a_dry_run(typed):
     state = msgspec.structs.replace(history(changing(), ended(3)), decisions=(decision,))
     out = typed(state, "explain", "e")
     assert "change-1 scale-out 2 -> 3, Checkpointing, waits for a verified checkpoint of" in out
-    assert "change-3 scale-out 2 -> 3, Succeeded (3.0 s of downtime, checkpoint of step 70)" in out
+    assert (
+        "change-3 scale-out 2 -> 3, Succeeded: room is idle (3.0 s of downtime, checkpoint of step 70)" in out
+    )
     assert "kod2 proposed ScaleIn: dry run: would be ordered: scale in default/e" in out
     found = in_json(typed, state, "explain", "e")
     assert [row["state"] for row in found["changes"]] == ["Checkpointing", "Succeeded"]
@@ -146,31 +144,29 @@ def test_the_live_view_says_how_a_job_is_being_changed():
     assert "scale-out 2 -> 3 Checkpointing" in console.file.getvalue()
 
 
-def test_what_a_change_waits_for():
-    """In each of its states, in words."""
-    state = with_gang(nodes(), elastic(), on("node-0", server("e"), worker("e", 0), worker("e", 1)))
-    name, coming = worker("e", 1), worker("e", 2)
-    told = Leaving(purpose="scale-in", since=NOW, deadline=NOW, reason="less")
-    assert awaited(change(), state) == f"a verified checkpoint of {worker('e')}"
-    leaving = replica(state, name, leaving=told)
-    assert awaited(change(state=ChangeState.LEAVING), leaving) == f"the end of {name}"
-    assert awaited(change(state=ChangeState.COMING), state) == f"the start of {coming}"
-    verifying = change(state=ChangeState.VERIFYING, running_at=NOW)
-    text = awaited(verifying, replica(state, coming, phase=Phase.RUNNING))
-    assert text.startswith(f"a step of {worker('e')} that shows that it trains, and a report of ")
-    proven = msgspec.structs.replace(verifying, proven=True, running_at=None)
-    assert awaited(proven, state) == "the next look"
+def test_moves_that_wait_are_listed_as_queued(typed):
+    """With what they wait for: `moves` has them, and `changes` has not."""
+    request = Request(id="r-1", replica=worker("e"), target="node-1", at=NOW - 5, waits_for="others move")
+    state = msgspec.structs.replace(changing(), requests={"r-1": request})
+    (row,) = in_json(typed, state, "moves")["moves"]
+    assert (row["id"], row["state"], row["what"], row["awaited"]) == (
+        "r-1",
+        "Queued",
+        "node-0 -> node-1",
+        "others move",
+    )
+    assert "waits for others move" in " ".join(typed(state, "moves").split())
+    assert [row["id"] for row in in_json(typed, state, "changes")["changes"]] == ["change-1"]
+    assert "1 queued; 1 jobs wait" in typed(state, "top")
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        (ChangeKind.ADMIT, "admit 3"),
-        (ChangeKind.SCALE_OUT, "scale-out 2 -> 3"),
-        (ChangeKind.PREEMPT, "preempt"),
-    ],
-)
-def test_what_a_change_does(kind, text):
-    """The workers before and after, where their number is what changes; parameter servers are none."""
-    row = change_row(change(kind), nodes())
-    assert change_label(row.kind, row.workers_before, row.workers_after) == text
+def test_a_change_of_which_nothing_comes_is_said_to_be_stuck(typed):
+    """In lists and in explain, with why."""
+    (flying,) = changing().transactions.values()
+    state = changing().with_transaction(msgspec.structs.replace(flying, stuck="worker 2 does not end"))
+    out = " ".join(typed(state, "changes").split())
+    assert "stuck: worker 2 does not end" in out
+    assert "Checkpointing, stuck: worker 2 does not end, waits for" in typed(state, "explain", "e")
+    assert "STUCK: 1 cannot come to an end" in typed(state, "top")
+    (row,) = in_json(typed, state, "changes")["changes"]
+    assert row["stuck"] == "worker 2 does not end"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from specon_manager.__main__ import main
-from specon_manager.cli.course import Course, KeptSamples, Mark, by_count, by_time
-from specon_manager.cli.curve_view import draw
+from specon_manager.cli.study.course import Course, KeptSamples, Mark, by_count, by_time
+from specon_manager.cli.study.curve_view import draw
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.sample import Sample
 from support.event_files import append, event_file, simple, tensor
@@ -375,7 +375,7 @@ def test_drawing_takes_any_values(values):
 def test_manager_does_not_load_the_follower():
     """The command needs only the sidecar's pure parts and its reader of event files."""
     program = (
-        "import sys; import specon_manager.cli.classify;"
+        "import sys; import specon_manager.cli.study.classify;"
         "sys.exit(any(name in sys.modules for name in ('watchdog', 'specon_sidecar.tail', 'tensorboard')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

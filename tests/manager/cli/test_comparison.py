@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from specon_manager.cli.comparison import (
+from specon_manager.cli.run.comparison import (
     ResultFile,
     Verdict,
     compare,
@@ -18,7 +18,7 @@ from specon_manager.cli.comparison import (
     to_json,
     write_json,
 )
-from specon_manager.cli.result import JobResult, Machine, RunResult
+from specon_manager.cli.run.result import JobResult, Machine, RunResult
 from specon_sidecar.classify import Category
 
 RUNS = "still runs"
@@ -180,7 +180,7 @@ def test_json_is_read_back_as_it_was():
 
 def test_the_documented_schema_names_every_field():
     """Each field that is written is named in the description of the format."""
-    from specon_manager.cli import comparison  # noqa: PLC0415 - its docstring is what is tested
+    from specon_manager.cli.run import comparison  # noqa: PLC0415 - its docstring is what is tested
 
     def fields(value):
         if isinstance(value, dict):

@@ -4,9 +4,10 @@ import pytest
 
 from specon_manager.__main__ import make_parser
 from specon_manager.backends.local.jobs import job_spec, read_job_file
-from specon_manager.cli import demo, scenarios
-from specon_manager.cli.run import UsageError, samples_directory
+from specon_manager.cli.run import demo, scenarios
+from specon_manager.cli.run.running import samples_directory
 from specon_manager.model.resources import total
+from specon_manager.usage import UsageError
 
 
 @pytest.mark.parametrize("flags", [["--compare"], ["--nodes", "3"], ["--jobs", "x.yaml"]])

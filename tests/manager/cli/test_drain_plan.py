@@ -2,8 +2,8 @@
 
 import msgspec
 
-from specon_manager.cli.drain_plan import leaves, on_node
-from specon_manager.core.plan import begun
+from specon_manager.cli.act.drain_plan import leaves, on_node
+from specon_manager.core.transaction.begin import proposed
 from specon_manager.model.actions import Migrate
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
@@ -14,9 +14,9 @@ ONE = Settings(policy="fifo", budgets=Budgets(moves_at_once=1, moves_at_once_per
 
 
 def moving(state, name, target):
-    replica = state.replicas[replica_of(name)]
-    proposal = Migrate(replica=replica.name, target=target, purpose="migrate", reason="why")
-    return state.with_move(begun(proposal, replica, policy="p", name=f"m-{name}", now=NOW, hold=1.0))
+    proposal = Migrate(replica=replica_of(name), target=target, purpose="migrate", reason="why")
+    move = proposed(proposal, state.jobs, state.replicas, name=f"m-{name}", now=NOW)
+    return state.with_transaction(move)
 
 
 def test_all_leave_though_budgets_allow_one_at_a_time():
@@ -46,5 +46,5 @@ def test_moves_in_flight_are_neither_asked_for_again_nor_forgotten():
     assert on_node(state, "node-0") == tuple(replica_of(name) for name in ("c0", "c1", "c2"))
     plan = leaves(state, "node-0", None, NOW)
     assert plan.leaving == (replica_of("c0"),)
-    assert plan.stay == {replica_of("c2"): "move m-c2 is bringing it there"}
+    assert plan.stay == {replica_of("c2"): "m-c2 is bringing it there"}
     assert set(plan.targets) == {replica_of("c1")}

@@ -6,26 +6,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from specon_manager.cli.bundle import Bundle, Part
-from specon_manager.cli.changes import Changes
-from specon_manager.cli.drain import Drained, Stays
-from specon_manager.cli.explain import DecisionRow, Explained
-from specon_manager.cli.migrate import MigrateAnswer
-from specon_manager.cli.moves import Moves
-from specon_manager.cli.pause import PauseAnswer
-from specon_manager.cli.queues import Queues
-from specon_manager.cli.remote.remote import ChangeRow, MoveRow, QueueRow, Remark, WaitingRow
-from specon_manager.cli.top_rows import PauseRow, ReplicaRow, Top
+from specon_manager.cli.act.drain import Drained, Stays
+from specon_manager.cli.act.migrate import MigrateAnswer
+from specon_manager.cli.act.pause import PauseAnswer
+from specon_manager.cli.look.bundle import Bundle, Part
+from specon_manager.cli.look.explain import Explained
+from specon_manager.cli.look.queue import Queues
+from specon_manager.cli.look.transactions import Changes, Moves
+from specon_manager.cli.remote.remote import Remark
 from specon_manager.lab import ExpectedStart
+from specon_manager.views.decisions import DecisionRow
+from specon_manager.views.queues import QueueRow, WaitingRow
+from specon_manager.views.replicas import PauseRow, ReplicaRow, Top
+from specon_manager.views.transactions import TransactionRow
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 ROWS = {
     "`top`": (Top, {"paused": PauseRow}),
     "of each replica": (ReplicaRow, {}),
     "`moves`": (Moves, {}),
-    "of each move": (MoveRow, {}),
     "`changes`": (Changes, {}),
-    "of each change": (ChangeRow, {}),
+    "of each move and change": (TransactionRow, {}),
     "`queue`": (Queues, {"queues": QueueRow, "waiting": WaitingRow}),
     "`migrate`": (MigrateAnswer, {}),
     "`drain`": (Drained, {"stay": Stays}),

@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from specon_manager.cli.plot import plot
-from specon_manager.cli.result import Placement, summarize
+from specon_manager.cli.run.plot import plot
+from specon_manager.cli.run.result import Placement, summarize
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 
 pytest.importorskip("matplotlib")
 
@@ -37,10 +37,10 @@ def result_of(scene, *, placements=()):
 def moved(scene, name="default/mnist"):
     """Return the result of a run in which one job was moved, one failed and one did not end."""
     replica = scene.job(name)
-    scene.move(replica, MoveState.SUCCEEDED, ended_at=1022.0, downtime=2.0)
+    scene.move(replica, TransactionState.SUCCEEDED, ended_at=1022.0, downtime=2.0)
     scene.end(replica, at=60.0)
     failed = scene.job("default/failed", at=3.0)
-    scene.move(failed, MoveState.ROLLED_BACK, id="move-2", ended_at=1020.0)
+    scene.move(failed, TransactionState.ROLLED_BACK, id="move-2", ended_at=1020.0)
     scene.end(failed, at=40.0, phase=Phase.FAILED)
     scene.running(scene.job("default/endless", at=5.0))
     stays = [(replica, "node-0", 0, 20), (replica, "node-1", 22, 60), (failed, "node-0", 3, 40)]

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from specon_manager.__main__ import main
-from specon_manager.cli.policy_parameters import parameters_of
+from specon_manager.cli.study.policy_parameters import parameters_of
 from specon_manager.policies.table import POLICIES, settings_of
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.cli.bundle import MOST_FILE_BYTES, archive, within_bounds
-from specon_manager.cli.redaction import LEFT_OUT, scrubbed, without_secrets
+from specon_manager.cli.look.bundle import MOST_FILE_BYTES, archive, within_bounds
+from specon_manager.cli.remote.redaction import LEFT_OUT, scrubbed, without_secrets
 
 SECRET = "hunter2hunter2"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"

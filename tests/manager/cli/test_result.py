@@ -5,10 +5,17 @@ import io
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.result import Placement, PlacementLog, conclusions, print_result, summarize, to_table
+from specon_manager.cli.run.result import (
+    Placement,
+    PlacementLog,
+    conclusions,
+    print_result,
+    summarize,
+    to_table,
+)
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
 
@@ -93,16 +100,16 @@ def test_moves_are_counted_and_kept(scene):
     name, other = scene.job("default/a"), scene.job("default/b")
     scene.replica(name, moves=2)
     checkpoint = Checkpoint(step=90, path="ckpt/90", digest="sha256:" + "0" * 64)
-    end = {"downtime": 2.5, "steps_lost": 4, "checkpoint": checkpoint, "first_step_after": 91}
-    scene.move(name, MoveState.SUCCEEDED, id="move-1", ended_at=1014.0, **end)
-    scene.move(name, MoveState.SUCCEEDED, id="move-2", ended_at=1030.0, downtime=1.25, steps_lost=0)
-    scene.move(name, MoveState.ROLLED_BACK, id="move-3", ended_at=1040.0, note="no room")
-    scene.move(other, MoveState.EVICTING, id="move-4", at=45.0)
+    end = {"downtime": 2.5, "steps_lost": 4, "checkpoint": checkpoint, "first_step": 91}
+    scene.move(name, TransactionState.SUCCEEDED, id="move-1", ended_at=1014.0, **end)
+    scene.move(name, TransactionState.SUCCEEDED, id="move-2", ended_at=1030.0, downtime=1.25, steps_lost=0)
+    scene.move(name, TransactionState.ROLLED_BACK, id="move-3", ended_at=1040.0, note="no room")
+    scene.move(other, TransactionState.LEAVING, id="move-4", at=45.0)
     result = summarize(scene.state, began=1000.0)
     first, second = result.jobs
     assert (first.moves, first.downtimes, first.steps_lost) == (2, (2.5, 1.25), 4)
     assert (second.moves, second.downtimes, second.steps_lost) == (0, (), 0)
-    assert result.moves_by_outcome == {"Succeeded": 2, "RolledBack": 1, "Evicting": 1}
+    assert result.moves_by_outcome == {"Succeeded": 2, "RolledBack": 1, "Leaving": 1}
     moved, flying = result.moves[0], result.moves[3]
     assert (moved.started_at, moved.ended_at, moved.checkpoint_step, moved.first_step_after) == (
         10.0,
@@ -110,7 +117,7 @@ def test_moves_are_counted_and_kept(scene):
         90,
         91,
     )
-    assert (flying.started_at, flying.ended_at, flying.state) == (45.0, None, MoveState.EVICTING)
+    assert (flying.started_at, flying.ended_at, flying.state) == (45.0, None, TransactionState.LEAVING)
     row = next(line for line in printed(result).splitlines() if line.startswith("a "))
     assert row.split() == ["a", "0.0", "-", "not", "ended", "2", "4", "2.5,", "1.2"]
 
@@ -168,16 +175,16 @@ def test_a_move_leaves_a_gap(scene):
     log, name = PlacementLog(), scene.job()
     scene.running(name, "node-0")
     observe(scene, log, 1.0)
-    for at, state in [(5.0, MoveState.CHECKPOINTING), (7.0, MoveState.EVICTING)]:
+    for at, state in [(5.0, TransactionState.CHECKPOINTING), (7.0, TransactionState.LEAVING)]:
         scene.move(name, state)
         observe(scene, log, at)
     scene.replica(name, phase=Phase.STARTING, node="node-1", incarnation=None, starts=2)
-    scene.move(name, MoveState.RESTORING)
+    scene.move(name, TransactionState.COMING)
     observe(scene, log, 8.0)
     scene.replica(name, phase=Phase.RUNNING, incarnation="b")
-    scene.move(name, MoveState.VERIFYING)
+    scene.move(name, TransactionState.VERIFYING)
     observe(scene, log, 9.5)
-    scene.move(name, MoveState.SUCCEEDED, ended_at=1010.0)
+    scene.move(name, TransactionState.SUCCEEDED, ended_at=1010.0)
     observe(scene, log, 12.0)
     assert where(log) == [("node-0", 1.0, 7.0), ("node-1", 9.5, 12.0)]
 

@@ -1,7 +1,8 @@
 import pytest
 
 from specon_manager.backends.local.jobs import JobFile
-from specon_manager.cli.run import UsageError, with_policy
+from specon_manager.cli.run.running import with_policy
+from specon_manager.usage import UsageError
 
 
 @pytest.mark.parametrize(

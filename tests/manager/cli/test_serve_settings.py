@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.cli.run import UsageError
-from specon_manager.cli.serve_settings import (
+from specon_manager.serving.serve_settings import (
     CLUSTER_DEFAULTS,
     Address,
     ServeSettings,
     add_arguments,
     read_serve_settings,
 )
+from specon_manager.usage import UsageError
 
 
 def read(*arguments: str) -> ServeSettings:

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.remote.change_rows import change_rows, waiting_rows
-from specon_manager.cli.remote.remote import View, rows_of
-from specon_manager.cli.top_rows import KEYS, top_of
-from specon_manager.cli.top_table import heading, table
+from specon_manager.cli.look.top_table import heading, table
 from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
+from specon_manager.model.transactions import TransactionState
+from specon_manager.views.queues import waiting_rows
+from specon_manager.views.replicas import KEYS, top_of
+from specon_manager.views.transactions import rows_of
+from specon_manager.views.view import View
 from specon_sidecar.classify import Category
 from support.changed_jobs import NOW as CHANGED_AT
 from support.changed_jobs import changing
@@ -22,7 +23,7 @@ NOW = 1100.0
 
 def view_of(scene, **changes):
     state = msgspec.structs.replace(scene.state, **changes)
-    return View(state=state, now=NOW, moves=rows_of(state))
+    return View(state=state, now=NOW, transactions=rows_of(state))
 
 
 def order(scene, sort, **options):
@@ -89,7 +90,7 @@ def test_lines_beyond_the_most_are_counted(three):
 
 def test_the_numbers_of_a_line(three):
     """As programs get them, times in ISO 8601."""
-    three.move("default/b/worker/0", MoveState.CHECKPOINTING)
+    three.move("default/b/worker/0", TransactionState.CHECKPOINTING)
     (row,) = (row for row in top_of(view_of(three), where="here").replicas if row.job == "default/b")
     assert (row.loss, row.gain, row.step, row.age_seconds) == (0.5, 0.001, 90, 99.0)
     assert (row.move, row.move_to, row.node) == ("Checkpointing", "node-1", "node-1")
@@ -140,8 +141,7 @@ def test_jobs_of_several_workers_have_more_columns():
     view = View(
         state=state,
         now=CHANGED_AT,
-        moves=(),
-        changes=change_rows(state),
+        transactions=rows_of(state),
         waiting=waiting_rows(state, CHANGED_AT),
     )
     top = top_of(view, where="here", sort="name")
@@ -179,3 +179,18 @@ def printed_of(top):
         console.print(line)
     console.print(table(top))
     return console.file.getvalue()
+
+
+def test_what_is_stuck_and_what_is_queued_is_said(scene):
+    """Of a move why it does not end, in red above everything; moves that wait are counted."""
+    name = scene.job()
+    scene.running(name)
+    scene.move(name, TransactionState.LEAVING, stuck="it was told 3 times to end")
+    scene.request(name)
+    top = top_of(view_of(scene), where="here")
+    assert (top.moves_in_flight, top.stuck, top.moves_queued) == (1, 1, 1)
+    shown = printed_of(top)
+    assert "STUCK: 1 cannot come to an end" in shown
+    assert "1 moves in flight, 1 queued" in shown
+    assert "-> node-1 Leaving, stuck: it was told 3 times to end" in shown
+    assert top.replicas[0].stuck == "it was told 3 times to end"

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from specon_manager.cli.view import LiveView, render
+from specon_manager.cli.run.live_view import LiveView, render
 from specon_manager.core.state import State
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import JobSpec, Phase, Progress
-from specon_manager.model.moves import MoveState
 from specon_manager.model.resources import Resources
+from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 
 WORST = "lstm-text-classifier"
@@ -52,7 +52,7 @@ def full(scene, count):
             gain=0.0123,
         )
         scene.decided(name, f"Admit {node}", "round robin", at=number)
-    scene.move(next(iter(scene.state.replicas)), MoveState.CHECKPOINTING)
+    scene.move(next(iter(scene.state.replicas)), TransactionState.CHECKPOINTING)
 
 
 def test_a_running_job_shows_its_numbers(scene):
@@ -80,7 +80,7 @@ def test_a_node_shows_measured_usage_and_its_jobs(scene):
     first, second = scene.job("default/mnist"), scene.job("team-a/gan")
     scene.running(first, "node-0")
     scene.running(second, "node-1")
-    scene.move(first, MoveState.RESERVED)
+    scene.move(first, TransactionState.RESERVED)
     text = picture(scene.state)
     assert "75 % of 2 CPU 1: mnist" in line_with(text, "node-0")
     assert "1: +mnist team-a/gan" in line_with(text, "node-1 ")
@@ -125,7 +125,7 @@ def test_a_move_in_flight_is_shown_with_target_and_state(scene):
     name = scene.job()
     scene.running(name)
     scene.replica(name, moves=2)
-    scene.move(name, MoveState.CHECKPOINTING)
+    scene.move(name, TransactionState.CHECKPOINTING)
     text = picture(scene.state)
     assert "2 -> node-1 Checkpointing" in line_with(text, "progressing")
     assert "1 in flight" in text
@@ -145,7 +145,7 @@ def test_moves_that_ended_come_before_refusals(scene):
     scene.decided(name, "Admit node-0", "round robin", at=1)
     scene.decided(name, "Migrate node-1", "gain too small", at=15, refusal=Refusal.NO_GAIN)
     end = {"ended_at": 1012.0, "downtime": 2.13, "steps_lost": 7}
-    scene.move(name, MoveState.SUCCEEDED, **end)
+    scene.move(name, TransactionState.SUCCEEDED, **end)
     lines = picture(scene.state).splitlines()
     order = [
         index
@@ -230,11 +230,11 @@ def test_a_job_of_several_replicas_shows_where_they_are(scene):
     second = first.replace("/0", "/1")
     scene.running(first, "node-0", step=10)
     scene.running(second, "node-1", step=20)
-    scene.move(second, MoveState.RESTORING, source="node-1", target="node-0")
+    scene.move(second, TransactionState.COMING, source="node-1", target="node-0")
     line = line_with(picture(scene.state, width=120), "progressing")
     assert "node-0,node-1" in line
     assert " 20 " in line
-    assert "-> node-0 Restoring" in line
+    assert "-> node-0 Coming" in line
     assert "1: +mnist/worker/1 mnist/worker/0" in line_with(picture(scene.state, width=120), "node-0 ")
 
 
@@ -338,8 +338,20 @@ def test_records_that_do_not_fit_together_are_shown(scene):
     scene.state = msgspec.structs.replace(
         scene.state, replicas=replicas, jobs={**scene.state.jobs, "x/lonely": lonely}
     )
-    scene.move("x/nobody/worker/0", MoveState.VERIFYING)
+    scene.move("x/nobody/worker/0", TransactionState.VERIFYING)
     text = picture(scene.state)
     assert "progressing" in line_with(text, "│ mnist")
     assert "pending" in line_with(text, "x/lonely")
     assert "+x/nobody/worker/0" in text
+
+
+def test_what_is_stuck_stands_out(scene):
+    """With its reason among the latest entries, and a count of what is queued."""
+    name = scene.job()
+    scene.running(name)
+    scene.move(name, TransactionState.LEAVING, stuck="it was told 3 times to end")
+    scene.request(name)
+    text = picture(scene.state)
+    assert "-> node-1 Leaving, stuck" in line_with(text, "progressing")
+    assert "1 in flight | 1 stuck | 1 queued" in text
+    assert "node-0 -> node-1 Leaving: stuck: it was told 3 times to end" in text

@@ -140,9 +140,13 @@ async def test_an_exception_of_a_start_is_a_refused_start(manager):
 async def test_an_exception_of_holding_room_is_refused_room(manager, order_fails):
     """Only an order whose failure means something to `step` leads to an event."""
     hold = HoldRoom(
-        move="move-1", replica="default/a/worker/0", node="node-0", requests=Resources(), reason="test"
+        transaction="move-1",
+        replica="default/a/worker/0",
+        node="node-0",
+        requests=Resources(),
+        reason="test",
     )
-    release = ReleaseRoom(move="move-1", replica="default/a/worker/0", node="node-0", reason="test")
+    release = ReleaseRoom(transaction="move-1", replica="default/a/worker/0", node="node-0", reason="test")
 
     async def carry(order):
         raise ValueError("full")
@@ -153,15 +157,18 @@ async def test_an_exception_of_holding_room_is_refused_room(manager, order_fails
     manager.controller.post(ev.JobSubmitted(job("a")))
     await manager.until(lambda state: A in state.replicas)
     told = [stepped.event for stepped in manager.steps if isinstance(stepped.event, ev.RoomRefused)]
-    assert told == ([ev.RoomRefused(move="move-1", reason="ValueError: full")] if order_fails else [])
+    refused = ev.RoomRefused(transaction="move-1", replica=A, reason="ValueError: full")
+    assert told == ([refused] if order_fails else [])
 
 
 async def test_requests_go_to_the_mailbox_and_not_to_the_backend(manager):
     """Checkpoints are the sidecars' business."""
-    request = RequestCheckpoint(id="move-1", replica=A, incarnation="0001", deadline=2e9, reason="test")
+    request = RequestCheckpoint(
+        id="move-1.2", transaction="move-1", replica=A, incarnation="0001", deadline=2e9, reason="test"
+    )
     manager.controller._dispatch(request)
     assert manager.controller.mailbox.open(A, "0001", now=0.0)
-    manager.controller._dispatch(WithdrawRequest(id="move-1", replica=A, reason="test"))
+    manager.controller._dispatch(WithdrawRequest(id="move-1.2", replica=A, reason="test"))
     assert not manager.controller.mailbox.open(A, "0001", now=0.0)
     assert not manager.backend.orders
 
@@ -321,7 +328,7 @@ async def test_a_move_that_cannot_be_recorded_is_refused_and_not_begun(manager):
 
     async def refuse(state, *, acting):
         await commit(state, acting=acting)
-        return {move.id: "the quota is used up" for move in state.moves.values()}
+        return dict.fromkeys(state.transactions, "the quota is used up")
 
     manager.controller._memory.commit = refuse
     manager.backend.orders.clear()

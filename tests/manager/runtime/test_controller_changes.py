@@ -12,9 +12,14 @@ from specon_manager.runtime.controller import Controller
 from support.cluster import SETTINGS
 
 JOB = "default/bert"
-PLACE = PlaceJob(job=JOB, change="change-1", placement={}, grace_seconds=1.0, reason="test")
+PLACE = PlaceJob(job=JOB, transaction="change-1", placement={}, grace_seconds=1.0, reason="test")
 ASK = RequestCheckpoint(
-    id="change-2", replica=f"{JOB}/worker/0", incarnation="uid-1", deadline=2e9, reason="test"
+    id="change-2.2",
+    transaction="change-2",
+    replica=f"{JOB}/worker/0",
+    incarnation="uid-1",
+    deadline=2e9,
+    reason="test",
 )
 
 
@@ -60,8 +65,8 @@ async def test_a_change_that_cannot_be_recorded_is_refused_and_not_begun():
     controller.post(ev.QueuesObserved(queues=()))
     await controller._turn()
     assert list(controller._events) == [
-        ev.JobRefused(job=JOB, change="change-1", reason="the quota is used up"),
-        ev.JobRefused(job=JOB, change="change-2", reason="no room"),
+        ev.JobRefused(job=JOB, transaction="change-1", reason="the quota is used up"),
+        ev.JobRefused(job=JOB, transaction="change-2", reason="no room"),
     ]
     assert backend.orders == []
     assert controller.mailbox.open(ASK.replica, ASK.incarnation, now=0.0) == ()

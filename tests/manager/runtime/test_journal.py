@@ -234,8 +234,9 @@ def test_any_life_is_recovered(tmp_path_factory, told, every):
             cluster.report(live[which % len(live)], list(Category)[step % 7], step=step)
         elif kind == 5 and live:
             cluster.die(live[which % len(live)], [0, 1, None, 137][step % 4])
-        elif kind == 6 and cluster.state.moves:
-            cluster.acknowledge(min(cluster.state.moves), done=False, reason="no")
+        elif kind == 6 and cluster.state.transactions:
+            moving = min(name for each in cluster.state.transactions.values() for name in each.witnesses)
+            cluster.acknowledge(moving, done=False, reason="no")
     path = tmp_path_factory.mktemp("journal") / module.NAME
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_ROTATE_BYTES", every or module._ROTATE_BYTES)

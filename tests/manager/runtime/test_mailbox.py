@@ -15,7 +15,12 @@ LONG = 60.0
 
 def request(identity: str = "move-1", *, replica: str = A, incarnation: str = "1", deadline: float = 100.0):
     return RequestCheckpoint(
-        id=identity, replica=replica, incarnation=incarnation, deadline=deadline, reason="a move"
+        transaction="t",
+        id=identity,
+        replica=replica,
+        incarnation=incarnation,
+        deadline=deadline,
+        reason="a move",
     )
 
 

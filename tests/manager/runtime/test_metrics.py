@@ -6,7 +6,7 @@ from prometheus_client.exposition import generate_latest
 
 from specon_manager.core.state import Pause, State
 from specon_manager.model import events as ev
-from specon_manager.model.moves import FINAL_STATES, MoveState
+from specon_manager.model.transactions import FINAL_STATES, TransactionState
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category
@@ -22,7 +22,7 @@ def test_every_category_and_state_is_there_from_the_start(cluster):
     """A series that appears with its first event cannot be alerted on."""
     for category in Category:
         assert cluster.value("specon_replicas", category=category.value) == 0
-    for state in MoveState:
+    for state in TransactionState:
         expected = None if state in FINAL_STATES else 0
         assert cluster.value("specon_moves_in_flight", state=state.value) == expected
 

@@ -70,8 +70,10 @@ async def test_a_move_is_begun_and_named(owner):
     target = {"node-0": "node-1", "node-1": "node-0"}[source]
     status, said = await owner.ask("POST", "/v1/moves", {"replica": A, "target": target, "reason": "why"})
     assert (status, said["source"], said["target"]) == (201, source, target)
-    assert owner.manager.controller.state.moves[A].id == said["move"]
-    assert owner.manager.controller.state.moves[A].reason == "why"
+    assert owner.manager.controller.state.transactions[said["move"]].reason == "why"
+    status, said = await owner.ask("DELETE", f"/v1/moves/{said['move']}")
+    assert status == 409
+    assert "is no request any more" in said["error"]
 
 
 async def test_a_refused_move_says_why(owner):
@@ -81,6 +83,26 @@ async def test_a_refused_move_says_why(owner):
     assert (status, said) == (409, {"error": f"it is on {source} already"})
     status, said = await owner.ask("POST", "/v1/moves", {"replica": "default/x/worker/0"})
     assert (status, said) == (409, {"error": "there is no replica default/x/worker/0"})
+
+
+async def test_a_move_that_has_to_wait_is_queued_and_can_be_withdrawn(owner):
+    """202 with what it waits for; withdrawn it is in the history as refused, and there is no second time."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    wanted = {"replica": A, "target": target}
+    assert (await owner.ask("POST", "/v1/moves", wanted))[0] == 201
+    status, said = await owner.ask("POST", "/v1/moves", wanted)
+    assert (status, said["state"], said["source"], said["target"]) == (202, "Queued", source, target)
+    assert said["waits_for"].endswith("is in flight")
+    name = said["move"]
+    assert set(owner.manager.controller.state.requests) == {name}
+    status, said = await owner.ask("DELETE", f"/v1/moves/{name}")
+    assert (status, said["state"], said["note"]) == (200, "Refused", "it was withdrawn before it began")
+    assert not owner.manager.controller.state.requests
+    status, said = await owner.ask("DELETE", f"/v1/moves/{name}")
+    assert (status, said) == (409, {"error": f"{name} is no request any more: it is Refused"})
+    status, said = await owner.ask("DELETE", "/v1/moves/" + 300 * "x")
+    assert (status, len(said["error"])) == (404, 222)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +140,8 @@ async def test_a_pause_holds_when_it_is_answered(owner):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/v1/moves"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")]
+    ("method", "path"),
+    [("POST", "/v1/moves"), ("DELETE", "/v1/moves/x"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")],
 )
 async def test_nobody_else_gives_orders(owner, method, path):
     """A sidecar's token speaks for its replica, and for nothing else."""
@@ -129,7 +152,8 @@ async def test_nobody_else_gives_orders(owner, method, path):
 
 @pytest.mark.parametrize("owner", [False], indirect=True)
 @pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/v1/moves"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")]
+    ("method", "path"),
+    [("POST", "/v1/moves"), ("DELETE", "/v1/moves/x"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")],
 )
 async def test_a_manager_of_a_cluster_says_where_orders_are_given(owner, method, path):
     """Whoever may read the state there may not therefore move jobs."""

@@ -90,7 +90,14 @@ async def web(manager, tmp_path):
 
 
 def request(identity="move-1", incarnation=FIRST):
-    return RequestCheckpoint(id=identity, replica=A, incarnation=incarnation, deadline=4e9, reason="a move")
+    return RequestCheckpoint(
+        id=identity,
+        transaction=identity,
+        replica=A,
+        incarnation=incarnation,
+        deadline=4e9,
+        reason="a move",
+    )
 
 
 # -- reports -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import msgspec
 from specon_manager import __version__
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.core.state import State
-from specon_manager.runtime.orders import MoveBegun, MoveWanted, PauseTold, PauseWanted
+from specon_manager.runtime.orders import MoveTold, MoveWanted, PauseTold, PauseWanted
 from specon_sidecar.wire import Acknowledgement, Instructions, Report
 
 Object = dict[str, Any]
@@ -19,7 +19,7 @@ _RECORDS: Final = (
     Instructions,
     LocalJob,
     MoveWanted,
-    MoveBegun,
+    MoveTold,
     PauseWanted,
     PauseTold,
     State,
@@ -28,6 +28,7 @@ _PROBLEMS: Final = {
     400: "The message is wrong; the error names the field.",
     401: "No bearer token is shown.",
     403: "The token is not that of this incarnation, or not the owner's; or it may not be done here.",
+    404: "There is no such request.",
     408: "The body was not there in time; the connection is closed.",
     409: "It speaks against it what the error says.",
     410: "This incarnation is over: nothing more is to be sent for it.",
@@ -133,7 +134,24 @@ def _paths() -> Object:
         "summary": "Ask for a move",
         "description": "Local managers only: on Kubernetes create a Migration; this is 403 there.",
         "requestBody": _body("MoveWanted"),
-        "responses": {"201": _answered("MoveBegun", "It has begun.")},
+        "responses": {
+            "201": _answered("MoveTold", "It has begun."),
+            "202": _answered("MoveTold", "It is queued until others have ended."),
+        },
+    }
+    withdraw = {
+        "summary": "Withdraw the request for a move that has not begun",
+        "description": "Local managers only: on Kubernetes delete the Migration; this is 403 there.",
+        "parameters": [
+            {
+                "name": "move",
+                "in": "path",
+                "required": True,
+                "description": "The id that was answered.",
+                "schema": {"type": "string"},
+            }
+        ],
+        "responses": {"200": _answered("MoveTold", "It is withdrawn.")},
     }
     pause = {
         "summary": "Order nothing new from now on",
@@ -164,6 +182,7 @@ def _paths() -> Object:
         "/v1/state": {"get": _operation(state, owner, *orders)},
         "/v1/jobs": {"post": _operation(submit, owner, 409, 422, *bodies, *orders)},
         "/v1/moves": {"post": _operation(move, owner, 409, 422, *bodies, *orders)},
+        "/v1/moves/{move}": {"delete": _operation(withdraw, owner, 404, 409, *orders)},
         "/v1/pause": {
             "post": _operation(pause, owner, 422, *bodies, *orders),
             "delete": _operation(resume, owner, *orders),

@@ -25,16 +25,17 @@ class Alert(Struct, frozen=True, kw_only=True):
 ALERTS: Final = (
     Alert(
         name="SpeconMoveFailed",
-        expr="sum by (purpose, outcome) "
-        '(increase(specon_moves_total{outcome=~"Failed|RolledBack"}[15m])) > 0',
+        expr="sum by (policy, state) "
+        '(increase(specon_transactions_total{kind="move",state=~"Failed|RolledBack"}[15m])) > 0',
         lasting="0s",
         severity="warning",
         summary="A move did not succeed",
-        description="In the last 15 minutes a move for {{ $labels.purpose }} ended as {{ $labels.outcome }}.",
+        description="In the last 15 minutes a move of policy {{ $labels.policy }} ended as "
+        "{{ $labels.state }}.",
     ),
     Alert(
         name="SpeconMovesStuck",
-        expr="max(specon_oldest_move_age_seconds) > 3600",
+        expr='max(specon_oldest_transaction_age_seconds{kind="move"}) > 3600',
         lasting="5m",
         severity="critical",
         summary="A move does not end",
@@ -42,21 +43,31 @@ ALERTS: Final = (
     ),
     Alert(
         name="SpeconChangeFailed",
-        expr='sum by (kind, result) (increase(specon_changes_total{result=~"Failed|RolledBack"}[15m])) > 0',
+        expr="sum by (kind, state) "
+        '(increase(specon_transactions_total{kind!="move",state=~"Failed|RolledBack"}[15m])) > 0',
         lasting="0s",
         severity="warning",
         summary="A job could not be changed",
         description="In the last 15 minutes a change of a job ({{ $labels.kind }}) ended as "
-        "{{ $labels.result }}.",
+        "{{ $labels.state }}.",
     ),
     Alert(
         name="SpeconChangesStuck",
-        expr="max(specon_oldest_change_age_seconds) > 3600",
+        expr='max(specon_oldest_transaction_age_seconds{kind!="move"}) > 3600',
         lasting="5m",
         severity="critical",
         summary="A change of a job does not end",
         description="The oldest admission, scaling or preemption in flight was proposed "
         "{{ $value | humanizeDuration }} ago.",
+    ),
+    Alert(
+        name="SpeconTransactionStuck",
+        expr="sum by (kind) (specon_stuck_transactions) > 0",
+        lasting="2m",
+        severity="critical",
+        summary="Something does not end though it was told to",
+        description="{{ $value }} transactions ({{ $labels.kind }}) cannot come to an end: specon moves "
+        "--open and specon changes --open say why.",
     ),
     Alert(
         name="SpeconJobStarves",

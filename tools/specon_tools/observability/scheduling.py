@@ -4,14 +4,17 @@ from typing import Final
 
 from specon_tools.observability.panels import Dashboard, Panel, Query, Row
 
+_CHANGES: Final = '{kind!="move"}'
 
-def _quantiles(metric: str, label: str = "") -> tuple[Query, ...]:
-    """Return the median and the 90th percentile of a histogram over the range that is shown, by a label."""
+
+def _quantiles(metric: str, label: str = "", *, only: str = "") -> tuple[Query, ...]:
+    """Return median and 90th percentile of a histogram over the range that is shown, by a label."""
     by = f"le, {label}" if label else "le"
     prefix = f"{{{{{label}}}}}: " if label else ""
     return tuple(
         Query(
-            f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket[$__range])))", prefix + legend
+            f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket{only}[$__range])))",
+            prefix + legend,
         )
         for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
     )
@@ -38,16 +41,19 @@ SCHEDULING: Final = Dashboard(
                 Panel(
                     title="In flight",
                     text="Moves by state.",
-                    queries=(Query("sum by (state) (specon_moves_in_flight)", "{{state}}"),),
+                    queries=(
+                        Query('sum by (state) (specon_transactions_in_flight{kind="move"})', "{{state}}"),
+                    ),
                     stacked=True,
                 ),
                 Panel(
                     title="Ended",
-                    text="Moves that ended in the last hour, by outcome and purpose.",
+                    text="Moves that ended in the last hour, by final state and policy; of policy `request` "
+                    "are those that people asked for.",
                     queries=(
                         Query(
-                            "sum by (purpose, outcome) (increase(specon_moves_total[1h]))",
-                            "{{outcome}} ({{purpose}})",
+                            'sum by (policy, state) (increase(specon_transactions_total{kind="move"}[1h]))',
+                            "{{state}} ({{policy}})",
                         ),
                     ),
                     stacked=True,
@@ -55,21 +61,25 @@ SCHEDULING: Final = Dashboard(
                 Panel(
                     title="Oldest move in flight",
                     text="Time since it was proposed.",
-                    queries=(Query("max(specon_oldest_move_age_seconds)", "oldest"),),
+                    queries=(Query('max(specon_oldest_transaction_age_seconds{kind="move"})', "oldest"),),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Downtime of moves",
                     text="From the last step before to the first step after a move.",
-                    queries=_quantiles("specon_move_downtime_seconds"),
+                    queries=_quantiles("specon_transaction_downtime_seconds", only='{kind="move"}'),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Steps trained again",
-                    text="Steps that were lost to moves, in the last hour.",
-                    queries=(Query("sum(increase(specon_move_lost_steps_total[1h]))", "steps"),),
+                    text="Steps that were lost in the last hour, by what they were lost to.",
+                    queries=(
+                        Query(
+                            "sum by (kind) (increase(specon_transaction_lost_steps_total[1h]))", "{{kind}}"
+                        ),
+                    ),
                     width=8,
                 ),
                 Panel(
@@ -122,7 +132,7 @@ SCHEDULING: Final = Dashboard(
                 Panel(
                     title="Waiting jobs",
                     text="Jobs that wait to be admitted by this manager.",
-                    queries=(Query("sum(specon_queue_jobs)", "jobs"),),
+                    queries=(Query("sum(specon_waiting_jobs) or vector(0)", "jobs"),),
                     width=8,
                 ),
                 Panel(
@@ -156,21 +166,45 @@ SCHEDULING: Final = Dashboard(
             ),
         ),
         Row(
+            "What hinders",
+            (
+                Panel(
+                    title="Stuck",
+                    text="Moves and changes that cannot come to an end, by kind: something does not end "
+                    "though it is told to.",
+                    kind="stat",
+                    queries=(Query("sum by (kind) (specon_stuck_transactions)", "{{kind}}"),),
+                    height=6,
+                ),
+                Panel(
+                    title="Queued requests",
+                    text="Moves that people asked for and that wait for what is in flight.",
+                    queries=(Query("sum(specon_queued_requests)", "requests"),),
+                    height=6,
+                ),
+            ),
+        ),
+        Row(
             "Changes of jobs",
             (
                 Panel(
                     title="Changes in flight",
                     text="Admissions, scalings and preemptions that have begun and not ended, by kind.",
-                    queries=(Query("sum by (kind) (specon_changes_in_flight)", "{{kind}}"),),
+                    queries=(
+                        Query(
+                            'sum by (kind) (specon_transactions_in_flight{kind!="move"})',
+                            "{{kind}}",
+                        ),
+                    ),
                     stacked=True,
                 ),
                 Panel(
                     title="Changes ended",
-                    text="In the last hour, by result and kind.",
+                    text="In the last hour, by final state and kind.",
                     queries=(
                         Query(
-                            "sum by (kind, result) (increase(specon_changes_total[1h]))",
-                            "{{result}} ({{kind}})",
+                            'sum by (kind, state) (increase(specon_transactions_total{kind!="move"}[1h]))',
+                            "{{state}} ({{kind}})",
                         ),
                     ),
                     stacked=True,
@@ -178,21 +212,21 @@ SCHEDULING: Final = Dashboard(
                 Panel(
                     title="Oldest change in flight",
                     text="Time since it was proposed.",
-                    queries=(Query("max(specon_oldest_change_age_seconds)", "oldest"),),
+                    queries=(Query('max(specon_oldest_transaction_age_seconds{kind!="move"})', "oldest"),),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Duration of changes",
                     text="From proposal to end, of those that succeeded.",
-                    queries=_quantiles("specon_change_duration_seconds", "kind"),
+                    queries=_quantiles("specon_transaction_duration_seconds", "kind", only=_CHANGES),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Downtime of changes",
                     text="Last step before to first step after, where the job was started anew for it.",
-                    queries=_quantiles("specon_change_downtime_seconds", "kind"),
+                    queries=_quantiles("specon_transaction_downtime_seconds", "kind", only=_CHANGES),
                     unit="s",
                     width=8,
                 ),

@@ -11,10 +11,10 @@ from typing import Final
 
 import yaml
 
-from specon_manager.cli import printable
 from specon_manager.cli.remote.local import LocalRemote
 from specon_manager.cli.remote.remote import RefusedError, Remote
-from specon_manager.cli.run import UsageError
+from specon_manager.usage import UsageError
+from specon_manager.views.names import printable
 
 _FAILED: Final = 1
 _UNNAMED: Final = "no manager is named (--state DIR of this machine, --context of a cluster), and "

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,28 +30,31 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.cli.remote.change_rows import change_rows
 from specon_manager.cli.remote.cluster_evidence import collected
 from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
-from specon_manager.cli.remote.remote import (
-    ASKED,
-    MoveRow,
-    RefusedError,
-    Remark,
-    View,
-    iso,
-    row_of,
-)
-from specon_manager.cli.run import UsageError
-from specon_manager.cli.serve_settings import CLUSTER_DEFAULTS
+from specon_manager.cli.remote.remote import RefusedError, Remark
 from specon_manager.core.state import Pause, State
-from specon_manager.model.moves import MoveState
+from specon_manager.model.cluster import job_of
+from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
+from specon_manager.usage import UsageError
+from specon_manager.views.names import short_name
+from specon_manager.views.times import iso
+from specon_manager.views.transactions import TransactionRow, row_of, rows_of, what
+from specon_manager.views.view import View
+from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
 _LOOK_SECONDS: Final = 0.3
 _NAME: Final = 50  # characters of a Migration's name that tell whose it is
 _FORBIDDEN: Final = 403
+_FEW: Final = 3  # Migrations of a namespace that are read one by one
+_STATES: Final[Mapping[str, str]] = {
+    "Evicting": str(TransactionState.LEAVING),
+    "Restoring": str(TransactionState.COMING),
+}
+"""What states of a Migration are called that have another name inside."""
 _BUDGETS: Final = "the manager's own budgets are not read here: the defaults are taken for them"
 
 
@@ -75,21 +78,23 @@ class ClusterRemote:
         self._api, self.where, self._namespace = api, where, namespace
         self._manager_namespace, self._lease = manager_namespace, lease
         self._rebuilt: Rebuilt | None = None
+        self._known = State()
+        """What was last read, for the names of replicas and for what transactions wait for."""
 
     async def view(self) -> View:
         """Return what the custom resources and the Lease say."""
         with in_words(self.where):
             records = await self._records(self._namespace)
-        state, caveats = await self._with_pause(_state(records))
-        return _view(state, records, caveats)
+        self._known, caveats = await self._with_pause(_state(records))
+        return _view(self._known, records, caveats)
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Build the state again from everything that a new leader would read."""
         with in_words(self.where):
             records = await self._records(None)
             self._rebuilt = await rebuilt(self._api, _state(records), concerned)
-        state, caveats = await self._with_pause(self._rebuilt.state)
-        return _view(state, records, (*caveats, _BUDGETS))
+        self._known, caveats = await self._with_pause(self._rebuilt.state)
+        return _view(self._known, records, (*caveats, _BUDGETS))
 
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Return the manager's events on the job's owner and pods; the server forgets them after an hour."""
@@ -127,7 +132,7 @@ class ClusterRemote:
             raise
         return None, None
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> MoveRow:
+    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
         """Create a Migration, and wait a moment for what the manager says to it."""
         name = Name(namespace_of(replica), f"{slug(replica, _NAME)}-{secrets.token_hex(3)}")
         spec = {"replica": replica, "target": target, "reason": bounded(reason)}
@@ -142,21 +147,59 @@ class ClusterRemote:
         deadline = time.monotonic() + self.answer_seconds
         while True:
             found = await self._found(name)
-            row = None if found is None else _row(*found)
+            row = None if found is None else self._row(*found)
             if row is None:
                 raise RefusedError(f"{name} is gone: somebody deleted it")
             if row.state != ASKED or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        if row.state == str(MoveState.ROLLED_BACK) and row.ended_at == row.proposed_at:
+        if _is_refused(row):
             raise RefusedError(row.note or "refused")
         return row
 
-    async def move(self, name: str) -> MoveRow | None:
-        """Read the Migration `namespace/name`."""
-        namespace, _, short = name.partition("/")
-        found = await self._found(Name(namespace, short))
-        return None if found is None else _row(*found)
+    async def cancel(self, name: str) -> TransactionRow:
+        """Delete the Migration of a request, unless it has begun meanwhile."""
+        known = Name(*name.split("/", 1)) if name.count("/") == 1 else None
+        found = None if known is None else await self._found(known)
+        if found is None or known is None:
+            raise UsageError(f"--cancel: there is no request {name!r}: specon moves --open lists them")
+        row = self._row(*found)
+        if row.begun:
+            raise RefusedError(f"{name} is no request any more: it is {row.state}")
+        version = found[1]["metadata"]["resourceVersion"]
+        try:
+            with in_words(self.where):
+                await self._api.delete(
+                    MIGRATIONS,
+                    known.name,
+                    known.namespace,
+                    resource_version=version,
+                    propagation="Background",
+                )
+        except UsageError as error:
+            if isinstance(error.__cause__, ApiError) and error.__cause__.conflict:
+                raise RefusedError(f"{name} has changed just now: look at it again") from error
+            raise
+        refused = str(TransactionState.REFUSED)
+        return msgspec.structs.replace(row, state=refused, word=word_of_state(refused), awaited="")
+
+    async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
+        """Read the Migrations `namespace/name`: of a namespace at once, where there are many."""
+        by_namespace: dict[str, list[str]] = {}
+        for name in names:
+            namespace, _, short = name.partition("/")
+            by_namespace.setdefault(namespace, []).append(short)
+        rows: dict[str, TransactionRow] = {}
+        for namespace, some in by_namespace.items():
+            if len(some) <= _FEW:
+                each = [await self._found(Name(namespace, short)) for short in some]
+                found = [one for one in each if one is not None]
+            else:
+                with in_words(self.where):
+                    items, _ = await self._api.list(MIGRATIONS, namespace)
+                found = [(read_migration(item)[0], item) for item in items]
+            rows |= {row.id: row for row in (self._row(*one) for one in found) if row.id in names}
+        return rows
 
     async def set_pause(self, reason: str | None) -> None:
         """Annotate the Lease."""
@@ -184,6 +227,9 @@ class ClusterRemote:
     async def close(self) -> None:
         """Close the connections."""
         await self._api.close()
+
+    def _row(self, migration: Migrated, item: Object) -> TransactionRow:
+        return _row(migration, item, self._known)
 
     async def _records(self, namespace: str | None) -> "_Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
@@ -272,35 +318,53 @@ def _state(records: _Records) -> State:
 
 def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
     now = time.time()
-    moves = sorted(
-        (_row(*each) for each in records.migrations), key=lambda row: (row.proposed_at or "~", row.id)
-    )
+    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended.
+    moves = [_row(*each, state) for each in records.migrations]
+    rows = [*(row for row in rows_of(state) if not row.is_move), *moves]
     return View(
         state=state,
         now=now,
-        moves=tuple(moves),
-        changes=change_rows(state),
+        transactions=tuple(sorted(rows, key=lambda row: (row.proposed_at or "~", row.id))),
         waiting=waiting_rows(records.jobs),
         queues=queue_rows(records.jobs, records.queues),
         caveats=(*caveats, *records.unknown),
     )
 
 
-def _row(migration: Migrated, item: Object) -> MoveRow:
+def _row(migration: Migrated, item: Object, known: State) -> TransactionRow:
     name, status, spec = str(migration.name), migration.status, mapping(item.get("spec"))
-    if migration.move is not None:
-        return row_of(migration.move, name)
+    if migration.transaction is not None:
+        return row_of(migration.transaction, known, name=name)
     at = None if status.proposed_at is None else status.proposed_at.timestamp()
-    return MoveRow(
+    replica = migration.replica or str(spec.get("pod") or spec.get("replica") or "")
+    record = known.replicas.get(replica)
+    source, target = None if record is None else record.node, spec.get("target")
+    state = _STATES.get(str(status.state), str(status.state))
+    if status.state is None:
+        state = QUEUED if status.message else ASKED
+    return TransactionRow(
         id=name,
-        replica=migration.replica or str(spec.get("pod") or spec.get("replica") or ""),
-        state=ASKED if status.state is None else str(status.state),
-        target=spec.get("target"),
+        kind=str(Kind.MOVE),
+        job=job_of(replica),
+        replica=replica,
+        label=short_name(replica),
+        what=what(Kind.MOVE, source, target, 0, 0),
+        state=state,
+        word=word_of_state(state),
+        source=source,
+        target=target,
         reason=str(spec.get("reason") or ""),
-        note=status.message or "",
+        note="" if state == QUEUED else status.message or "",
+        awaited=status.message or "" if state == QUEUED else "",
         proposed_at=iso(at or migration.created_at),
         ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
     )
+
+
+def _is_refused(row: TransactionRow) -> bool:
+    """Whether it never began; a manager of version 0.1 calls that rolled back."""
+    late = row.state == str(TransactionState.ROLLED_BACK) and row.ended_at == row.proposed_at
+    return late or row.state == str(TransactionState.REFUSED)
 
 
 def _about(event: Object) -> str:

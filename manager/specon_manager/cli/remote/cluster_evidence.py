@@ -19,7 +19,7 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from specon_manager.backends.kube.watching.fields import mapping, mappings
-from specon_manager.cli.redaction import scrubbed, without_secrets
+from specon_manager.cli.remote.redaction import scrubbed, without_secrets
 
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 _MANAGERS: Final = "app.kubernetes.io/component=manager,app.kubernetes.io/part-of=specon"

@@ -11,9 +11,9 @@ from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.quantities import quantity
-from specon_manager.cli.remote.change_rows import beyond
-from specon_manager.cli.remote.remote import QueueRow, WaitingRow, iso
 from specon_manager.model.resources import Resources
+from specon_manager.views.queues import QueueRow, WaitingRow
+from specon_manager.views.times import iso
 
 
 def waiting_rows(jobs: Sequence[Recorded]) -> tuple[WaitingRow, ...]:
@@ -60,7 +60,7 @@ def queue_rows(jobs: Sequence[Recorded], queues: Sequence[Object]) -> tuple[Queu
             borrow=queue.borrow,
             limit=queue.limit,
             used=used,
-            borrowed=None if used is None else beyond(used, queue.quota),
+            borrowed=None if used is None else used - queue.quota,
             running=running[queue.name],
             waiting=waiting[queue.name],
         )

@@ -2,22 +2,29 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
 
-from specon_manager.cli.remote.change_rows import change_rows, queue_rows, waiting_rows
 from specon_manager.cli.remote.local_evidence import collected
-from specon_manager.cli.remote.remote import MoveRow, RefusedError, Remark, View, rows_of
-from specon_manager.cli.run import UsageError
+from specon_manager.cli.remote.remote import RefusedError, Remark
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
+from specon_manager.model.cluster import job_of
+from specon_manager.model.transactions import Kind
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
 from specon_manager.runtime.state_directory import Address, read_address
+from specon_manager.usage import UsageError
+from specon_manager.views.names import short_name
+from specon_manager.views.queues import queue_rows, waiting_rows
+from specon_manager.views.transactions import TransactionRow, rows_of, what
+from specon_manager.views.view import View
+from specon_manager.views.words import word_of_state
 
 _SECONDS: Final = 10.0
 _CONFLICT: Final = 409
@@ -72,22 +79,18 @@ class LocalRemote:
         del replica
         return None, None
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> MoveRow:
-        """Ask the manager, which answers once it has begun or refused."""
-        wanted = {"replica": replica, "target": target, "reason": reason}
-        begun = await self._ask("POST", "/v1/moves", wanted)
-        return MoveRow(
-            id=begun["move"],
-            replica=begun["replica"],
-            state=begun["state"],
-            source=begun["source"],
-            target=begun["target"],
-            reason=reason,
-        )
+    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
+        """Ask the manager, which answers once it has begun, queued or refused it."""
+        told = await self._ask("POST", "/v1/moves", {"replica": replica, "target": target, "reason": reason})
+        return _row(told, reason)
 
-    async def move(self, name: str) -> MoveRow | None:
-        """Look for it in the state."""
-        return next((row for row in (await self.view()).moves if row.id == name), None)
+    async def cancel(self, name: str) -> TransactionRow:
+        """Tell the manager, which answers once it is withdrawn."""
+        return _row(await self._ask("DELETE", f"/v1/moves/{quote(name, safe='')}"), "")
+
+    async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
+        """Look for them in the state."""
+        return {row.id: row for row in (await self.view()).transactions if row.id in names}
 
     async def set_pause(self, reason: str | None) -> None:
         """Tell the manager, which answers once it holds."""
@@ -149,11 +152,29 @@ def _view(state: State, now: float, caveats: tuple[str, ...]) -> View:
     return View(
         state=state,
         now=now,
-        moves=rows_of(state),
-        changes=change_rows(state),
+        transactions=rows_of(state),
         waiting=waiting_rows(state, now),
         queues=queue_rows(state, now),
         caveats=caveats,
+    )
+
+
+def _row(told: Mapping[str, Any], reason: str) -> TransactionRow:
+    """Return what the manager said of a move as a row."""
+    replica, source, target = told["replica"], told["source"] or None, told["target"] or None
+    return TransactionRow(
+        id=told["move"],
+        kind=str(Kind.MOVE),
+        job=job_of(replica),
+        replica=replica,
+        label=short_name(replica),
+        what=what(Kind.MOVE, source, target, 0, 0),
+        state=told["state"],
+        word=word_of_state(told["state"]),
+        source=source,
+        target=target,
+        reason=reason,
+        awaited=told["waits_for"],
     )
 
 

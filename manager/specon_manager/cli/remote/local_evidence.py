@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.cli.redaction import scrubbed, without_secrets
+from specon_manager.cli.remote.redaction import scrubbed, without_secrets
 from specon_manager.runtime.journal import NAME, JournalError, recover
 
 _JOURNAL_BYTES: Final = 8 << 20

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from specon_manager.cli.run import UsageError
 from specon_manager.core.state import State
+from specon_manager.usage import UsageError
 
 _SHOWN: Final = 10
 _PARTS: Final = 4

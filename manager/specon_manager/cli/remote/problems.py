@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
-from specon_manager.cli import printable
-from specon_manager.cli.run import UsageError
+from specon_manager.usage import UsageError
+from specon_manager.views.names import printable
 
 NOT_INSTALLED: Final = (
     "SpeCon is not installed there (no trainingprogresses.specon.io): helm install specon charts/specon, or "

@@ -4,25 +4,15 @@ import math
 from array import array
 from typing import Final
 
-from msgspec import Struct
-
 from specon_manager.model.events import ReportReceived
 from specon_manager.runtime.controller import Stepped
+from specon_manager.views.page import POINTS, Point
 from specon_sidecar.classify import Category
 
-POINTS: Final = 120
 REPLICAS: Final = 5000
 _SILENT_SECONDS: Final = 600.0
 _CATEGORIES: Final = tuple(Category)
 _NUMBER_OF: Final = {category: number for number, category in enumerate(_CATEGORIES)}
-
-
-class Point(Struct, frozen=True, gc=False):
-    """A value of the metric: when it was reported, on the manager's clock, and what the replica was then."""
-
-    at: float
-    value: float
-    category: Category
 
 
 class _Curve:

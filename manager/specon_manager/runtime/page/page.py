@@ -24,7 +24,7 @@ from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.runtime.page.feed import HEARTBEAT, LISTENERS, PACE, CrowdedError, Feed
 from specon_manager.runtime.page.files import ENTRY, SECURITY_HEADERS, read_files
-from specon_manager.runtime.page.view import SCHEMA, view
+from specon_manager.views.page import SCHEMA, picture
 
 _log = logging.getLogger(__name__)
 _SEND_SECONDS: Final = 20.0  # after which a listener that takes nothing is dropped
@@ -98,7 +98,9 @@ class Page:
         if controller is None:
             return msgspec.json.encode({"schema": SCHEMA, "standby": True, "manager": self._manager})
         state = controller.state.flattened()
-        return msgspec.json.encode(view(state, controller.clock.now(), self._curves, manager=self._manager))
+        return msgspec.json.encode(
+            picture(state, controller.clock.now(), self._curves.of, manager=self._manager)
+        )
 
     async def _to_page(self, request: web.Request) -> web.Response:
         del request

@@ -1,11 +1,20 @@
-// Moves in flight and ended, who waits, what was decided and why.
+// What is moved and changed, what waits, what was decided and why.
 
-import { byId, element, keyed, leftOut, setText } from "./dom.js";
-import { setAge } from "./time.js";
+import { byId, element, keyed, leftOut, setText, show } from "./dom.js";
+import { seconds, setAge } from "./time.js";
 import { span } from "./words.js";
 
-const STATES = ["Proposed", "Reserved", "Checkpointing", "Evicting", "Restoring", "Verifying"];
-const OUTCOMES = { Succeeded: ["✓", "succeeded"], RolledBack: ["↩", "rolled back"], Failed: ["✕", "failed"] };
+const MARKS = { Succeeded: "✓", RolledBack: "↩", Failed: "✕", Refused: "⊘" };
+
+/** What a transaction changes, in a few words. */
+function way(row) {
+  if (row.kind === "move" && row.attempt > 1) return `back to ${row.source ?? "?"}`;
+  if (row.kind === "admit") return `admitted with ${row.workers_after} ${row.workers_after === 1 ? "worker" : "workers"}`;
+  if (row.kind === "preempt") return row.beneficiary ? `preempted for ${row.beneficiary.replace(/^default\//, "")}` : "preempted";
+  if (row.kind === "put-back") return "put back as a whole";
+  if (row.kind === "move") return `${row.source ?? "?"} → ${row.target ?? "?"}`;
+  return `${row.kind}: ${row.workers_before} → ${row.workers_after} workers`;
+}
 
 /** An empty list says so; the line is no item of the list for `keyed`. */
 function listed(id, items, keyOf, make, update, nothing) {
@@ -16,39 +25,49 @@ function listed(id, items, keyOf, make, update, nothing) {
     });
 }
 
-export function showMoves(view) {
-  listed("moves", view.moves, (move) => move.id, makeMove, updateMove, "Nothing is being moved.");
-  listed("ended", view.ended, (move) => move.id, makeEnded, updateEnded, "None yet.");
-  leftOut("moves-left", view.left_out.moves, "moves");
+export function showTransactions(view) {
+  const track = (row) => view.tracks[row.attempt === 1 ? row.kind : "back"];
+  // What turns back passes through other states: it is made anew.
+  listed("moves", view.transactions, (row) => `${row.id} ${row.attempt}`, (row) => makeFlying(track(row)), updateFlying, "Nothing is being moved or changed.");
+  show(byId("requests-title"), view.requests.length > 0);
+  keyed(byId("requests"), view.requests, (row) => row.id, makeOver, updateQueued);
+  listed("ended", view.ended, (row) => row.id, makeOver, updateEnded, "None yet.");
+  leftOut("moves-left", view.left_out.transactions, "in flight");
+  leftOut("requests-left", view.left_out.requests, "that wait");
   leftOut("ended-left", view.left_out.ended, "that ended before");
 }
 
-function makeMove() {
+function makeFlying(track) {
   return element(
     "li",
     { class: "move" },
     element("p", { class: "what" }, element("b"), element("span", { class: "way" })),
-    element("ol", { class: "track" }, ...STATES.map((state) => element("li", { "data-state": state }, element("span", {}, state)))),
+    element("ol", { class: "track" }, ...track.map(([state, word]) => element("li", { "data-state": state }, element("span", {}, word)))),
     element("p", { class: "now" }, element("b"), " ", element("span")),
+    element("p", { class: "stuck", hidden: true }),
     element("p", { class: "why" }),
   );
 }
 
-function updateMove(node, move) {
-  setText(node.querySelector(".what b"), move.label);
-  setText(node.querySelector(".way"), move.attempt === 1 ? `${move.source} → ${move.target}` : `back to ${move.source}`);
-  const reached = STATES.indexOf(move.state);
-  for (const [index, step] of [...node.querySelectorAll(".track li")].entries()) {
+function updateFlying(node, row) {
+  setText(node.querySelector(".what b"), row.label);
+  setText(node.querySelector(".way"), way(row));
+  const steps = [...node.querySelectorAll(".track li")];
+  const reached = steps.findIndex((step) => step.dataset.state === row.state);
+  for (const [index, step] of steps.entries()) {
     step.className = index < reached ? "done" : index === reached ? "here" : "";
     if (index === reached) step.setAttribute("aria-current", "step");
     else step.removeAttribute("aria-current");
   }
-  setText(node.querySelector(".now b"), move.state.toLowerCase());
-  setAge(node.querySelector(".now span"), move.since, "· begun ", ` ago${move.attempt === 1 ? "" : " · second attempt"}`);
-  setText(node.querySelector(".why"), move.reason);
+  setText(node.querySelector(".now b"), row.word);
+  const waits = row.awaited ? ` · waits for ${row.awaited}` : "";
+  setAge(node.querySelector(".now span"), seconds(row.proposed_at), "· begun ", ` ago${row.attempt === 1 ? "" : " · second attempt"}${waits}`);
+  show(node.querySelector(".stuck"), row.stuck !== "");
+  setText(node.querySelector(".stuck"), `Stuck: ${row.stuck}`);
+  setText(node.querySelector(".why"), row.reason);
 }
 
-function makeEnded() {
+function makeOver() {
   return element(
     "li",
     {},
@@ -57,50 +76,25 @@ function makeEnded() {
   );
 }
 
-function updateEnded(node, move) {
-  const [mark, word] = OUTCOMES[move.state] ?? ["", move.state];
+function updateQueued(node, row) {
+  setText(node.querySelector("b"), row.label);
+  setText(node.querySelector(".way"), `→ ${row.target ?? "wherever there is room"}`);
+  setAge(node.querySelector(".cost"), seconds(row.proposed_at), `${row.word} · waits for ${row.awaited} · asked for `, " ago");
+  node.title = row.reason;
+}
+
+function updateEnded(node, row) {
   const outcome = node.querySelector(".outcome");
-  outcome.className = `outcome ended-${move.state.toLowerCase()}`;
-  outcome.replaceChildren(element("span", { "aria-hidden": "true" }, mark), element("span", { class: "unseen" }, `${word}: `));
-  setText(node.querySelector("b"), move.label);
-  setText(node.querySelector(".way"), `${move.source} → ${move.target}`);
-  const facts = [word];
-  if (move.downtime !== null) facts.push(`downtime ${move.downtime.toFixed(1)} s`);
-  if (move.steps_lost !== null) facts.push(move.steps_lost === 0 ? "no step lost" : `${move.steps_lost} steps lost`);
-  if (move.note) facts.push(move.note);
-  const cost = node.querySelector(".cost");
-  setAge(cost, move.ended ?? move.since, `${facts.join(" · ")} · `, " ago");
-  node.title = move.reason;
-}
-
-/** What a change does to a job, in a few words. */
-function changeWay(change) {
-  if (change.kind === "admit") return `admitted with ${change.after} ${change.after === 1 ? "worker" : "workers"}`;
-  if (change.kind === "preempt") return change.for ? `preempted for ${change.for}` : "preempted";
-  return `${change.kind}: ${change.before} → ${change.after} workers`;
-}
-
-export function showChanges(view) {
-  const make = () =>
-    element("li", {}, element("p", { class: "what" }, element("span", { class: "outcome" }), element("b"), element("span", { class: "way" })), element("p", { class: "cost" }), element("p", { class: "why" }));
-  const update = (node, change) => {
-    const [mark, word] = OUTCOMES[change.state] ?? ["", change.state.toLowerCase()];
-    const outcome = node.querySelector(".outcome");
-    outcome.className = change.ended === null ? "outcome" : `outcome ended-${change.state.toLowerCase()}`;
-    outcome.replaceChildren(element("span", { "aria-hidden": "true" }, mark), element("span", { class: "unseen" }, `${word}: `));
-    setText(node.querySelector("b"), change.label);
-    setText(node.querySelector(".way"), changeWay(change));
-    const facts = [word];
-    if (change.ended === null && change.attempt > 1) facts.push("going back");
-    if (change.downtime !== null) facts.push(`downtime ${change.downtime.toFixed(1)} s`);
-    if (change.note) facts.push(change.note);
-    setAge(node.querySelector(".cost"), change.ended ?? change.since, `${facts.join(" · ")} · `, " ago");
-    setText(node.querySelector(".why"), change.reason);
-  };
-  listed("changes", view.changes, (change) => change.id, make, update, "No job is being changed.");
-  listed("changed", view.changed, (change) => change.id, make, update, "None yet.");
-  leftOut("changes-left", view.left_out.changes, "changes");
-  leftOut("changed-left", view.left_out.changed, "that ended before");
+  outcome.className = `outcome ended-${row.state.toLowerCase()}`;
+  outcome.replaceChildren(element("span", { "aria-hidden": "true" }, MARKS[row.state] ?? ""), element("span", { class: "unseen" }, `${row.word}: `));
+  setText(node.querySelector("b"), row.label);
+  setText(node.querySelector(".way"), way({ ...row, attempt: 1 }));
+  const facts = [row.word];
+  if (row.downtime_seconds !== null) facts.push(`downtime ${row.downtime_seconds.toFixed(1)} s`);
+  if (row.steps_lost !== null) facts.push(row.steps_lost === 0 ? "no step lost" : `${row.steps_lost} steps lost`);
+  if (row.note) facts.push(row.note);
+  setAge(node.querySelector(".cost"), seconds(row.ended_at ?? row.proposed_at), `${facts.join(" · ")} · `, " ago");
+  node.title = row.reason;
 }
 
 export function showQueue(view) {
@@ -131,7 +125,7 @@ export function showDecisions(view) {
   listed(
     "decisions",
     rows,
-    (decision) => `${decision.at} ${decision.replica} ${decision.proposal} ${decision.refusal}`,
+    (decision) => `${decision.at} ${decision.about} ${decision.proposal} ${decision.refusal}`,
     (decision) =>
       element(
         "li",
@@ -140,7 +134,7 @@ export function showDecisions(view) {
         element("p", { class: "verdict" }, decision.refusal ? `${decision.proposal}: refused (${decision.refusal})` : decision.proposal),
         element("p", { class: "why" }, decision.reason),
       ),
-    (node, decision) => setAge(node.querySelector(".way"), decision.at, "", ` ago, ${decision.policy}`),
+    (node, decision) => setAge(node.querySelector(".way"), seconds(decision.at), "", ` ago, ${decision.policy}`),
     view.decisions.length ? "Only refusals: tick the box to see them." : "Nothing was decided yet.",
   );
   leftOut("decisions-left", view.left_out.decisions, "before these");
@@ -149,23 +143,19 @@ export function showDecisions(view) {
 /** What has changed since the last picture and is worth a word to those who listen to the page. */
 export function news(before, after) {
   const said = [];
-  const known = new Set(before.moves.map((move) => move.id));
-  for (const move of after.moves) {
-    if (!known.has(move.id)) said.push(`${move.label} is being moved from ${move.source} to ${move.target}.`);
+  const known = new Map(before.transactions.map((row) => [row.id, row]));
+  for (const row of after.transactions) {
+    const former = known.get(row.id);
+    if (!former && row.kind === "move") said.push(`${row.label} is being moved from ${row.source} to ${row.target}.`);
+    else if (!former) said.push(`${row.label} is being changed: ${way(row)}.`);
+    if (row.stuck && !former?.stuck) said.push(`What is done with ${row.label} is stuck: ${row.stuck}.`);
   }
-  const ended = new Set(before.ended.map((move) => move.id));
-  for (const move of after.ended) {
-    if (ended.has(move.id)) continue;
-    const downtime = move.downtime === null ? "" : `, downtime ${span(move.downtime)}`;
-    said.push(`The move of ${move.label} ${OUTCOMES[move.state]?.[1] ?? move.state}${downtime}.`);
-  }
-  const open = new Set(before.changes.map((change) => change.id));
-  for (const change of after.changes) {
-    if (!open.has(change.id)) said.push(`${change.label} is being changed: ${changeWay(change)}.`);
-  }
-  const over = new Set(before.changed.map((change) => change.id));
-  for (const change of after.changed) {
-    if (!over.has(change.id)) said.push(`The change of ${change.label} ${OUTCOMES[change.state]?.[1] ?? change.state}: ${changeWay(change)}.`);
+  const ended = new Set(before.ended.map((row) => row.id));
+  for (const row of after.ended) {
+    if (ended.has(row.id)) continue;
+    const downtime = row.downtime_seconds === null ? "" : `, downtime ${span(row.downtime_seconds)}`;
+    const subject = row.kind === "move" ? `The move of ${row.label}` : `The change of ${row.label} (${way(row)})`;
+    said.push(`${subject} ${row.state === "Succeeded" || row.state === "Failed" ? "" : "was "}${row.word}${downtime}.`);
   }
   return said.slice(0, 3).join(" ");
 }

@@ -170,7 +170,7 @@ function detail(body, row) {
   fact("Crashes", row.crashes ? String(row.crashes) : "");
   fact("Not moved because", row.immovable);
   fact("Last trouble", row.note);
-  const said = shown.decisions.filter((decision) => decision.replica === row.name || decision.replica === row.job);
+  const said = shown.decisions.filter((decision) => decision.about === row.name || decision.about === row.job);
   if (said.length) {
     const one = said[0];
     fact("Last decision", `${one.proposal}, ${one.refusal ? `refused (${one.refusal})` : "ordered"}: ${one.reason}`);

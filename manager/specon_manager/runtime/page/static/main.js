@@ -1,6 +1,6 @@
 // Puts the page together: the token, the connection, and the last picture.
 
-import { news, showChanges, showDecisions, showMoves, showQueue } from "./activity.js";
+import { news, showDecisions, showQueue, showTransactions } from "./activity.js";
 import { byId, setText, show } from "./dom.js";
 import { follow } from "./feed.js";
 import { openJob, prepareJobs, showJobs } from "./jobs.js";
@@ -17,8 +17,7 @@ function draw() {
   showSummary(last, filter, draw);
   showNodes(last);
   showJobs(last, filter);
-  showMoves(last);
-  showChanges(last);
+  showTransactions(last);
   showQueue(last);
   showDecisions(last);
 }

@@ -24,11 +24,12 @@ export function showNodes(view) {
   for (const row of view.replicas) {
     if (row.active && here.has(row.node)) here.get(row.node).push({ name: row.name, label: row.label, word: row.word });
   }
-  for (const move of view.moves) {
+  for (const move of view.transactions) {
+    if (move.replica === null) continue; // who of a job as a whole goes where is not in its row
     const destination = move.attempt === 1 ? move.target : move.source;
     const there = here.get(destination);
     if (there && !there.some((chip) => chip.name === move.replica)) {
-      there.push({ name: move.replica, label: move.label, word: move.state, arriving: true });
+      there.push({ name: move.replica, label: move.label, word: move.word, arriving: true });
     }
     const chip = here.get(move.source)?.find((each) => each.name === move.replica && !each.arriving);
     if (chip && move.attempt === 1) chip.leaving = true;

@@ -10,7 +10,9 @@ export function showSummary(view, filter, changed) {
     ["nodes", counts.nodes, ""],
     ["jobs", active, counts.jobs_ended ? `${counts.jobs_ended} ended` : ""],
     ["waiting", counts.waiting, ""],
-    ["moves in flight", counts.moves_in_flight, ""],
+    ["moves in flight", counts.moves_in_flight, counts.requests ? `${counts.requests} queued` : ""],
+    ...(counts.changes_in_flight ? [["changes in flight", counts.changes_in_flight, ""]] : []),
+    ...(counts.stuck ? [["stuck", counts.stuck, ""]] : []),
     ["moves done", counts.moves.Succeeded, troubles(counts.moves)],
   ];
   keyed(
@@ -53,5 +55,6 @@ function troubles(moves) {
   const said = [];
   if (moves.RolledBack) said.push(`${moves.RolledBack} rolled back`);
   if (moves.Failed) said.push(`${moves.Failed} failed`);
+  if (moves.Refused) said.push(`${moves.Refused} refused`);
   return said.join(", ");
 }

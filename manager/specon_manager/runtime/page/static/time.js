@@ -23,6 +23,9 @@ export function startTime() {
 
 export const now = () => (stopped ? managerNow : managerNow + (performance.now() - takenAt) / 1000);
 
+/** A time in ISO 8601 as the manager's clock has it. */
+export const seconds = (iso) => Date.parse(iso) / 1000;
+
 /** Has the element say how long ago `since` is, with `before` and `after` around it. */
 export function setAge(node, since, before = "", after = "") {
   node.dataset.since = since;

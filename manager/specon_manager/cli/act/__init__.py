@@ -1,0 +1,1 @@
+"""What asks something of a manager: jobs, moves, an empty node, a pause."""

@@ -1,0 +1,1 @@
+"""What shows a manager and changes nothing."""

@@ -1,0 +1,170 @@
+"""`specon explain`: what was decided about a job, why, and what was refused and why.
+
+Of a job that waits: its position, what it waits for, and when it may start. Of a job that is being changed:
+what is awaited, and until when.
+"""
+
+import argparse
+import asyncio
+import sys
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.cli.output import to_json
+from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
+from specon_manager.cli.remote.names import job_named
+from specon_manager.cli.remote.remote import Remark, Remote
+from specon_manager.core.state import State
+from specon_manager.lab import ExpectedStart, expected_start
+from specon_manager.usage import UsageError
+from specon_manager.views.amounts import span_text
+from specon_manager.views.decisions import DecisionRow, decisions_on, said
+from specon_manager.views.names import job_label, printable
+from specon_manager.views.queues import WaitingRow
+from specon_manager.views.replicas import PauseRow, ReplicaRow, top_of
+from specon_manager.views.times import since_text
+from specon_manager.views.transactions import TransactionRow, chosen, sentence
+from specon_manager.views.view import View
+
+_READING_SECONDS: Final = 10.0
+"""How long the reading of a cluster for a forecast may take."""
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """What `specon explain --output json` prints."""
+
+    manager: str
+    job: str
+    paused: PauseRow | None
+    waiting: WaitingRow | None
+    """What it waits for; None where it does not wait to be admitted."""
+    start: ExpectedStart | None
+    """When it may start; None where it does not wait, or where nobody asked for it."""
+    changes: tuple[TransactionRow, ...]
+    """In the order in which they were proposed; at most the last has not ended."""
+    replicas: tuple[ReplicaRow, ...]
+    moves: tuple[TransactionRow, ...]
+    decisions: tuple[DecisionRow, ...]
+    """Of a cluster these are among the remarks."""
+    remarks: tuple[Remark, ...]
+    caveats: tuple[str, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("job", help="name of the job, with or without its namespace")
+    parser.add_argument(
+        "--no-forecast", action="store_true", help="do not simulate when a waiting job may start"
+    )
+    add_remote_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print everything that is known of the decisions on a job; 0."""
+    return run_remote(arguments, lambda remote: _explain(remote, arguments))
+
+
+async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
+    view = await remote.view()
+    state = view.state
+    job = job_named(state, arguments.job, arguments.namespace)
+    remarks = await remote.remarks(job)
+    replicas = state.jobs[job].spec.replicas
+    moves = chosen(view.transactions, moves=True, job=job)
+    waiting = next((row for row in view.waiting if row.job == job), None)
+    start = None
+    if waiting is not None and not arguments.no_forecast:
+        start = await _start(remote, view, job)
+    changes = chosen(view.transactions, moves=False, job=job)
+    if arguments.output == "json":
+        top = top_of(view, where=remote.where, sort="name", ended=True)
+        told = Explained(
+            manager=remote.where,
+            job=job,
+            paused=top.paused,
+            waiting=waiting,
+            start=start,
+            changes=tuple(changes),
+            replicas=tuple(row for row in top.replicas if row.job == job),
+            moves=tuple(moves),
+            decisions=decisions_on(state, {job, *replicas}),
+            remarks=tuple(remarks),
+            caveats=view.caveats,
+        )
+        sys.stdout.write(f"{to_json(told)}\n")
+        return 0
+    if state.pause is not None:
+        print(
+            printable(
+                f"the manager is paused: {state.pause.reason or 'nobody says why'}; specon resume ends it"
+            )
+        )
+    whole = [*changes, *(row for row in moves if row.replica is None)]
+    for line in [*waiting_lines(waiting, start, view.now), *(sentence(row, named=False) for row in whole)]:
+        print(line)
+    for replica in replicas:
+        for line in explanation(state, replica, [row for row in moves if row.replica == replica]):
+            print(line)
+    for decision in decisions_on(state, {job}):
+        print(said(decision))
+    for remark in remarks:
+        print(printable(f"{remark.at} {remark.about}: {remark.reason}: {remark.text}"))
+    for caveat in view.caveats:
+        print(printable(f"but: {caveat}"))
+    return 0
+
+
+async def _start(remote: Remote, view: View, job: str) -> ExpectedStart:
+    """Return when a waiting job may start; a cluster is read as a whole for it, within bounded time."""
+    if not view.state.nodes:
+        try:
+            async with asyncio.timeout(_READING_SECONDS):
+                view = await remote.whole(lambda _: ())
+        except TimeoutError:
+            why = f"the cluster was not read within {_READING_SECONDS:g} s"
+            return ExpectedStart(in_seconds=None, why=why)
+        except UsageError as error:
+            return ExpectedStart(in_seconds=None, why=str(error))
+    return expected_start(view.state, view.now, job)
+
+
+def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: float) -> list[str]:
+    """Return, in lines, what a job waits for and when it may start; none where it does not wait."""
+    if waiting is None:
+        return []
+    where = f"of queue {waiting.queue}" if waiting.queue else "of the jobs that name no queue"
+    waited = since_text(waiting.since, now)
+    since = f", since {waiting.since} ({waited})" if waited else ""
+    position = f"position {waiting.position} {where}, {waiting.overall} of all"
+    lines = [
+        f"{job_label(waiting.job)} waits at {position}{since}",
+        f"  for {waiting.kind}: {waiting.text}" if waiting.kind else f"  for: {waiting.text}",
+    ]
+    if start is not None and start.in_seconds is None:
+        lines.append(f"  when it may start is not known: {start.why}")
+    elif start is not None:
+        lines.append(f"  it may start in about {span_text(start.in_seconds)}, by simulation, if:")
+        lines += [f"    {each}" for each in start.assumptions]
+    return [_indented(line) for line in lines]
+
+
+def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[str]:
+    """Return, in lines, everything that is known of a replica, its moves and the decisions on it."""
+    replica = state.replicas[name]
+    progress = replica.progress
+    why = f" ({progress.reason})" if progress.reason else ""
+    lines = [f"{name}: {replica.phase} on {replica.node or 'no node'}, {progress.category}{why}"]
+    if replica.note:
+        lines.append(f"  last trouble: {replica.note}")
+    job = state.jobs[replica.job].spec
+    if job.immovable and state.nodes:
+        lines.append(f"  it is not moved: {job.immovable}")
+    lines += [f"  {sentence(row, named=False)}" for row in moves]
+    lines += [f"  {said(decision)}" for decision in decisions_on(state, {name})]
+    return [_indented(line) for line in lines]
+
+
+def _indented(line: str) -> str:
+    """Return the line without anything that steers a terminal, and with its own indentation."""
+    return " " * (len(line) - len(line.lstrip(" "))) + printable(line)

@@ -1,0 +1,123 @@
+"""`specon top` in a terminal: a heading with what matters of the whole, and a line for each replica."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from specon_manager.cli.styles import STYLES
+from specon_manager.model.cluster import Phase, Progress
+from specon_manager.views.amounts import gain_text, span_text, steps_text, value_text
+from specon_manager.views.names import printable, short_name
+from specon_manager.views.replicas import ReplicaRow, Top
+from specon_sidecar.classify import Category
+
+
+def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
+    """Return the lines above the table."""
+    counts = ", ".join(f"{count} {name}" for name, count in top.categories.items()) or "nothing runs"
+    policy = f", policy {top.policy}" if top.policy else ""
+    order = f"{sort}{' reversed' if reverse else ''}"
+    flying = f"{top.moves_in_flight} moves in flight"
+    flying += f", {top.changes_in_flight} changes of jobs" if top.changes_in_flight else ""
+    flying += f", {top.moves_queued} queued" if top.moves_queued else ""
+    flying += f"; {top.waiting} jobs wait" if top.waiting else ""
+    lines = [
+        Text(printable(f"{top.manager}{policy}"), style="bold", overflow="ellipsis", no_wrap=True),
+        Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
+    ]
+    if top.paused is not None:
+        why = f": {top.paused.reason}" if top.paused.reason else ""
+        since = f" since {top.paused.since}" if top.paused.since else ""
+        lines.append(Text(printable(f"PAUSED{since}{why}; specon resume ends it"), style="bold yellow"))
+    if top.stuck:
+        words = f"STUCK: {top.stuck} cannot come to an end; specon moves --open, specon changes --open"
+        lines.append(Text(words, style="bold red"))
+    if top.dry_run:
+        lines.append(Text("DRY RUN: nothing is ordered; specon explain says what would be", "bold yellow"))
+    lines += [Text(printable(caveat), style="yellow") for caveat in top.caveats]
+    if trouble:
+        lines.append(Text(printable(trouble), style="bold red"))
+    if keys:
+        lines.append(
+            Text(
+                "c category  j name  l loss  g gain  s step  n node  m moves  a age  r reverse  q quit", "dim"
+            )
+        )
+    return lines
+
+
+def table(top: Top) -> RenderableType:
+    """Return the lines themselves, and how many there are besides."""
+    made = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    made.add_column("REPLICA", no_wrap=True, overflow="ellipsis", min_width=8)
+    made.add_column("CATEGORY", no_wrap=True)
+    for name in ("LOSS", "GAIN %", "STEP"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("NODE", no_wrap=True, overflow="ellipsis", min_width=4)
+    gangs = any(_counts(row) for row in top.replicas)  # a cluster of single pods needs no such columns
+    queued = any(row.position is not None for row in top.replicas)
+    if gangs:
+        made.add_column("WORKERS", justify="right", no_wrap=True)
+    if queued:
+        made.add_column("POSITION", no_wrap=True)
+    for name in ("MOVES", "AGE", "HEARD"):
+        made.add_column(name, justify="right", no_wrap=True)
+    made.add_column("", overflow="ellipsis", no_wrap=True)
+    for row in top.replicas:
+        made.add_row(*_cells(row, gangs=gangs, queued=queued))
+    if not top.left_out:
+        return made
+    return Group(made, Text(f"and {top.left_out} more", style="dim"))
+
+
+def _counts(row: ReplicaRow) -> bool:
+    return row.workers is not None and (row.max_workers or 0) > 1
+
+
+def _workers(row: ReplicaRow) -> str:
+    """Return how many workers the job has, of how few to how many."""
+    if not _counts(row):
+        return ""
+    few, most = row.min_workers, row.max_workers
+    return f"{row.workers} of {most}" if few == most else f"{row.workers} of {few}-{most}"
+
+
+def _position(row: ReplicaRow) -> str:
+    if row.position is None:
+        return ""
+    where = f"{row.position} in {row.queue}" if row.queue else str(row.position)
+    return f"{where}, {row.waiting_for}" if row.waiting_for else where
+
+
+def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, ...]:
+    runs = row.phase == str(Phase.RUNNING)
+    word = Category(row.category) if runs else Phase(row.phase)
+    steps, _ = steps_text(Progress(step=row.step, total_steps=row.total_steps))
+    return (
+        Text(short_name(row.replica), style="bold"),
+        Text(str(word).lower(), style=STYLES[word]),
+        value_text(row.loss),
+        gain_text(row.gain),
+        steps,
+        Text(printable(row.node or "-")),
+        *([_workers(row)] if gangs else []),
+        *([printable(_position(row))] if queued else []),
+        str(row.moves),
+        span_text(row.age_seconds),
+        span_text(row.silent_seconds),
+        _doing(row),
+    )
+
+
+def _doing(row: ReplicaRow) -> Text:
+    """Return what is done with it now, else what befell it."""
+    if row.move:
+        words = f"-> {row.move_to or '?'} {row.move}"
+    elif row.change:
+        words = f"{row.change} {row.change_state}"
+    else:
+        crashes = f"{row.crashes} crash{'es' * (row.crashes > 1)}" if row.crashes else ""
+        return Text(printable(": ".join(part for part in (crashes, row.note) if part)), style="dim")
+    if row.stuck:
+        return Text(printable(f"{words}, stuck: {row.stuck}"), style="bold red")
+    return Text(printable(words), style="magenta")

@@ -1,0 +1,71 @@
+"""`specon local JOBS.yaml`: anybody's training commands on the virtual nodes of this machine."""
+
+import argparse
+import os
+from pathlib import Path
+
+from specon_manager.cli.output import console_for_results
+from specon_manager.cli.run.comparison import write_json
+from specon_manager.cli.run.plot import plot
+from specon_manager.cli.run.result import print_result
+from specon_manager.cli.run.running import (
+    RunOptions,
+    load,
+    nodes_of_this_machine,
+    run,
+    samples_directory,
+    with_policy,
+)
+from specon_manager.serving.session import SessionOptions
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument("jobs", type=Path, help="job file; see docs/local.md")
+    parser.add_argument("--nodes", default="auto", help="auto (one per core, at most four), a number, or gpu")
+    parser.add_argument(
+        "--state", type=Path, metavar="DIR", help="journal, logs and checkpoints (default: JOBS.specon)"
+    )
+    parser.add_argument("--policy", help="policy in place of the file's, with its default parameters")
+    parser.add_argument(
+        "--leave-running",
+        action="store_true",
+        help="let training go on when this command is stopped; the next one takes it up",
+    )
+    parser.add_argument("--port", type=int, default=0, help="port of the HTTP server on loopback")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw completion times and placements")
+    parser.add_argument("--plain", action="store_true", help="plain lines also on a terminal")
+    parser.add_argument("--web", action="store_true", help="print a link to the status page, live")
+    parser.add_argument("--verbose", action="store_true", help="also print refused moves with their reasons")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run and print; 0 when every job succeeded, 1 when one failed."""
+    file = load(arguments.jobs)
+    if arguments.policy is not None:
+        file = with_policy(file, arguments.policy)
+    session = SessionOptions(
+        directory=arguments.state or arguments.jobs.with_suffix(".specon"),
+        jobs=file.jobs,
+        settings=file.settings,
+        nodes=nodes_of_this_machine(arguments.nodes),
+        working_directory=Path.cwd(),
+        environment=os.environ,
+        samples=samples_directory(),
+        leave_running=arguments.leave_running,
+        port=arguments.port,
+    )
+    title = f"{arguments.jobs}, policy {file.settings.policy}"
+    result = run(
+        RunOptions(
+            title=title, session=session, plain=arguments.plain, web=arguments.web, verbose=arguments.verbose
+        )
+    )
+    console = console_for_results()
+    print_result(result, console)
+    if arguments.json is not None:
+        write_json(arguments.json, [result])
+    if arguments.plot is not None:
+        plot(arguments.plot, [result])
+    return 0 if all(job.succeeded for job in result.jobs) else 1

@@ -1,0 +1,171 @@
+"""Run jobs on this machine to their end, showing what happens: shared by `demo` and `local`."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from rich.console import Console
+
+from specon_manager.backends.local.gpus import find_gpus
+from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
+from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
+from specon_manager.cli.run.live_view import LiveView
+from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
+from specon_manager.cli.run.transaction_results import TransactionLog
+from specon_manager.policies.table import policy_named
+from specon_manager.runtime.controller import Stepped
+from specon_manager.serving.session import Session, SessionOptions, open_session
+from specon_manager.usage import UsageError
+from specon_manager.views.happenings import happenings
+
+_FRAMES_PER_SECOND: Final = 4
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """A run and how it is shown."""
+
+    title: str
+    session: SessionOptions
+    plain: bool = False
+    """Plain lines also on a terminal."""
+    web: bool = False
+    """Plain lines, and before them a link to the status page: it shows what the live view would."""
+    verbose: bool = False
+
+
+def samples_directory() -> Path:
+    """Return where the samples are: beside the sources, or inside an installed distribution."""
+    here = Path(__file__).resolve()
+    for candidate in (here.parents[4] / "samples", here.parents[2] / "samples"):
+        if (candidate / "training").is_dir():
+            return candidate
+    raise UsageError("the samples are not there; install specon from its sources or its wheel")
+
+
+def load(path: Path) -> JobFile:
+    """Return a job file; raises UsageError with every mistake."""
+    try:
+        return read_job_file(path.read_text())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except JobFileError as error:
+        raise UsageError("\n".join(f"{path}: {mistake}" for mistake in error.mistakes)) from error
+
+
+def nodes_of_this_machine(text: str) -> tuple[VirtualNode, ...]:
+    """Return the virtual nodes that `text` asks for; raises UsageError."""
+    try:
+        gpus = find_gpus(os.environ) if text == "gpu" else []
+        return parse_nodes(text, sorted(os.sched_getaffinity(0)), gpus)
+    except (ValueError, RuntimeError) as error:
+        raise UsageError(f"--nodes: {error}") from error
+
+
+def with_policy(file: JobFile, policy: str) -> JobFile:
+    """Return the file under another policy, whose parameters are then its defaults.
+
+    Raises UsageError where there is no such policy, or it is one for simulations only.
+    """
+    try:
+        known = policy_named(policy)
+    except ValueError as error:
+        raise UsageError(f"--{error}") from error
+    if known.clairvoyant:
+        raise UsageError(f"--policy: {policy} must be told how long every job takes: a bound for simulations")
+    settings = msgspec.structs.replace(file.settings, policy=policy, parameters={})
+    return msgspec.structs.replace(file, settings=settings)
+
+
+def run(options: RunOptions) -> RunResult:
+    """Run to the end and return what came of it. Raises KeyboardInterrupt after Ctrl-C has cleaned up."""
+    with _log_file(options.session.directory):
+        return asyncio.run(_run(options))
+
+
+async def _run(options: RunOptions) -> RunResult:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    async with open_session(options.session) as session:
+        placements = PlacementLog()
+        session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
+        log = TransactionLog()
+        session.controller.observers.append(log.observe)
+        ending = asyncio.ensure_future(session.finished())
+        stopping = asyncio.ensure_future(stop.wait())
+        with _shown(options, session):
+            await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not ending.done():
+            ending.cancel()
+            print("stopping: ending every process of this run ...", file=sys.stderr, flush=True)
+        state, began_at = session.controller.state, session.began_at
+    if stop.is_set():
+        raise KeyboardInterrupt
+    result = summarize(state, began=began_at, placements=placements.placements)
+    return msgspec.structs.replace(
+        result, changes=log.changes(state, began_at), workers=log.courses(began_at)
+    )
+
+
+@contextlib.contextmanager
+def _shown(options: RunOptions, session: Session) -> Iterator[None]:
+    """Show the run: live on a terminal, else a line for each change."""
+    if options.web:
+        print(f"status page: {session.page}", flush=True)
+    if options.plain or options.web or not Console().is_terminal or Console().is_dumb_terminal:
+        session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
+        yield
+        return
+    with LiveView(title=options.title, began=session.began_at) as view:
+
+        async def draw() -> None:
+            while True:
+                view.update(session.controller.state, session.controller.clock.now())
+                await asyncio.sleep(1 / _FRAMES_PER_SECOND)
+
+        drawing = asyncio.ensure_future(draw())
+        try:
+            yield
+        finally:
+            drawing.cancel()
+            view.update(session.controller.state, session.controller.clock.now())
+
+
+class _Printer:
+    def __init__(self, began: float, *, verbose: bool) -> None:
+        self._began = began
+        self._verbose = verbose
+
+    def __call__(self, stepped: Stepped) -> None:
+        for line in happenings(
+            stepped.before, stepped.after, began=self._began, now=stepped.now, verbose=self._verbose
+        ):
+            print(line, flush=True)
+
+
+@contextlib.contextmanager
+def _log_file(directory: Path) -> Iterator[None]:
+    """Send the log to a file: the terminal belongs to the view."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = logging.FileHandler(directory / "manager.log")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,89 @@
+"""`specon demo --scenario`: what a scenario runs, and whether a run of it showed what it promises."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.backends.local.nodes import VirtualNode
+from specon_manager.cli.run.result import RunResult
+from specon_manager.cli.run.transaction_results import TransactionResult
+from specon_manager.model.transactions import Kind, TransactionState
+
+
+class Promise(Struct, frozen=True):
+    """Something that at least one change of a run has to show."""
+
+    words: str
+    met: Callable[[TransactionResult, RunResult], bool]
+
+
+def _went_on(change: TransactionResult) -> bool:
+    """Whether the job went on from the checkpoint of the change, and did not begin anew."""
+    first, saved = change.first_step_after, change.checkpoint_step
+    return (
+        change.state is TransactionState.SUCCEEDED
+        and first is not None
+        and saved is not None
+        and first > saved
+    )
+
+
+def _scaled(kind: Kind) -> Callable[[TransactionResult, RunResult], bool]:
+    return lambda change, _: change.kind is kind and _went_on(change)
+
+
+def _heavier_first(change: TransactionResult, result: RunResult) -> bool:
+    """Whether a worker was taken from a job, and another job was admitted after that."""
+    return change.kind is Kind.SCALE_IN and any(
+        other.kind is Kind.ADMIT
+        and other.state is TransactionState.SUCCEEDED
+        and other.job != change.job
+        and change.ended_at is not None
+        and other.started_at >= change.started_at
+        for other in result.changes
+    )
+
+
+def _preempted(change: TransactionResult, result: RunResult) -> bool:
+    """Whether a job was preempted for another one, went on from its checkpoint, and succeeded."""
+    done = {job.name for job in result.jobs if job.succeeded}
+    return (
+        change.kind is Kind.PREEMPT and _went_on(change) and change.job in done and change.beneficiary in done
+    )
+
+
+PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
+    "kod2": (
+        Promise("workers leave a lighter job, for a heavier one", _heavier_first),
+        Promise("a job goes on with fewer workers from its checkpoint", _scaled(Kind.SCALE_IN)),
+        Promise("a job goes on with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
+    ),
+    "fitgpp": (
+        Promise("a job is preempted for a trial, and goes on from its checkpoint to its end", _preempted),
+    ),
+}
+
+
+def file_of(scenario: str, samples: Path) -> Path:
+    """Return the job file of a scenario."""
+    return samples / "jobs" / f"{scenario}.yaml"
+
+
+def nodes() -> tuple[VirtualNode, ...]:
+    """Return two nodes on which one processor each may be reserved, on any machine: scenarios fill them."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return tuple(
+        VirtualNode(name=f"node-{index}", cpus=(cpus[min(index, len(cpus) - 1)],), capacity=1.0)
+        for index in range(2)
+    )
+
+
+def shown(scenario: str, result: RunResult) -> list[tuple[str, bool]]:
+    """Return what the scenario promises, each with whether the run showed it."""
+    return [
+        (promise.words, any(promise.met(change, result) for change in result.changes))
+        for promise in PROMISES[scenario]
+    ]

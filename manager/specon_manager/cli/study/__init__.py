@@ -1,0 +1,1 @@
+"""What is studied without a manager: logs, policies, journals."""

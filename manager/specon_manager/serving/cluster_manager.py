@@ -1,0 +1,213 @@
+"""One replica of the manager on Kubernetes: what each does, and its term when it leads."""
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Coroutine, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry
+
+from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.admission.sidecar_container import InjectionSettings
+from specon_manager.backends.kube.admission.webhook import webhook_routes
+from specon_manager.backends.kube.authentication import KubeIdentities
+from specon_manager.backends.kube.certificates.served import (
+    ServedCertificate,
+    follow_directory,
+    secret_reflector,
+)
+from specon_manager.backends.kube.certificates.store import CertificateStore, StoreSettings
+from specon_manager.backends.kube.queues.watch import QueueWatch
+from specon_manager.backends.kube.records.migrations import MigrationWatch
+from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_reason
+from specon_manager.backends.kube.records.pin_watch import PinWatch
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.lease import Elector
+from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.core.state import State
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.events import Paused
+from specon_manager.runtime.cluster_metrics import ClusterMetrics
+from specon_manager.runtime.controller import Controller
+from specon_manager.runtime.identities import IdentityUnavailableError
+from specon_manager.runtime.metrics import Metrics
+from specon_manager.runtime.page.listener import PageListener
+from specon_manager.runtime.page.page import Page
+from specon_manager.runtime.server import Server
+from specon_manager.runtime.tls_buffers import use_small_tls_buffers
+from specon_manager.serving.cluster_term import Term, Work
+from specon_manager.serving.leader_label import drop_label, keep_label
+from specon_manager.serving.serve_settings import ServeSettings
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterManager:
+    """Serves webhook, health, metrics and page from its start on; leads when the Lease is its own."""
+
+    def __init__(self, settings: ServeSettings, api: Api, registry: CollectorRegistry) -> None:
+        self._settings, self._api = settings, api
+        self._metrics, self._cluster_metrics = Metrics(registry), ClusterMetrics(registry)
+        self._certificate = ServedCertificate()
+        self._pause: str | None = None
+        self._elector = Elector(
+            api,
+            namespace=settings.namespace,
+            name=settings.lease_name,
+            identity=settings.identity,
+            labels=LEASE_LABELS,
+            noticed=self._obey_pause,
+        )
+        self._cluster_metrics.follow_manager(
+            leads=self._elector.holds, certificate_expiry=lambda: self._certificate.expires_at or 0.0
+        )
+        self._migrations = MigrationWatch(
+            api,
+            identity=settings.identity,
+            namespaces=settings.watch_namespaces,
+            holds=self._elector.holds,
+        )
+        self._pins = PinWatch(api, namespaces=settings.watch_namespaces)
+        self._queues = QueueWatch(api, given=settings.decisions.queues)
+        identities = KubeIdentities(api, unavailable=IdentityUnavailableError)
+        self._page = Page(identities.is_owner, manager=settings.identity.rpartition("_")[0])
+        self._page_listener = PageListener(self._page)
+        self._server = Server(
+            None,
+            identities,
+            registry,
+            _no_jobs,
+            routes=webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted),
+            readiness=self._is_ready,
+            takes_orders=False,
+        )
+        self._own_pod = os.environ.get("POD_NAME", "")
+
+    async def run(self) -> None:
+        """Serve and, when it is our turn, lead; until cancelled. Raises OSError where a port is taken."""
+        use_small_tls_buffers()
+        # What was imported stays: with it each full collection of garbage stops the loop twice as long.
+        gc.freeze()
+        listen, probes = self._settings.listen, self._settings.metrics_listen
+        try:
+            await self._server.start_probes(probes.host, probes.port)
+            await self._server.start(listen.host, listen.port, tls=self._certificate.context)
+            if self._settings.page_listen is not None:
+                await self._page_listener.start(
+                    self._settings.page_listen.host, self._settings.page_listen.port
+                )
+            _log.info("%s serves at %s:%d", self._settings.identity, listen.host, listen.port)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._migrations.run())
+                group.create_task(self._pins.run())
+                group.create_task(self._queues.run())
+                group.create_task(self._follow_certificate())
+                group.create_task(self._candidate())
+        finally:
+            await self._page_listener.stop()
+            await self._server.stop()
+
+    async def _candidate(self) -> None:
+        """Stand by and lead, again and again."""
+        while True:
+            try:
+                await self._elector.run(self._lead)
+            except NotLeadingError as error:
+                _log.warning("another manager leads: %s", error)
+
+    async def _lead(self) -> None:
+        beside: list[Work] = []
+        if self._settings.certificates == "self":
+            beside.append(self._keep_certificates)
+        if self._own_pod:
+            beside.append(self._keep_label)
+        term = Term(
+            self._settings,
+            self._api,
+            migrations=self._migrations,
+            queues=self._queues,
+            holds=self._elector.holds,
+            trusted=lambda: self._certificate.trusted,
+            metrics=self._metrics,
+            paused=lambda: self._pause,
+            beside=tuple(beside),
+        )
+        self._cluster_metrics.follow_term(
+            not_injected=lambda: term.backend.not_injected, events_dropped=lambda: term.recorder.dropped
+        )
+        try:
+            await term.run(self._serve)
+        finally:
+            if self._own_pod:
+                await drop_label(self._api, self._settings.namespace, self._own_pod)
+
+    def _obey_pause(self, lease: Object) -> None:
+        """Have the loop that runs here, if one does, obey what the Lease says; the next one asks."""
+        reason = pause_reason(lease)
+        if reason == self._pause:
+            return
+        self._pause = reason
+        _log.info("%s", "the pause is over" if reason is None else f"paused: {reason or 'nobody says why'}")
+        if (controller := self._server.controller) is not None:
+            controller.post(Paused(reason=reason))
+
+    def _serve(self, controller: Controller | None) -> None:
+        self._server.controller = controller
+        self._page.controller = controller
+
+    def _keep_label(self) -> Coroutine[Any, Any, None]:
+        return keep_label(self._api, self._settings.namespace, self._own_pod)
+
+    def _keep_certificates(self) -> Coroutine[Any, Any, None]:
+        settings = self._settings
+        urls = (settings.webhook_url, settings.reports_url)
+        outside = {host for url in urls if url is not None and (host := urlsplit(url).hostname)}
+        store = CertificateStore(
+            self._api,
+            StoreSettings(
+                namespace=settings.namespace,
+                secret=settings.certificate_secret,
+                webhook_configuration=settings.webhook_configuration,
+                services=(settings.webhook_service, settings.reports_service),
+            ),
+            extra_names=tuple(sorted(outside)),
+            fence=self._elector.holds,
+        )
+        return store.run()
+
+    async def _follow_certificate(self) -> None:
+        settings = self._settings
+        if settings.certificates != "self":
+            await follow_directory(settings.certificate_directory, self._certificate)
+            return
+        secret = settings.certificate_secret
+        await secret_reflector(self._api, settings.namespace, secret, self._certificate).run()
+
+    def _injection(self) -> InjectionSettings:
+        settings = self._settings
+        service = f"https://{settings.reports_service}.{settings.namespace}.svc"
+        return InjectionSettings(
+            image=settings.sidecar.image,
+            manager=settings.reports_url or service,
+            ca_bundle=self._certificate.trusted,
+            pull_policy=settings.sidecar.pull_policy,
+            resources=settings.sidecar.resources,
+            heartbeat=settings.sidecar.heartbeat,
+        )
+
+    def _is_ready(self) -> bool:
+        """Whether the webhook may be asked: it has its certificate and knows the pins."""
+        synced = self._migrations.synced.is_set() and self._pins.synced.is_set()
+        return self._certificate.loaded.is_set() and synced
+
+    def _pinned(self) -> Mapping[str, str]:
+        """Return the hostname by replica; no replica moves while its job changes, and so none has two."""
+        return {**self._pins.pins, **self._migrations.pins}
+
+
+def _no_jobs(body: bytes, state: State) -> JobSpec:
+    del body, state
+    raise ValueError("jobs are created through the Kubernetes API here: annotate their pods")

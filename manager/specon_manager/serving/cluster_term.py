@@ -1,0 +1,224 @@
+"""One term of leadership: everything that only the leader does, from taking over to stepping down."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+import msgspec
+
+from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.certificates.store import PodAuthorities
+from specon_manager.backends.kube.queues.status_writer import QueueStatusWriter
+from specon_manager.backends.kube.queues.watch import QueueWatch
+from specon_manager.backends.kube.records.memory import ClusterMemory
+from specon_manager.backends.kube.records.migrations import MigrationWatch
+from specon_manager.backends.kube.records.waits import Waits
+from specon_manager.backends.kube.rooms import RoomSettings
+from specon_manager.backends.kube.telling.job_news import words_of_waits
+from specon_manager.backends.kube.telling.news import words_of
+from specon_manager.backends.kube.telling.note import Note
+from specon_manager.backends.kube.telling.recorder import Recorder, reference
+from specon_manager.backends.kube.telling.signal_follower import SignalFollower
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object
+from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
+from specon_manager.core.pause import paused
+from specon_manager.model.events import Paused, Tick
+from specon_manager.model.settings import Settings
+from specon_manager.runtime.clock import Clock
+from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.runtime.metrics import Metrics
+from specon_manager.serving.serve_settings import ServeSettings
+
+_log = logging.getLogger(__name__)
+_FIRST_WORD: Final = 1
+_QUEUES_SECONDS: Final = 60.0
+
+Work = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Term:
+    """What a leader has: state from the API, the loop around `step`, and what tells of it."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        api: Api,
+        *,
+        migrations: MigrationWatch,
+        queues: QueueWatch,
+        holds: Callable[[], bool],
+        trusted: Callable[[], str],
+        metrics: Metrics,
+        paused: Callable[[], str | None] = lambda: None,
+        beside: tuple[Work, ...] = (),
+    ) -> None:
+        """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long.
+
+        `paused` is why nothing new is to be ordered, None where it may be: asked when this takes over.
+        """
+        self._settings, self._api, self._metrics = settings, api, metrics
+        self._migrations, self._queues, self._holds = migrations, queues, holds
+        self._beside = beside
+        self._paused = paused
+        self.recorder = Recorder(api, instance=settings.identity)
+        self._waits = Waits()
+        self._told_waits = self._waits.known
+        self._memory = ClusterMemory(
+            api,
+            identity=settings.identity,
+            holds=holds,
+            pod_of=self._pod_of,
+            owner_of=self._owner_of,
+            waits=self._waits,
+            namespaces=settings.watch_namespaces,
+            progress_seconds=settings.progress_seconds,
+        )
+        self.backend = KubeBackend(
+            api,
+            KubeSettings(
+                watch=WatchSettings(namespaces=settings.watch_namespaces),
+                rooms=RoomSettings(
+                    hold=settings.hold_room, priority_class=settings.placeholder_priority_class or ""
+                ),
+            ),
+            keeper=self._memory,
+            holds=holds,
+            remark=self._remark,
+        )
+        self._authorities = PodAuthorities(api, trusted, namespaces=settings.watch_namespaces, fence=holds)
+        self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
+
+    async def run(self, serve: Callable[[Controller | None], None]) -> None:
+        """Take over and lead until cancelled; `serve` is told whom reports are for.
+
+        Raises NotLeadingError once another manager leads, and whatever broke one of the parts.
+        """
+        decisions = await self._decisions()
+        state = await self._memory.load(decisions)
+        clock = Clock(self._memory.last_at)
+        state, _ = paused(state, Paused(reason=self._paused()), clock.now())
+        controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
+        controller.observers += [self._metrics.observe, self._tell]
+        _log.info("took over %d replicas and %d moves in flight", len(state.replicas), len(state.moves))
+        serve(controller)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in self._parts(controller, decisions):
+                    group.create_task(work)
+        except* NotLeadingError as several:
+            raise NotLeadingError(str(several.exceptions[0])) from None
+        finally:
+            serve(None)
+            self._metrics.forget()
+
+    async def _decisions(self) -> Settings:
+        """Return the settings, with the queues that there are, and what this API server can do.
+
+        From 1.33 on it resizes running pods.
+        """
+        try:
+            reweight = self._settings.reweight and await self._api.serves(POD_RESIZE)
+        except (ApiError, ApiUnavailableError) as error:
+            _log.warning("whether pods can be resized is not known, they are not: %s", error)
+            reweight = False
+        try:
+            async with asyncio.timeout(_QUEUES_SECONDS):
+                await self._queues.synced.wait()  # nothing may be admitted before the quotas are known
+        except TimeoutError:
+            _log.warning("no TrainingQueues after %g s: those that are there count later", _QUEUES_SECONDS)
+        return msgspec.structs.replace(
+            self._settings.decisions, reweight=reweight, queues=self._queues.queues
+        )
+
+    def _parts(self, controller: Controller, decisions: Settings) -> list[Coroutine[Any, Any, None]]:
+        statuses = QueueStatusWriter(
+            self._api,
+            self._queues,
+            identity=self._settings.identity,
+            holds=self._holds,
+            state=lambda: controller.state,
+        )
+        return [
+            controller.run(self._settings.identity, decisions),
+            self._tell_queues(controller),
+            statuses.run(),
+            self._memory.run(),
+            self.recorder.run(),
+            self._signals.run(),
+            self._authorities.run(),
+            self._answer_requests(controller),
+            *(work() for work in self._beside),
+        ]
+
+    async def _tell_queues(self, controller: Controller) -> None:
+        """Tell of queues that change once the manager has begun with those it knew."""
+        await _begun(controller)
+        await self._queues.tell(controller.post)
+
+    async def _answer_requests(self, controller: Controller) -> None:
+        """Take requests for moves once the pods are known: before, no request would name one of them."""
+        await _begun(controller)
+
+        def is_known(move: str) -> bool:
+            state = controller.state
+            return any(each.id == move for each in (*state.moves.values(), *state.history))
+
+        await self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known)
+
+    def _pod_of(self, replica: str) -> str | None:
+        return self.backend.pod_of(replica)
+
+    def _owner_of(self, job: str) -> Object | None:
+        return self.backend.owner_reference(job)
+
+    def _tell(self, stepped: Stepped) -> None:
+        """Say on the pod, on its owner where a move or the whole job is concerned, what a step changed."""
+        notes = words_of(stepped.before, stepped.after, stepped.event)
+        if isinstance(stepped.event, Tick):
+            waits = self._waits.of(stepped.after, stepped.now)
+            if waits is not self._told_waits:
+                notes += words_of_waits(self._told_waits, waits)
+                self._told_waits = waits
+        for note in notes:
+            if note.whole:
+                self._tell_of_job(note)
+                continue
+            subjects = self.backend.subjects(note.replica)
+            for subject in subjects if note.action == "Move" else subjects[:_FIRST_WORD]:
+                self.recorder.record(subject, note)
+            if note.action == "Classify":
+                replica = stepped.after.replicas[note.replica]
+                self._signals.follow(replica, stepped.after)
+
+    def _tell_of_job(self, note: Note) -> None:
+        """Say it on what creates the pods of a job; on its first pod where nothing does."""
+        owner = self.backend.owner_reference(note.replica)
+        subjects = self.backend.subjects(f"{note.replica}/worker/0") if owner is None else (owner,)
+        for subject in subjects[:_FIRST_WORD]:
+            self.recorder.record(subject, note)
+
+    def _remark(self, namespace: str, pod: str, reason: str, text: str) -> None:
+        note = Note(replica=f"{namespace}/{pod}", reason=reason, action="Observe", text=text, warning=True)
+        self.recorder.record(reference(PODS, namespace, pod, self.backend.uid_of(namespace, pod)), note)
+        _log.warning("pod %s/%s: %s", namespace, pod, text)
+
+
+async def _begun(controller: Controller) -> None:
+    """Wait for the first step, which comes after the backend's begin."""
+    begun = asyncio.Event()
+    controller.observers.append(lambda _: begun.set())
+    await begun.wait()
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait for its end, whatever that is."""
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await task
+
+
+Lead = Callable[[], Awaitable[None]]

@@ -1,0 +1,92 @@
+"""What happens, for the page: who waits, what is changed, what was decided; the latest, and how many more."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from specon_manager.core.state import State
+from specon_manager.core.waiting import Waiting, waiting_of
+from specon_manager.model.cluster import Job, Phase
+from specon_manager.views.decisions import DecisionRow, decision_row
+from specon_manager.views.names import cut, job_label
+from specon_manager.views.transactions import row_of, row_of_request
+
+QUEUE: Final = 50
+FLYING: Final = 50
+"""Transactions in flight, and as many requests that wait."""
+ENDED: Final = 30
+DECISIONS: Final = 40
+"""Of those that were accepted, and as many of the refused ones."""
+_WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
+
+
+def bounded(row: Struct) -> dict[str, Any]:
+    """Return a row with its texts on one line and cut: people and trainers wrote them."""
+    fields = msgspec.structs.asdict(row)
+    return {name: cut(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
+def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
+    """Return the rows of what is in flight, waits and has ended, and of each how many more there are."""
+    flying = sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id))
+    waiting = list(state.requests.values())
+    rows = {
+        "transactions": [bounded(row_of(each, state)) for each in flying[:FLYING]],
+        "requests": [bounded(row_of_request(each, state)) for each in waiting[:FLYING]],
+        "ended": [bounded(row_of(each, state)) for each in reversed(state.history[-ENDED:])],
+    }
+    known = {"transactions": len(flying), "requests": len(waiting), "ended": len(state.history)}
+    return rows, {name: known[name] - len(shown) for name, shown in rows.items()}
+
+
+def queue(state: State, now: float) -> tuple[list[dict[str, Any]], int]:
+    """Return the jobs of which nothing runs yet, or any more, next first, and how many there are."""
+    moving = {name for each in state.transactions.values() for name in each.concerned}
+    found = [job for job in state.jobs.values() if job.ended_at is None and _waits(state, job, moving)]
+    found.sort(key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))
+    waits = waiting_of(state, now) if found else {}
+    return [_queued_row(state, job, waits.get(job.name)) for job in found[:QUEUE]], len(found)
+
+
+def decisions(state: State) -> list[dict[str, Any]]:
+    """Return the newest decisions, newest first: refusals are many, and never crowd out what was done."""
+    room = {True: DECISIONS, False: DECISIONS}
+    rows: list[DecisionRow] = []
+    for decision in reversed(state.decisions):
+        accepted = decision.refusal is None
+        if room[accepted]:
+            room[accepted] -= 1
+            rows.append(decision_row(state, decision))
+    return [bounded(row) for row in rows]
+
+
+def _queued_row(state: State, job: Job, waits: Waiting | None) -> dict[str, Any]:
+    """Return a job that waits: since when, for how many workers, what for, and where room is kept for it."""
+    claim = state.claims.get(job.name)
+    return {
+        "job": job.name,
+        "label": job_label(job.name),
+        "since": job.queued_at or job.submitted_at,
+        "workers": job.spec.wanted_workers,
+        "class": job.spec.job_class,
+        "queue": cut(job.spec.queue, 64),
+        "owned": job.owned,
+        "claimed": None if claim is None else cut(claim.reason),
+        "position": None if waits is None else waits.position,
+        "kind": None if waits is None else waits.kind,
+        "text": "" if waits is None else cut(waits.text),
+    }
+
+
+def _waits(state: State, job: Job, moving: set[str]) -> bool:
+    """Whether a replica of the job waits and none runs; one that is on its way to another node does not."""
+    waits = False
+    for name in job.spec.replicas:
+        replica = state.replicas.get(name)
+        if replica is None or replica.phase is Phase.ABSENT:
+            continue
+        if replica.phase not in _WAITING or name in moving:
+            return False
+        waits = True
+    return waits

@@ -1,0 +1,46 @@
+"""A node on one line: how busy it is, who is there, who is coming."""
+
+import math
+
+from msgspec import Struct
+
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Node, Phase
+from specon_manager.views.names import printable, replica_label
+from specon_manager.views.words import word_for
+from specon_sidecar.classify import Category
+
+
+class NodeRow(Struct, frozen=True, kw_only=True):
+    """A node in words and numbers."""
+
+    name: str
+    ready: bool
+    share: float
+    """The part of its cores that is in use, measured."""
+    cores: float
+    coming: tuple[str, ...]
+    """Whom a transaction brings."""
+    here: tuple[tuple[str, Category | Phase], ...]
+    """Who is there, each with the word that says most about it."""
+
+
+def node_row(state: State, node: Node) -> NodeRow:
+    """Return the row of a node."""
+    here = [replica for replica in state.replicas.values() if replica.active and replica.node == node.name]
+    names = {replica.name for replica in here}
+    coming = [
+        name
+        for each in state.transactions.values()
+        for name, wanted in sorted(each.wanted.items())
+        if wanted == node.name and name not in names
+    ]
+    used, cores = node.usage.cpu, node.capacity.cpu
+    return NodeRow(
+        name=printable(node.name),
+        ready=node.ready,
+        share=used / cores if cores > 0 and math.isfinite(used) else 0.0,
+        cores=cores,
+        coming=tuple(replica_label(state, name) for name in coming),
+        here=tuple((replica_label(state, replica.name), word_for(replica)) for replica in here),
+    )

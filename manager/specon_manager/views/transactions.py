@@ -1,0 +1,242 @@
+"""Transactions, and requests for them, as rows: one type for every screen, list and program."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.core.state import State
+from specon_manager.core.transaction.members import workers
+from specon_manager.model.cluster import job_of
+from specon_manager.model.transactions import FINAL_STATES, Kind, Request, Transaction, TransactionState
+from specon_manager.views.awaited import awaited
+from specon_manager.views.names import job_label, printable, replica_label
+from specon_manager.views.times import iso
+from specon_manager.views.words import ASKED, QUEUED, word_of_state
+
+_UNBEGUN: Final = frozenset({ASKED, QUEUED})
+
+
+class TransactionRow(Struct, frozen=True, kw_only=True):
+    """A transaction, or a request for one, as people and programs see it. Times are ISO 8601 in UTC."""
+
+    id: str
+    kind: str
+    job: str
+    replica: str | None = None
+    """Of a move of one replica; None where it is about the job as a whole."""
+    label: str = ""
+    """What the replica, or the job, is called."""
+    what: str = ""
+    """What it changes, in a few characters: `node-0 -> node-1`, `scale-in 4 -> 2`."""
+    state: str
+    word: str = ""
+    """The state in plain English."""
+    source: str | None = None
+    target: str | None = None
+    workers_before: int = 0
+    workers_after: int = 0
+    restart: bool = False
+    """Whether all that it is about ends before any of it starts."""
+    policy: str = ""
+    purpose: str = ""
+    reason: str = ""
+    note: str = ""
+    """Why it ended as it did, or what befell it last."""
+    attempt: int = 1
+    """2: it goes back."""
+    stuck: str = ""
+    """Why it cannot come to an end; empty where it can."""
+    awaited: str = ""
+    """What it waits for, in words; empty where it has ended."""
+    deadline: str | None = None
+    """When the present state is overdue."""
+    beneficiary: str | None = None
+    """The job for which room is made."""
+    checkpoint_step: int | None = None
+    first_step_after: int | None = None
+    proposed_at: str | None = None
+    ended_at: str | None = None
+    downtime_seconds: float | None = None
+    steps_lost: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.state in _FINAL
+
+    @property
+    def begun(self) -> bool:
+        """Whether it is more than a request."""
+        return self.state not in _UNBEGUN
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether it has begun and not ended."""
+        return self.begun and not self.ended
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether what was wanted is how it is."""
+        return self.state == str(TransactionState.SUCCEEDED)
+
+    @property
+    def is_move(self) -> bool:
+        """Whether it is a move; anything else changes a job as a whole."""
+        return self.kind == str(Kind.MOVE)
+
+    @property
+    def destination(self) -> str | None:
+        """Of a move, where it goes on its present way."""
+        return self.target if self.attempt == 1 else self.source
+
+
+_FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
+
+
+def row_of(transaction: Transaction, state: State, *, name: str | None = None) -> TransactionRow:
+    """Return a transaction as a row, under its id or another name."""
+    flying = transaction.in_flight
+    alone = transaction.kind is Kind.MOVE and not transaction.whole
+    source, target = _nodes(transaction.before), _nodes(transaction.after)
+    before, after = workers(transaction.before), workers(transaction.after)
+    return TransactionRow(
+        id=transaction.id if name is None else name,
+        kind=str(transaction.kind),
+        job=transaction.job,
+        replica=transaction.replica if alone else None,
+        label=replica_label(state, transaction.replica) if alone else job_label(transaction.job),
+        what=what(transaction.kind, source, target, before, after),
+        state=str(transaction.state),
+        word=word_of_state(transaction.state),
+        source=source,
+        target=target,
+        workers_before=before,
+        workers_after=after,
+        restart=transaction.restart,
+        policy=transaction.policy,
+        purpose=transaction.purpose,
+        reason=transaction.reason,
+        note=transaction.note,
+        attempt=transaction.attempt,
+        stuck=transaction.stuck if flying else "",
+        awaited=awaited(transaction, state) if flying else "",
+        deadline=iso(transaction.deadline) if flying else None,
+        beneficiary=transaction.beneficiary or None,
+        checkpoint_step=None if transaction.checkpoint is None else transaction.checkpoint.step,
+        first_step_after=transaction.first_step_after,
+        proposed_at=iso(transaction.proposed_at),
+        ended_at=iso(transaction.ended_at),
+        downtime_seconds=None if transaction.downtime is None else round(transaction.downtime, 3),
+        steps_lost=transaction.steps_lost,
+    )
+
+
+def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
+    """Return a move that was asked for and waits for what is in flight."""
+    replica = state.replicas.get(request.replica)
+    source = None if replica is None or not replica.active else replica.node
+    return TransactionRow(
+        id=request.id if name is None else name,
+        kind=str(Kind.MOVE),
+        job=job_of(request.replica),
+        replica=request.replica,
+        label=replica_label(state, request.replica),
+        what=what(Kind.MOVE, source, request.target, 0, 0),
+        state=QUEUED,
+        word=word_of_state(QUEUED),
+        source=source,
+        target=request.target,
+        reason=request.reason,
+        awaited=request.waits_for,
+        proposed_at=iso(request.at),
+    )
+
+
+def rows_of(state: State) -> tuple[TransactionRow, ...]:
+    """Return every transaction and request that a state has, in the order in which they were proposed."""
+    known = (*state.history, *state.transactions.values())
+    found = [(each.proposed_at, len(each.id), each.id, row_of(each, state)) for each in known]
+    found += [
+        (each.at, len(each.id), each.id, row_of_request(each, state)) for each in state.requests.values()
+    ]
+    return tuple(row for *_, row in sorted(found, key=lambda item: item[:3]))
+
+
+def chosen(
+    rows: Iterable[TransactionRow],
+    *,
+    moves: bool | None = None,
+    job: str | None = None,
+    namespace: str | None = None,
+    ended: bool = True,
+) -> list[TransactionRow]:
+    """Return the moves, what is none, or (None) all; of a job, of a namespace; perhaps those not ended."""
+    home = None if namespace is None else f"{namespace}/"
+    return [
+        row
+        for row in rows
+        if (moves is None or row.is_move is moves)
+        and (job is None or row.job == job)
+        and (home is None or row.job.startswith(home))
+        and (ended or not row.ended)
+    ]
+
+
+def ended_between(before: State, after: State) -> tuple[Transaction, ...]:
+    """Return the transactions that ended from one state to a later one."""
+    if after.history is before.history:
+        return ()
+    known = {each.id for each in before.history}
+    return tuple(each for each in after.history if each.id not in known)
+
+
+def news(known: Mapping[str, TransactionRow], rows: Iterable[TransactionRow]) -> list[TransactionRow]:
+    """Return the rows that are new, or that have come further than is known."""
+    return [row for row in rows if row.id not in known or _stands(known[row.id]) != _stands(row)]
+
+
+def what(kind: str, source: str | None, target: str | None, before: int, after: int) -> str:
+    """Return what a transaction changes, in a few characters."""
+    if kind == str(Kind.MOVE):
+        return f"{source or '?'} -> {target or '?'}"
+    if kind == str(Kind.ADMIT):
+        return f"{kind} {after}"
+    return f"{kind} {before} -> {after}" if kind in {str(Kind.SCALE_IN), str(Kind.SCALE_OUT)} else kind
+
+
+def sentence(row: TransactionRow, *, named: bool = True) -> str:
+    """Return a row on one line; `named`: also whose it is."""
+    whose = f" {row.label}:" if named else ""
+    text = f"{row.id}{whose} {row.what}, {row.state}"
+    if row.attempt > 1 and not row.ended:
+        text += ", going back"
+    if row.stuck:
+        text += f", stuck: {row.stuck}"
+    if row.awaited:
+        until = f", until {row.deadline} at most" if row.deadline else ""
+        text += f", waits for {row.awaited}{until}"
+    text += f": {row.reason}" if row.reason else ""
+    facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
+    facts += [] if not row.steps_lost else [f"{row.steps_lost} steps lost"]
+    facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}"]
+    facts += [] if row.beneficiary is None else [f"for {job_label(row.beneficiary)}"]
+    text += f" ({', '.join(facts)})" if facts else ""
+    return printable(f"{text} [{row.note}]" if row.note else text)
+
+
+def why(row: TransactionRow) -> str:
+    """Return, for the last column of a list, what stands in the way, the reason, and what came of it."""
+    parts = [f"stuck: {row.stuck}"] if row.stuck else []
+    parts += [f"waits for {row.awaited}"] if row.awaited else []
+    parts += [row.reason] if row.reason else []
+    return printable("; ".join(parts) + (f" [{row.note}]" if row.note else ""))
+
+
+def _stands(row: TransactionRow) -> tuple[str, int, bool]:
+    return row.state, row.attempt, bool(row.stuck)
+
+
+def _nodes(placement: Mapping[str, str]) -> str | None:
+    """Return the nodes of a placement, each once; None where there are none."""
+    return ",".join(dict.fromkeys(node for _, node in sorted(placement.items()) if node)) or None

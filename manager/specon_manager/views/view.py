@@ -1,0 +1,22 @@
+"""What can be seen of a manager at one moment, wherever it is."""
+
+from msgspec import Struct
+
+from specon_manager.core.state import State
+from specon_manager.views.queues import QueueRow, WaitingRow
+from specon_manager.views.transactions import TransactionRow
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """A manager's state at one moment, seconds on its clock."""
+
+    state: State
+    now: float
+    transactions: tuple[TransactionRow, ...]
+    """Requested, in flight and ended, in the order in which they were proposed."""
+    waiting: tuple[WaitingRow, ...] = ()
+    """Jobs that wait to be admitted, in the order of submission."""
+    queues: tuple[QueueRow, ...] = ()
+    """By name."""
+    caveats: tuple[str, ...] = ()
+    """What is not known of the manager here, in words."""
