@@ -18,10 +18,10 @@ from prometheus_client import CollectorRegistry
 from cluster_messages import Noticed
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
-from specon_manager.serving.cluster_manager import ClusterManager
-from specon_manager.serving.serve_settings import add_arguments, read_serve_settings
 from specon_manager.model.events import JobObserved, ReplicaStarted
 from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.serving.cluster_manager import ClusterManager
+from specon_manager.serving.serve_settings import add_arguments, read_serve_settings
 
 _PULSE = 0.005
 

@@ -17,15 +17,16 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from specon_manager.model.moves import Move, MoveState
+
 import child
 import figure
 from figure import Figure
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
-from specon_manager.serving.session import SessionOptions, open_session
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.serving.session import SessionOptions, open_session
 
 BOUND = 1.0
 MOVES = 4

@@ -3,10 +3,10 @@
 from random import Random
 
 import msgspec
+from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica, Session
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_sidecar.classify import Category

@@ -17,10 +17,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from specon_manager.serving.session import _reader_of_jobs
 from specon_manager.runtime.message_rate import RateLimits
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
+from specon_manager.serving.session import _reader_of_jobs
 from support.cluster import replica_of
 from support.quiet_manager import Manager
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from specon_manager.model.moves import Move, MoveState
+
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes

@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-
 from specon_manager.model.moves import MoveState
+
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes

@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-
 from specon_manager.model.changes import Change, ChangeKind, ChangeState
+
 from support.gang_stage import (
     CAPACITY,
     JOB,

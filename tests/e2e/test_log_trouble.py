@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-
 from specon_manager.model.moves import MoveState
+
 from specon_manager.runtime.journal import NAME
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 

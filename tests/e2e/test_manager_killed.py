@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-
 from specon_manager.model.moves import Move, MoveState
+
 from specon_manager.runtime.journal import NAME, recover
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 

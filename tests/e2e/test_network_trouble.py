@@ -1,8 +1,8 @@
 """Half of what sidecars and manager say is lost, doubled, late, repeated or malformed."""
 
 import pytest
-
 from specon_manager.model.moves import MoveState
+
 from specon_manager.runtime.journal import NAME, first_difference
 from support.proxy import HARMS
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move

@@ -4,9 +4,9 @@ import os
 import signal
 
 import pytest
+from specon_manager.model.moves import MoveState
 
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import MoveState
 from support.stage import MOVER, NEIGHBOUR, Running, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes

@@ -5,12 +5,12 @@ import json
 import time
 
 import pytest
+from specon_manager.model.changes import ChangeKind, ChangeState
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import TRAINING_JOBS, TRAINING_PROGRESSES, TRAINING_QUEUES
 from specon_manager.__main__ import kubectl
 from specon_manager.core.waiting import waiting_of
-from specon_manager.model.changes import ChangeKind, ChangeState
 from support.changed_jobs import change, elastic, ended, nodes
 from support.custom_resources import progress_of, training_job_of
 from support.gangs import on, server, with_gang, worker

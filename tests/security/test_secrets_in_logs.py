@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-
 from specon_manager.model.moves import MoveState
+
 from specon_manager.runtime.message_rate import RateLimits
 from specon_sidecar.classify import Category
 from specon_sidecar.client import Client

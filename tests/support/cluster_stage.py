@@ -29,8 +29,8 @@ from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.records.names import slug
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.serving import cluster_term
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.serving import cluster_term
 from support.cluster_rules import FINAL, Rules
 from support.live_front import Front
 from support.scripted_sidecar import Sidecars

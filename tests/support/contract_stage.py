@@ -23,7 +23,7 @@ from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import NOTHING
 
 REFUSALS = (ev.StartRefused, ev.JobRefused)
-"""What is said of a start that does not come about: of a replica that we place, and of one that its owner does."""
+"""What is said of a start that fails: of a replica that we place, and of one that its owner does."""
 
 
 class Stage(abc.ABC):

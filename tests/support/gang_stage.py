@@ -3,8 +3,9 @@
 import json
 from typing import Any, Final
 
-from specon_manager.core.state import State
 from specon_manager.model.changes import Change, ChangeKind
+
+from specon_manager.core.state import State
 from support.gang_trainer import STARTS
 from support.stage import HERE, Stage
 

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from specon_manager.backends.kube.transport.access import direct_access
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.lease import Elector, StillWorkingError
+from specon_manager.model.settings import Settings
 from specon_manager.serving import cluster_manager
 from specon_manager.serving.cluster_manager import ClusterManager
 from specon_manager.serving.serve_settings import Address, ServeSettings, SidecarImage
-from specon_manager.model.settings import Settings
 
 SYSTEM = "specon"
 """The namespace of managers."""

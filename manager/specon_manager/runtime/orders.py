@@ -1,4 +1,4 @@
-"""What the owner of a manager asks for by HTTP: a move or its withdrawal, a pause or its end; `step` judges."""
+"""What the owner of a manager asks for by HTTP: a move, its withdrawal, a pause, its end; `step` judges."""
 
 import asyncio
 import contextlib

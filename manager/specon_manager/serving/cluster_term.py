@@ -17,11 +17,11 @@ from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.backends.kube.telling.job_news import words_of_waits
 from specon_manager.backends.kube.telling.news import words_of
 from specon_manager.backends.kube.telling.note import Note
 from specon_manager.backends.kube.telling.recorder import Recorder, reference
 from specon_manager.backends.kube.telling.signal_follower import SignalFollower
+from specon_manager.backends.kube.telling.waits_news import words_of_waits
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
@@ -103,7 +103,8 @@ class Term:
         state, _ = paused(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
         controller.observers += [self._metrics.observe, self._tell]
-        _log.info("took over %d replicas and %d moves in flight", len(state.replicas), len(state.moves))
+        counts = len(state.replicas), len(state.transactions)
+        _log.info("took over %d replicas and %d transactions in flight", *counts)
         serve(controller)
         try:
             async with asyncio.TaskGroup() as group:
@@ -165,7 +166,8 @@ class Term:
 
         def is_known(move: str) -> bool:
             state = controller.state
-            return any(each.id == move for each in (*state.moves.values(), *state.history))
+            under_way = move in state.transactions or move in state.requests
+            return under_way or any(each.id == move for each in state.history)
 
         await self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from specon_lab.commands.simulation_choice import assignments, chosen_policies, chosen_settings, split
 from specon_lab.commands.simulation_workload import Source
-from specon_manager.usage import UsageError
 from specon_manager.model.settings import Settings
+from specon_manager.usage import UsageError
 
 
 def test_a_policy_is_a_name_with_parameters():

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.cluster import Claimed, Leaving, Phase
 from specon_manager.model.constraints import Constraints, Taint
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.rooms import rooms_of

@@ -1,9 +1,9 @@
 """What policies for elastic gangs share: the books of one call, and making room."""
 
 import msgspec
+from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.cluster import Phase
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
 from specon_manager.policies.gang_placement import on_fewest_nodes
 from support.gang_layouts import NOW, Gang, layout, snapshot_of, state_of

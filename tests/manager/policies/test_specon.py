@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.actions import Admit, Migrate, Stay
 from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Taint
-from specon_manager.model.moves import Move, MoveState
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
 from support.cluster import replica_of

@@ -10,8 +10,8 @@ import urllib.request
 
 import pytest
 
-from specon_manager.usage import UsageError
 from specon_manager.serving.serve_settings import Address, add_arguments, read_serve_settings
+from specon_manager.usage import UsageError
 
 JOBS = """
 policy: fifo

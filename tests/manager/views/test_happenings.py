@@ -14,7 +14,6 @@ from specon_manager.views.happenings import happenings
 from specon_sidecar.classify import Category
 from support.changed_jobs import CHECKPOINT, change
 
-
 DONE = TransactionState.SUCCEEDED
 
 

@@ -149,9 +149,7 @@ class LocalBackend:
             self._refuse(order, str(error))
             return
         self._emit(
-            ReplicaStarted(
-                replica=order.replica, incarnation=incarnation, node=node.name, start=order.start
-            )
+            ReplicaStarted(replica=order.replica, incarnation=incarnation, node=node.name, start=order.start)
         )
         self._watch(pod)
 

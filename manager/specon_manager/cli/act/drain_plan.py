@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from specon_manager.core.requested_moves import PURPOSE, answer_to
 from specon_manager.core.state import State
-from specon_manager.core.transaction.begin import proposed
+from specon_manager.core.transaction.begin import record_of
 from specon_manager.model.actions import Migrate
 from specon_manager.model.settings import Budgets
 
@@ -62,5 +62,5 @@ def leaves(state: State, node: str, target: str | None, now: float) -> Leaves:
             continue
         targets[name] = where
         move = Migrate(replica=name, target=where, purpose=PURPOSE, reason="drain")
-        state = state.with_transaction(proposed(move, state.jobs, state.replicas, name=name, now=now))
+        state = state.with_transaction(record_of(move, state.jobs, state.replicas, name=name, now=now))
     return Leaves(targets=targets, stay=stay, leaving=tuple(leaving))

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from specon_manager.backends.kube.telling.job_news import words_of_changes
 from specon_manager.backends.kube.telling.note import Note
+from specon_manager.backends.kube.telling.transaction_news import words_of_transactions
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
-from specon_manager.model.moves import Move, MoveState
 from specon_sidecar.classify import Category
 
 
@@ -16,14 +15,7 @@ def words_of(before: State, after: State, event: Event | None = None) -> list[No
 
     Only reports change categories: with `event`, other steps look at no replica at all.
     """
-    notes = list(_categories(before, after, event))
-    if after.moves is not before.moves:
-        for move in after.moves.values():
-            notes += _move(before.moves.get(move.replica), move)
-    if after.history is not before.history:
-        known = {move.id for move in before.history}
-        notes += [_ended(move) for move in after.history if move.id not in known]
-    notes += words_of_changes(before, after)
+    notes = [*_categories(before, after, event), *words_of_transactions(before, after)]
     if after.decisions is not before.decisions:
         notes += _refusals(before, after)
     return notes
@@ -59,40 +51,6 @@ def _category(replica: Replica) -> Note:
     )
 
 
-def _move(former: Move | None, move: Move) -> Iterator[Note]:
-    """Yield what is worth telling of a move in flight; `former` is what was known of that replica's move."""
-    if former is None or former.id != move.id:
-        text = f"moving from {move.source} to {move.target}: {move.reason}"
-        yield _note(move, "MoveOrdered", text, topic=move.id)
-        former = None
-    if former is not None and former.state is move.state and former.attempt == move.attempt:
-        return
-    if move.attempt > 1 and former is not None and former.attempt == 1:
-        why = f": {move.note}" if move.note else ""
-        yield _note(move, "MovingBack", f"going back to {move.source}{why}", warning=True, topic=move.id)
-    if move.state is MoveState.EVICTING and move.attempt == 1:
-        saved = "it saves when it ends"
-        if move.checkpoint is not None:
-            saved = f"checkpoint of step {move.checkpoint.step} verified"
-        yield _note(move, "CheckpointVerified", f"{saved}; leaving {move.source}", topic=move.id)
-    if move.state is MoveState.VERIFYING:
-        step = "" if move.checkpoint is None else f" from the checkpoint of step {move.checkpoint.step}"
-        text = f"restored on {move.destination}{step}; waiting for a later step"
-        yield _note(move, "Restored", text, topic=f"{move.id} {move.attempt}")
-
-
-def _ended(move: Move) -> Note:
-    if move.state is MoveState.SUCCEEDED:
-        step = "" if move.first_step_after is None else f" at step {move.first_step_after}"
-        pause = "" if move.downtime is None else f" after {move.downtime:.1f} s of downtime"
-        again = f", {move.steps_lost} steps trained again" if move.steps_lost else ""
-        return _note(move, "Resumed", f"resumed{step} on {move.destination}{pause}{again}", topic=move.id)
-    why = move.note or "no reason is known"
-    if move.state is MoveState.ROLLED_BACK:
-        return _note(move, "MoveRolledBack", f"rolled back: {why}", topic=move.id)
-    return _note(move, "MoveFailed", f"the move to {move.target} failed: {why}", warning=True, topic=move.id)
-
-
 def _refusals(before: State, after: State) -> Iterator[Note]:
     """Yield why converged replicas stay, each kind of reason once."""
     latest = before.decisions[-1] if before.decisions else None
@@ -116,7 +74,3 @@ def _refusals(before: State, after: State) -> Iterator[Note]:
                 text=f"{decision.proposal}: not ordered ({decision.refusal.value}): {decision.reason}",
                 topic=decision.refusal.value,
             )
-
-
-def _note(move: Move, reason: str, text: str, *, topic: str, warning: bool = False) -> Note:
-    return Note(replica=move.replica, reason=reason, action="Move", text=text, warning=warning, topic=topic)

@@ -1,4 +1,4 @@
-"""Single replicas that move, by every way of their owners: what permits an end, and what stands against it."""
+"""Single replicas that move, by every way of their owners: what permits an end, and what forbids it."""
 
 import asyncio
 

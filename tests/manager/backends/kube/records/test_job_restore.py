@@ -473,7 +473,7 @@ def test_what_is_written_says_where_the_job_stands():
 
 
 def test_the_last_of_what_ended_is_kept_with_its_true_costs():
-    """Twenty of them, as long as there is room: when, why, how long nothing trained, what was trained again."""
+    """Twenty of them, if there is room: when, why, how long nothing trained, what was trained again."""
     manager = trained()
     (first,) = manager.state.history
     witness = Witness(downtime=3.25, steps_lost=7)

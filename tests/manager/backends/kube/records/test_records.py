@@ -189,7 +189,7 @@ KEPT = (
 
 @given(moves(), replicas, times)
 def test_the_first_schema_takes_every_move_and_keeps_what_it_needs(move, replica, now):
-    """Also that it was refused, and that it is stuck; lost are how its log leaves out steps, and repetitions."""
+    """Also that it was refused and that it is stuck; the gaps of its log and repetitions are lost."""
     item = served(FIRST_CRDS, migration_of(move, replica, now=now, first_schema=True))
     read, problems = read_migration(item)
     assert not problems

@@ -3,12 +3,12 @@
 import itertools
 
 import msgspec
-
 from specon_manager.backends.kube.telling.job_news import words_of_changes, words_of_waits
+from specon_manager.model.changes import Change, ChangeKind, ChangeState
+
 from specon_manager.backends.kube.telling.news import words_of
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 from specon_sidecar.wire import Checkpoint
 
 JOB = "default/bert"

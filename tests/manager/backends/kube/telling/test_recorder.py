@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.backends.kube.telling.news import words_of
 from specon_manager.backends.kube.telling.note import Note
@@ -23,7 +24,6 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Phase, Progress, Replica
 from specon_manager.model.events import Tick
-from specon_manager.model.moves import Move, MoveState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
 from support.virtual_time import run_virtually, virtual_now
