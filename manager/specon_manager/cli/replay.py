@@ -1,4 +1,4 @@
-"""`specon replay FILE`: run a journal through `step` and report the first difference; or cut off what is damaged."""
+"""`specon replay FILE`: run a journal through `step` again, or cut off what is damaged in it."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cut",
         action="store_true",
-        help="of a damaged journal keep what is before the first bad line, for the next manager to go on from",
+        help="keep of a damaged journal what is before the first bad line: the next manager goes on there",
     )
 
 

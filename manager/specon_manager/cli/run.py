@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -19,11 +18,13 @@ from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_f
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.job_changes import ChangeLog
 from specon_manager.cli.lines import changes
+from specon_manager.cli.manager_log import logging_to
 from specon_manager.cli.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.session import Session, SessionOptions, open_session
 from specon_manager.cli.view import LiveView
 from specon_manager.policies.table import policy_named
 from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.state_directory import make_ours
 
 _FRAMES_PER_SECOND: Final = 4
 _PLAIN_WIDTH: Final = 120
@@ -97,9 +98,17 @@ def with_policy(file: JobFile, policy: str) -> JobFile:
 
 
 def run(options: RunOptions) -> RunResult:
-    """Run to the end and return what came of it. Raises KeyboardInterrupt after Ctrl-C has cleaned up."""
-    with _log_file(options.session.directory):
-        return asyncio.run(_run(options))
+    """Run to the end and return what came of it. Raises KeyboardInterrupt after Ctrl-C has cleaned up.
+
+    Raises UsageError where the state directory cannot be used, NotOursError, and as `open_session` does.
+    """
+    directory = options.session.directory
+    try:
+        make_ours(directory)
+        with logging_to(directory):
+            return asyncio.run(_run(options))
+    except OSError as error:
+        raise UsageError(f"{error.filename or directory}: {error.strerror or error}") from error
 
 
 async def _run(options: RunOptions) -> RunResult:
@@ -138,11 +147,12 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
         session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
         yield
         return
+    controller = session.controller
     with LiveView(title=options.title, began=session.began_at) as view:
 
         async def draw() -> None:
             while True:
-                view.update(session.controller.state, session.controller.clock.now())
+                view.update(controller.state, controller.clock.now(), controller.stalled)
                 await asyncio.sleep(1 / _FRAMES_PER_SECOND)
 
         drawing = asyncio.ensure_future(draw())
@@ -150,7 +160,7 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
             yield
         finally:
             drawing.cancel()
-            view.update(session.controller.state, session.controller.clock.now())
+            view.update(controller.state, controller.clock.now(), controller.stalled)
 
 
 class _Printer:
@@ -163,19 +173,3 @@ class _Printer:
             stepped.before, stepped.after, began=self._began, now=stepped.now, verbose=self._verbose
         ):
             print(line, flush=True)
-
-
-@contextlib.contextmanager
-def _log_file(directory: Path) -> Iterator[None]:
-    """Send the log to a file: the terminal belongs to the view."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = logging.FileHandler(directory / "manager.log")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        handler.close()

@@ -95,9 +95,9 @@ def _advice(path: Path, good: int) -> str:
             "`specon local --fresh` puts everything aside and begins anew"
         )
     return (
-        f"the {good} before it are good: `specon replay --cut {path}` keeps those and puts the damaged journal "
-        "aside; the next manager goes on from there, does not know what was decided later, and ends what was "
-        "started later"
+        f"the {good} before it are good: `specon replay --cut {path}` keeps those and puts the damaged "
+        "journal aside; the next manager goes on from there, does not know what was decided later, and ends "
+        "what was started later"
     )
 
 
@@ -121,7 +121,8 @@ def recover(path: Path) -> Recovered | None:
 def cut(path: Path) -> tuple[int, Path] | None:
     """Keep the good lines of a damaged journal; return how many, and where the damaged one is put.
 
-    None where nothing is damaged. Raises JournalError where no line is good, OSError. No manager may have it open.
+    None where nothing is damaged. No manager may have it open. Raises JournalError where no line is good,
+    DiskFullError, UnwritableError, OSError.
     """
     try:
         for _ in read(path):
@@ -198,7 +199,7 @@ class Journal:
     def flush(self) -> None:
         """Hand what was appended to the operating system: it survives the manager, not the machine.
 
-        Raises DiskFullError where there is no room: it may be called again, and so may `sync`. UnwritableError.
+        Raises UnwritableError, and DiskFullError where there is no room: it, or `sync`, may be called again.
         """
         self._file.write()
 

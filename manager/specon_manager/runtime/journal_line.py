@@ -1,7 +1,7 @@
 """One line of a journal: a JSON object that ends in a checksum over itself and the line before it.
 
-`{...,"crc":"89abcdef"}`: the CRC-32 of everything before `,"crc"`, begun with the checksum of the line before, or
-with 0 where that has none. So a changed, missing or displaced line is noticed. Lines of version 0.1 have no checksum.
+`{...,"crc":"89abcdef"}`: the CRC-32 of everything before `,"crc"`, begun with the checksum of the line before
+it, or with 0 where that has none. So a changed, missing or displaced line is noticed. Version 0.1 wrote none.
 """
 
 import re
@@ -71,7 +71,7 @@ def seal_of(line: bytes) -> int:
 def opened(line: bytes, before: int, *, first: bool) -> Line:
     """Return what a line says; raises BadLineError where it is not what was written there."""
     try:
-        record = _DECODER.decode(line)
+        record: Line = _DECODER.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadLineError(str(error)) from error
     if first != isinstance(record, Begin):

@@ -29,7 +29,7 @@ def damage(path, line):
 
 
 def test_what_is_good_is_kept_and_what_is_damaged_put_aside(path, capsys):
-    """The next manager goes on after the last good line; the damaged journal is there for who wants to look."""
+    """The next manager goes on after the last good line; the damaged journal is still there."""
     damage(path, 4)
     damaged = path.read_bytes()
     assert main(["replay", str(path)]) == 2

@@ -77,6 +77,8 @@ class LocalBackend:
     async def begin(self, state: State, emit: Emit) -> None:
         """Report the nodes and take up the pods that an earlier manager started."""
         self._emit = emit
+        for folder in (self._root, self._shared):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for node in self._settings.nodes:
             emit(self._observed(node, used=0.0))
         for name in state.nodes.keys() - self._nodes.keys():
@@ -134,6 +136,10 @@ class LocalBackend:
     def _root(self) -> Path:
         return self._settings.directory / "replicas"
 
+    @property
+    def _shared(self) -> Path:
+        return self._settings.directory / "jobs"
+
     async def _start_replica(self, order: StartReplica) -> None:
         node = None if order.node is None else self._nodes.get(order.node)
         if node is None:
@@ -189,7 +195,7 @@ class LocalBackend:
         """Return how the pod is run. What depends on the moment is kept when the order is given twice."""
         job = msgspec.convert(order.template, LocalJob)
         directory = replica_directory(self._root, order.replica)
-        shared = job_directory(self._settings.directory / "jobs", order.replica)
+        shared = job_directory(self._shared, order.replica)
         place = place_of(order)
         values = {
             "directory": str(directory),
