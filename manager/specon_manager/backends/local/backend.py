@@ -233,9 +233,11 @@ class LocalBackend:
         token_file = directory / f"token-{incarnation}"
         if not token_file.exists():
             directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            temporary = directory / f".{token_file.name}"  # of a full disk half a token would stay
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(self._token(replica, incarnation))
+            temporary.replace(token_file)
         log = Path(values["log"])
         command = [
             sys.executable,
