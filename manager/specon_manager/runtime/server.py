@@ -26,6 +26,7 @@ from specon_manager.model.events import (
     ReportReceived,
 )
 from specon_manager.runtime import orders
+from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
 from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
@@ -110,7 +111,7 @@ class Server:
 
     async def start_probes(self, host: str, port: int) -> int:
         """Listen without TLS for probes and metrics alone; return the port. Raises OSError."""
-        application = web.Application()
+        application = web.Application(middlewares=[told_to_the_sender])
         application.add_routes(self._probes())
         return await self._listen(application, host, port, None)
 
@@ -123,7 +124,7 @@ class Server:
 
     def application(self) -> web.Application:
         """Return the routes."""
-        application = web.Application(client_max_size=_MOST_JOB_BYTES)
+        application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[told_to_the_sender])
         application.add_routes(
             [
                 *self._probes(),
@@ -153,6 +154,7 @@ class Server:
         runner = web.AppRunner(
             application,
             access_log=None,
+            logger=LIBRARY_LOG,
             shutdown_timeout=2.0,
             keepalive_timeout=KEPT_SECONDS,
             lingering_time=_LINGERING_SECONDS,
