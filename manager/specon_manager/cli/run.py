@@ -18,6 +18,7 @@ from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_f
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.job_changes import ChangeLog
 from specon_manager.cli.lines import changes
+from specon_manager.cli.machine_load import LoadMeter
 from specon_manager.cli.manager_log import logging_to
 from specon_manager.cli.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.session import Session, SessionOptions, open_session
@@ -116,6 +117,7 @@ async def _run(options: RunOptions) -> RunResult:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    meter = LoadMeter({cpu for node in options.session.nodes for cpu in node.cpus})
     async with open_session(options.session) as session:
         placements = PlacementLog()
         session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
@@ -134,7 +136,10 @@ async def _run(options: RunOptions) -> RunResult:
         raise KeyboardInterrupt
     result = summarize(state, began=began_at, placements=placements.placements)
     return msgspec.structs.replace(
-        result, changes=jobs.results(state, began_at), workers=jobs.courses(began_at)
+        result,
+        load=meter.load(),
+        changes=jobs.results(state, began_at),
+        workers=jobs.courses(began_at),
     )
 
 
