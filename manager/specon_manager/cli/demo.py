@@ -104,6 +104,7 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
             plain=arguments.plain,
             web=arguments.web,
             verbose=arguments.verbose,
+            anew="name another directory with --keep",
         )
     )
 

@@ -16,6 +16,8 @@ from rich.console import Console
 from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
+from specon_manager.cli import printable
+from specon_manager.cli.former_run import remarks
 from specon_manager.cli.job_changes import ChangeLog
 from specon_manager.cli.lines import changes
 from specon_manager.cli.machine_load import LoadMeter
@@ -45,6 +47,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     web: bool = False
     """Plain lines, and before them a link to the status page: it shows what the live view would."""
     verbose: bool = False
+    anew: str = ""
+    """What one does to run jobs again that have ended in the state directory."""
 
 
 def console_for_results() -> Console:
@@ -119,6 +123,7 @@ async def _run(options: RunOptions) -> RunResult:
         loop.add_signal_handler(number, stop.set)
     meter = LoadMeter({cpu for node in options.session.nodes for cpu in node.cpus})
     async with open_session(options.session) as session:
+        _say_what_is_known(options, session)
         placements = PlacementLog()
         session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
         jobs = ChangeLog()
@@ -141,6 +146,13 @@ async def _run(options: RunOptions) -> RunResult:
         changes=jobs.results(state, began_at),
         workers=jobs.courses(began_at),
     )
+
+
+def _say_what_is_known(options: RunOptions, session: Session) -> None:
+    """Say which jobs an earlier run has submitted: they are not submitted again."""
+    told = list(remarks(options.session.jobs, session.controller.state))
+    for line in [*told, f"to run them anew: {options.anew}"] if told and options.anew else told:
+        print(f"specon: {printable(line)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

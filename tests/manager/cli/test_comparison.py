@@ -179,8 +179,10 @@ def test_a_load_that_drifted_is_said_and_takes_the_word_away():
         "average completion 100.0 s -> 50.0 s (-50.0 %, better), 2 jobs",
         "makespan 100.0 s -> 80.0 s (-20.0 %, no verdict)",
         "jobs: 1 helped, 0 hurt, 0 unchanged (within 2 %), 1 without a verdict",
-        "load: others took 30% of 2 CPUs without moves, 0% with them: it drifted; of the processor time that"
-        " was left: average completion -28.6 %, makespan +14.3 %",
+        (
+            "load: others took 30% of 2 CPUs without moves, 0% with them: it drifted; "
+            "of the processor time that was left: average completion -28.6 %, makespan +14.3 %"
+        ),
     ]
 
 
