@@ -230,9 +230,7 @@ def test_any_values_give_a_judgement(values, done, goal):
 def test_no_share_beyond_the_whole_is_a_figure():
     """Of a run that has just begun far more than all of its gain so far is to come: that is said in words."""
     found = judgements([3 - 0.001 * step**1.5 for step in range(200)], total=100_000)
-    reasons = [
-        judgement.reason for judgement, share in ((one, one.share) for one in found) if share is not None
-    ]
+    reasons = [judgement.reason for judgement in found if judgement.share is not None]
     beyond = [judgement for judgement in found if judgement.share is not None and judgement.share > 1]
     assert beyond
     assert all("more than all of its gain so far still to come" in judgement.reason for judgement in beyond)
