@@ -15,7 +15,7 @@ LEAST = {
     "move-downtime": 5,
     "plan": 28,
     "report-ingestion": 9,
-    "sidecar-lines": 109,
+    "sidecar-lines": 59,
     "sidecar-process": 3,
     "simulated-reports": 4,
     "simulator": 3,
