@@ -114,12 +114,14 @@ def logging_to(directory: Path) -> Iterator[None]:
     urgent.setFormatter(logging.Formatter("specon: %(message)s"))
     handlers = (ManagerLog(directory / NAME), urgent)
     root = logging.getLogger()
+    before = root.level
     root.setLevel(logging.INFO)
     for handler in handlers:
         root.addHandler(handler)
     try:
         yield
     finally:
+        root.setLevel(before)
         for handler in handlers:
             root.removeHandler(handler)
             handler.close()

@@ -21,7 +21,10 @@ class AppendFile:
     """Takes bytes at once, and writes and syncs them when it is told to, from any one thread at a time."""
 
     def __init__(self, path: Path, *, end: int | None = None) -> None:
-        """Open for appending; what lies behind `end` is cut off. Only its owner may read the file."""
+        """Open for appending; what lies behind `end` is cut off. Only its owner may read the file.
+
+        Raises OSError.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self.path = path
         self._descriptor = os.open(path, flags, 0o600)

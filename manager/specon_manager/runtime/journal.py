@@ -5,6 +5,7 @@ It is the manager's only memory. After a crash the state is what `step` makes of
 """
 
 import itertools
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from specon_manager.runtime.journal_line import (
     sealed,
 )
 
+_log = logging.getLogger(__name__)
 NAME: Final = "journal.jsonl"
 _ROTATE_BYTES: Final = 64 * 1024 * 1024
 _KEPT: Final = 3
@@ -134,14 +136,8 @@ def cut(path: Path) -> tuple[int, Path] | None:
     else:
         return None
     kept = path.with_name(f".{path.name}.cut")
-    kept.unlink(missing_ok=True)
-    file = AppendFile(kept)
     with path.open("rb") as lines:
-        for line in itertools.islice(lines, good):
-            file.add(line)
-            file.write()
-    file.sync()
-    file.close()
+        _written(kept, b"".join(itertools.islice(lines, good))).close()
     names = (path.with_name(f"{path.name}.damaged-{number}") for number in itertools.count(1))
     damaged = next(name for name in names if not name.exists())
     os.link(path, damaged)
@@ -215,7 +211,8 @@ class Journal:
     def rotate_if_large(self, state: State) -> bool:
         """Begin a new file from `state` when the present one is large; the last few are kept.
 
-        Where there is no room for one the present file is used further, and False returned.
+        Where that is not possible, for want of room above all, the present file is used on; a few megabytes
+        later it is tried again, and False is returned.
         """
         if not self.large:
             return False
@@ -223,29 +220,26 @@ class Journal:
         # The next file is complete before it takes the place of this one.
         line, seal = sealed(self._begin(state), 0)
         path = self._path.with_name(f".{self._path.name}.next")
-        path.unlink(missing_ok=True)
-        following = AppendFile(path)
-        following.add(line)
         try:
-            following.sync()
-        except DiskFullError:
-            following.close()
-            path.unlink()
+            following = _written(path, line)
+            for age in range(_KEPT - 1, 0, -1):
+                older = self._path.with_name(f"{self._path.name}.{age}")
+                if older.exists():
+                    older.replace(self._path.with_name(f"{self._path.name}.{age + 1}"))
+            former = self._path.with_name(f"{self._path.name}.1")
+            former.unlink(missing_ok=True)
+            os.link(self._path, former)
+            path.replace(self._path)
+        except (DiskFullError, OSError) as error:
+            _log.warning("no new journal file is begun: %s", error)
+            path.unlink(missing_ok=True)
             self._rotate_at = self.size + _AGAIN_BYTES
             return False
-        for age in range(_KEPT - 1, 0, -1):
-            older = self._path.with_name(f"{self._path.name}.{age}")
-            if older.exists():
-                older.replace(self._path.with_name(f"{self._path.name}.{age + 1}"))
-        former = self._path.with_name(f"{self._path.name}.1")
-        former.unlink(missing_ok=True)
-        os.link(self._path, former)
-        path.replace(self._path)
-        _sync_directory(self._path)
         self._file.close()
         following.path = self._path
         self._file, self._seal, self.size = following, seal, len(line)
         self._rotate_at = self.size + _ROTATE_BYTES  # the state alone may be large
+        _sync_directory(self._path)
         return True
 
     def close(self) -> None:
@@ -268,6 +262,19 @@ class Journal:
         line, self._seal = sealed(record, self._seal)
         self._file.add(line)
         self.size += len(line)
+
+
+def _written(path: Path, content: bytes) -> AppendFile:
+    """Return a new file with this content, on disk. Raises OSError, DiskFullError, UnwritableError."""
+    path.unlink(missing_ok=True)
+    file = AppendFile(path)
+    try:
+        file.add(content)
+        file.sync()
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _sync_directory(path: Path) -> None:

@@ -115,8 +115,10 @@ def test_strange_text_is_written_as_far_as_it_goes(written):
 
 def test_what_a_person_must_see_goes_to_the_terminal_too(tmp_path, capsys):
     """And nothing else does."""
+    level = logging.getLogger().level
     with logging_to(tmp_path):
         logging.getLogger("specon").warning("hidden")
         logging.getLogger("specon").critical("the disk is full")
     assert capsys.readouterr().err == "specon: the disk is full\n"
+    assert logging.getLogger().level == level
     assert len((tmp_path / NAME).read_text().splitlines()) == 2

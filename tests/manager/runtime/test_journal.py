@@ -362,6 +362,32 @@ def test_a_rotation_without_room_goes_on_with_the_old_file(path, monkeypatch):
         assert first_difference(path.with_name(name))[1] is None
 
 
+@pytest.mark.parametrize("call", ["open", "link", "replace"])
+def test_a_rotation_that_fails_halfway_loses_nothing(path, monkeypatch, call):
+    """Whatever the system refuses, the present file is used further, and the next rotation is whole."""
+    monkeypatch.setattr(module, "_ROTATE_BYTES", 300)
+    monkeypatch.setattr(module, "_AGAIN_BYTES", 1)
+    cluster = eventful()
+    journal = write(path, cluster)
+
+    def refused(*arguments, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if call == "replace" else module.os, call, refused)
+        assert not journal.rotate_if_large(cluster.state)
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.sync()
+    recovered = recover(path)
+    assert recovered is not None
+    assert recovered.steps == len(cluster.history) + 1
+    assert journal.rotate_if_large(cluster.state)
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.close()
+    for name in (module.NAME, f"{module.NAME}.1"):
+        assert first_difference(path.with_name(name))[1] is None
+
+
 _EVENTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 50)), max_size=30)
 
 

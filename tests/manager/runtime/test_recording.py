@@ -104,12 +104,12 @@ async def test_no_answer_comes_before_the_commit(manager, owner, path, body, rec
 
     manager.controller._memory.commit = slow
     asked = asyncio.ensure_future(owner("POST", path, body))
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), 60)
     for _ in range(50):
         await asyncio.sleep(0)
     assert not asked.done()
     held.set()
-    status, said, _ = await asyncio.wait_for(asked, 20)
+    status, said, _ = await asyncio.wait_for(asked, 60)
     assert status in {200, 201, 409}, said
 
 
@@ -249,6 +249,6 @@ async def test_nobody_waits_for_ever(manager):
 
 
 async def _until(holds):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - there is no event for it
             await asyncio.sleep(0.005)
