@@ -164,14 +164,19 @@ def _judged(
     if not view.learnt:
         reason = f"gain {view.gain:.3g} so far, noise {view.error:.3g}"
         return enter(known, _C.UNKNOWN, now, reason=reason, verdict_best=None)
-    to_come = f"{view.share:.2%} of its gain still to come, {confidence:.0%} sure to be below the limit"
+    to_come = f"{_part(view.share)} still to come, {confidence:.0%} sure to be below the limit"
     if known.verdict_best is not None:
         news = known.verdict_best - view.best
         if news <= max(_REOPEN * settings.remaining_gain * view.gain, _REOPEN_ERRORS * view.error):
             return enter(known, _C.CONVERGED, now, reason=to_come)
-        reason = f"gained {news / view.gain:.2%} since it had converged"
+        reason = f"gained {_part(news / view.gain)} since it had converged"
         return enter(known, _C.PROGRESSING, now, reason=reason, verdict_best=None, confirmed=0)
     if known.confirmed >= max(_CONFIRMED, _CONFIRMED_PART * known.intervals):
         return enter(known, _C.CONVERGED, now, reason=to_come, verdict_best=view.best)
     near = view.confidence(2 * settings.remaining_gain) >= settings.confidence
     return enter(known, _C.WATCHING if near else _C.PROGRESSING, now, reason=to_come)
+
+
+def _part(share: float) -> str:
+    """Return a share of the gain so far in words; beyond all of it a figure would say no more."""
+    return f"{share:.2%} of its gain" if share <= 1 else "more than all of its gain so far"

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from specon_manager.cli import job_label
 from specon_manager.cli.job_changes import ChangeResult, WorkerCount
+from specon_manager.cli.machine_load import Load
 from specon_manager.cli.placements import Placement, PlacementLog
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
@@ -85,10 +86,18 @@ class RunResult(Struct, frozen=True, kw_only=True):
     moves: tuple[MoveResult, ...]
     placements: tuple[Placement, ...]
     machine: Machine
+    load: Load | None = None
+    """How busy the machine was meanwhile; None where nobody measured it."""
     changes: tuple[ChangeResult, ...] = ()
     """Of jobs as a whole, in the order of their begin."""
     workers: Mapping[str, tuple[WorkerCount, ...]] = {}
     """By job."""
+
+    @property
+    def moved_something(self) -> bool:
+        """Whether anything that trained was moved, scaled or preempted: else it only placed jobs."""
+        moved = any(job.moves or job.downtimes for job in self.jobs)
+        return moved or any(change.workers_before > 0 for change in self.changes)
 
 
 def summarize(state: State, *, began: float, placements: Iterable[Placement] = ()) -> RunResult:

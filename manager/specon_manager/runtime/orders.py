@@ -1,25 +1,24 @@
-"""What the owner of a manager asks for by HTTP: a move, a pause, its end; `step` judges."""
+"""What the owner of a manager asks for by HTTP: a move, a pause, its end; `step` judges.
 
-import asyncio
-import contextlib
+Each is answered once it would survive the manager; NotRecordedError says that this cannot be said.
+"""
+
 import secrets
-from collections.abc import Callable
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
-from specon_manager.model.events import Event, MoveRequested, Paused
+from specon_manager.model.events import MoveRequested, Paused
 from specon_manager.model.moves import Move, MoveState
-from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.runtime.controller import Controller
 
 ELSEWHERE: Final = (
     "nothing is ordered here: ask for a move by a Migration, for a pause by the annotation specon.io/paused "
     "of the manager's Lease; specon migrate and specon pause do that"
 )
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
-_STEP_SECONDS: Final = 5.0
 
 
 class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,23 +66,22 @@ class Answer(NamedTuple):
 
 
 async def ask_for_move(body: bytes, controller: Controller) -> Answer:
-    """Begin a move: 201 once it has begun, 409 and what speaks against it, 422, 503 where it takes long."""
+    """Begin a move: 201 once it has begun, 409 and what speaks against it, 422."""
     wanted = _decoded(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
     name = f"request-{secrets.token_hex(4)}"
     asked = MoveRequested(id=name, replica=wanted.replica, target=wanted.target, reason=wanted.reason)
-    await _post(controller, asked, lambda state: _move_named(state, name) is not None)
-    move = _move_named(controller.state, name)
+    move = _move_named(await controller.record(asked), name)
     if move is None:
-        return Answer(503, Refused(f"{name} is asked for, but not looked at yet: see what becomes of it"))
+        return Answer(503, Refused(f"{name} was asked for, and nothing is known of it"))
     if not move.in_flight:
         return Answer(409, Refused(move.note))
     return Answer(201, MoveBegun(move.id, move.replica, move.source, move.target, move.state))
 
 
 async def pause(body: bytes, controller: Controller) -> Answer:
-    """Let nothing new be ordered: 200 once that holds, 422, 503 where it takes too long."""
+    """Let nothing new be ordered: 200 once that holds, 422."""
     wanted = _decoded(body or b"{}", PauseWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
@@ -91,37 +89,13 @@ async def pause(body: bytes, controller: Controller) -> Answer:
 
 
 async def resume(controller: Controller) -> Answer:
-    """End the pause: 200 once that holds, and where there was none; 503 where it takes too long."""
+    """End the pause: 200 once that holds, and where there was none."""
     return await _set_pause(controller, None)
 
 
 async def _set_pause(controller: Controller, reason: str | None) -> Answer:
-    def holds(state: State) -> bool:
-        return (None if state.pause is None else state.pause.reason) == reason
-
-    if not holds(controller.state):
-        await _post(controller, Paused(reason=reason), holds)
-    if not holds(controller.state):
-        return Answer(503, Refused("it is asked for, but the manager has not come to it yet: ask again"))
+    await controller.record(Paused(reason=reason))
     return Answer(200, PauseTold(reason is not None, reason or ""))
-
-
-async def _post(controller: Controller, event: Event, holds: Callable[[State], bool]) -> None:
-    """Hand the event in, and return once the state is such, after a few seconds at the latest."""
-    there = asyncio.Event()
-
-    def observe(stepped: Stepped) -> None:
-        if holds(stepped.after):
-            there.set()
-
-    controller.observers.append(observe)
-    try:
-        controller.post(event)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STEP_SECONDS):
-                await there.wait()
-    finally:
-        controller.observers.remove(observe)
 
 
 def _move_named(state: State, name: str) -> Move | None:

@@ -26,8 +26,9 @@ from specon_manager.model.events import (
     ReportReceived,
 )
 from specon_manager.runtime import orders
+from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
-from specon_manager.runtime.controller import Controller
+from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
 from specon_sidecar.wire import (
@@ -46,6 +47,7 @@ _MOST_JOB_BYTES: Final = 1024 * 1024
 _BODY_SECONDS: Final = 10.0
 _LINGERING_SECONDS: Final = 2.0  # that the rest of a body is read and dropped after the answer
 _STANDBY_SECONDS: Final = 2
+_FULL_SECONDS: Final = 5
 
 ReadJob = Callable[[bytes, State], JobSpec]
 """Turns a submitted body into a job; raises ValueError with every mistake named."""
@@ -109,7 +111,7 @@ class Server:
 
     async def start_probes(self, host: str, port: int) -> int:
         """Listen without TLS for probes and metrics alone; return the port. Raises OSError."""
-        application = web.Application()
+        application = web.Application(middlewares=[told_to_the_sender])
         application.add_routes(self._probes())
         return await self._listen(application, host, port, None)
 
@@ -122,7 +124,7 @@ class Server:
 
     def application(self) -> web.Application:
         """Return the routes."""
-        application = web.Application(client_max_size=_MOST_JOB_BYTES)
+        application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[told_to_the_sender])
         application.add_routes(
             [
                 *self._probes(),
@@ -152,6 +154,7 @@ class Server:
         runner = web.AppRunner(
             application,
             access_log=None,
+            logger=LIBRARY_LOG,
             shutdown_timeout=2.0,
             keepalive_timeout=KEPT_SECONDS,
             lingering_time=_LINGERING_SECONDS,
@@ -172,7 +175,7 @@ class Server:
         if self._readiness is not None:
             ready = self._readiness()
         else:
-            ready = self._controller is None or self._controller.ready
+            ready = self._controller is None or (self._controller.ready and not self._controller.stalled)
         return web.Response(text="ok\n" if ready else "not ready\n", status=200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -230,7 +233,8 @@ class Server:
         refusal = await self._check(request, controller, acknowledgement.replica, acknowledgement.incarnation)
         if refusal is not None:
             return refusal
-        controller.post(InstructionAcknowledged(acknowledgement))
+        # A manager that is killed after its answer is told no second time.
+        await controller.record(InstructionAcknowledged(acknowledgement))
         return web.Response(status=204)
 
     async def _state(self, request: web.Request, controller: Controller) -> web.Response:
@@ -245,7 +249,10 @@ class Server:
         if spec.name in controller.state.jobs or spec.name in self._submitted:
             return _problem(409, f"name: there is a job {spec.name!r} already")
         self._submitted.add(spec.name)
-        controller.post(JobSubmitted(spec))
+        try:
+            await controller.record(JobSubmitted(spec))
+        finally:
+            self._submitted.discard(spec.name)
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 
     async def _order(self, request: web.Request, controller: Controller) -> web.Response:
@@ -277,6 +284,8 @@ class Server:
             return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if controller is not self._controller:
             return _standby()  # it lost its place while the token was looked at
+        if controller.stalled:
+            return _later(_FULL_SECONDS, controller.stalled)
         known = controller.state.replicas.get(replica)
         if known is not None and (known.former == incarnation or known.ended):
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
@@ -310,6 +319,8 @@ class Server:
                 return await handler(request, controller)
             except IdentityUnavailableError as error:
                 return _later(_STANDBY_SECONDS, f"the token cannot be looked at now: {error}")
+            except NotRecordedError as error:
+                return _later(_FULL_SECONDS, str(error))
             except TimeoutError:
                 response = _problem(408, f"the body was not there within {self._body_seconds:g} seconds")
                 response.force_close()

@@ -31,10 +31,10 @@ def bare_server(tmp_path_factory) -> Iterator[Endpoint]:
 @pytest.fixture(scope="session")
 def cluster_endpoint(request) -> Endpoint:
     if "cluster" not in (request.config.option.markexpr or ""):
-        pytest.skip("a whole cluster is used only with -m cluster")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     path = os.environ.get("KUBECONFIG")
     if not path:
-        pytest.skip("KUBECONFIG names no cluster")
+        pytest.skip("KUBECONFIG names no cluster: set it, and ALLOW_CONTEXT to its context")
     return kube_context.endpoint(Path(path))
 
 

@@ -15,6 +15,7 @@ from specon_manager.model.changes import ChangeKind, ChangeState
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
+from specon_manager.runtime.tokens import write_private
 from support.changed_jobs import NOW, change, changing, elastic, ended, nodes
 from support.gangs import gang, on, server, with_gang, worker
 
@@ -30,7 +31,7 @@ def typed(tmp_path, capsys):
         directory.mkdir(exist_ok=True)
         address = Address(url="http://127.0.0.1:9", pid=1, port=9)  # where nobody listens
         (directory / "manager.json").write_bytes(msgspec.json.encode(address))
-        (directory / "token").write_text("t")
+        write_private(directory / "token", "t")
         (directory / NAME).unlink(missing_ok=True)
         journal = Journal(directory / NAME, began_at=NOW, version="test")
         journal.begin(state)

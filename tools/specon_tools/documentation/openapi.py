@@ -34,7 +34,7 @@ _PROBLEMS: Final = {
     413: "The body is too long.",
     422: "What is asked for is wrong; the error names the field.",
     429: "Too many messages of this incarnation.",
-    503: "Nobody can take it now: a standby, or an incarnation that is not known yet.",
+    503: "Nobody can take it now: a standby, a full disk, or an incarnation that is not known yet.",
 }
 _COME_AGAIN: Final = frozenset({429, 503})
 
@@ -122,7 +122,7 @@ def _paths() -> Object:
         "requestBody": _body("LocalJob"),
         "responses": {
             "201": {
-                "description": "Submitted.",
+                "description": "Submitted, and on record: it survives the manager.",
                 "content": _json(
                     {"type": "object", "properties": {"job": {"type": "string"}}, "required": ["job"]}
                 ),
@@ -133,7 +133,7 @@ def _paths() -> Object:
         "summary": "Ask for a move",
         "description": "Local managers only: on Kubernetes create a Migration; this is 403 there.",
         "requestBody": _body("MoveWanted"),
-        "responses": {"201": _answered("MoveBegun", "It has begun.")},
+        "responses": {"201": _answered("MoveBegun", "It has begun, and is on record.")},
     }
     pause = {
         "summary": "Order nothing new from now on",

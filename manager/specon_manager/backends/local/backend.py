@@ -77,6 +77,8 @@ class LocalBackend:
     async def begin(self, state: State, emit: Emit) -> None:
         """Report the nodes and take up the pods that an earlier manager started."""
         self._emit = emit
+        for folder in (self._root, self._shared):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for node in self._settings.nodes:
             emit(self._observed(node, used=0.0))
         for name in state.nodes.keys() - self._nodes.keys():
@@ -134,6 +136,10 @@ class LocalBackend:
     def _root(self) -> Path:
         return self._settings.directory / "replicas"
 
+    @property
+    def _shared(self) -> Path:
+        return self._settings.directory / "jobs"
+
     async def _start_replica(self, order: StartReplica) -> None:
         node = None if order.node is None else self._nodes.get(order.node)
         if node is None:
@@ -189,7 +195,7 @@ class LocalBackend:
         """Return how the pod is run. What depends on the moment is kept when the order is given twice."""
         job = msgspec.convert(order.template, LocalJob)
         directory = replica_directory(self._root, order.replica)
-        shared = job_directory(self._settings.directory / "jobs", order.replica)
+        shared = job_directory(self._shared, order.replica)
         place = place_of(order)
         values = {
             "directory": str(directory),
@@ -227,9 +233,11 @@ class LocalBackend:
         token_file = directory / f"token-{incarnation}"
         if not token_file.exists():
             directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            temporary = directory / f".{token_file.name}"  # of a full disk half a token would stay
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(self._token(replica, incarnation))
+            temporary.replace(token_file)
         log = Path(values["log"])
         command = [
             sys.executable,

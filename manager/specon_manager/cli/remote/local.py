@@ -17,9 +17,9 @@ from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
-from specon_manager.runtime.state_directory import Address, read_address
+from specon_manager.runtime.state_directory import Address, address_and_token
 
-_SECONDS: Final = 10.0
+_SECONDS: Final = 30.0  # longer than a manager takes to have an order on record, or to say that it cannot
 _CONFLICT: Final = 409
 _OK: Final = 300
 
@@ -31,11 +31,14 @@ class LocalRemote:
 
     def __init__(self, directory: Path) -> None:
         """Take the directory; raises UsageError where no manager was ever started in it."""
-        address = read_address(directory)
-        if address is None:
+        try:
+            known = address_and_token(directory)
+        except OSError as error:
+            raise UsageError(f"--state: the owner's token cannot be read: {error}") from error
+        if known is None:
             raise UsageError(f"--state: no manager was ever started in {directory}")
-        self._directory, self._address = directory, address
-        self._token = _token(directory)
+        self._directory = directory
+        self._address, self._token = known
         self._http: aiohttp.ClientSession | None = None
 
     @property
@@ -165,13 +168,6 @@ def _recovered(directory: Path, silent: UsageError) -> Recovered:
     if recovered is None:
         raise silent
     return recovered
-
-
-def _token(directory: Path) -> str:
-    try:
-        return (directory / "token").read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--state: the owner's token cannot be read: {error}") from error
 
 
 def _silent(address: Address, error: Exception) -> str:
