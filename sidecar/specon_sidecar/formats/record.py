@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import LONGEST_NAME, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.position_keys import Position, position_of
@@ -74,6 +74,8 @@ class RecordReader:
         return record
 
     def _role(self, key: str) -> _Role:
+        if len(key) > LONGEST_NAME:
+            return _UNKNOWN
         candidate, position = self._choice.named(key), position_of(key)
         role = _UNKNOWN if candidate is None and position is None else (candidate, position)
         if len(self._roles) < _REMEMBERED:

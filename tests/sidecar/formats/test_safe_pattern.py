@@ -28,18 +28,18 @@ ADMITTED = [
     (r"\s+$", 4096),
     (r"(?:INFO|DEBUG) loss (?P<value>.*)", 4096),
     (r"step=(?P<step>\d+) loss=(?P<value>\S+)$", 4096),
+    (r"^=(?P<value>\d+)\w*\w*x", 768),  # the sign begins the run, and still it may end anywhere
     (r"(?P<step>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d).*validation loss after epoch (?P<value>\S+)\b", 4096),
 ]
 # What may fail behind a repetition, and what was once taken not to; with a line that makes it try again.
 TRYING_AGAIN = [
     (r"(?P<value>[0-9.]+)[^,]*[^,]*$", b"1.", b","),
-    (r"(?P<value>\w+)\w*\b", b"a", b"\xff"),
+    (r"(?P<value>[^a]+)[^a]*\b", b" ", b"!"),
     (r"(?P<value>\d+)\d*(?=x)", b"1", b"!"),
     (r"(?P<value>\d+)\d*(?!1|!)x?", b"1", b"!"),
     (r"(?P<value>\d+)\d*(?:aa|bb)", b"1", b"!"),
     (r"(?P<value>\d+)\d*(?>aa)", b"1", b"!"),
-    (r"(?P<value>[^a]*)A[^a]*A[^a]*Ax", b"A", b"!"),  # [^a] holds A
-    (r"^=(?P<value>\d+)\w*\w*x", b"=1111", b"!"),  # the sign before begins the run, wherever it stands
+    (r"(?P<value>[^ab]*)A[^ab]*A[^ab]*Ax", b"A", b"!"),  # [^ab] holds A
     (r"(?P<value>.*)a{1000}x", b"a", b"!"),
     (r"(?P<value>.*)" + "a" * 900 + "x", b"a", b"!"),
     (r"(?P<value>.*)(?:ab){300}x", b"ab", b"!"),
