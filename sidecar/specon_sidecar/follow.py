@@ -78,7 +78,12 @@ class LogFollower:
 
     async def _becomes_directory(self, tail: Tail | EventTail) -> None:
         """End the following of a file that never came when its path is a directory."""
-        while self._named and isinstance(tail, Tail) and tail.position is None:
+        while (
+            self._named
+            and isinstance(tail, Tail)
+            and tail.position is None
+            and not self._stopping.is_set()  # then `_pause` lets nobody else work
+        ):
             if _is_directory(self._settings.log):
                 tail.stop()
                 return

@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,18 @@ async def test_nothing_to_follow_ends_at_once(tmp_path):
     async with Following(tmp_path) as following:
         await asyncio.sleep(INTERVAL)
     assert following.lines == []
+
+
+@pytest.mark.parametrize("path", ["train.log", "nowhere/train.log"])
+async def test_log_that_never_comes_ends_at_once(tmp_path, path):
+    """A stop while the named file is not there yet ends the following, and lets others work meanwhile."""
+    async with Following(tmp_path / path) as following:
+        await asyncio.sleep(2 * INTERVAL)
+        stopped = time.monotonic()
+    # A loop that lets nobody else work cannot be timed by the loop.
+    assert time.monotonic() - stopped < DEADLINE
+    assert following.lines == []
+    assert following.follower.position is None
 
 
 def read_all(observer, files, now):
