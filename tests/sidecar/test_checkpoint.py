@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 import zipfile
+from random import Random
 from subprocess import PIPE, Popen
 from threading import Event
 
@@ -190,6 +191,35 @@ def test_whole_archives_are_readable(tmp_path, name):
     """A zip archive with good checksums is verified."""
     zipped(tmp_path / name)
     assert len(verify(candidate_of(tmp_path / name), Event())) == 64
+
+
+COMPRESSIONS = {
+    "stored": zipfile.ZIP_STORED,
+    "deflate": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS.values(), ids=COMPRESSIONS)
+def test_damage_of_any_kind_is_a_reason(tmp_path, compression):
+    """However an archive is compressed and wherever it is damaged, it is whole or unreadable."""
+    path, damage = tmp_path / "a.pt", Random(1)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("data/0", bytes(range(256)) * 40)
+    whole = path.read_bytes()
+    reasons = set()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(damage.randint(1, 4)):
+            damaged[damage.randrange(4, len(damaged))] = damage.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            verify(candidate_of(path), Event())
+        except UnreadableError as error:
+            reasons.add(str(error))
+    assert reasons
+    assert all(reason.startswith("a.pt: ") and len(reason) <= 300 for reason in reasons)
 
 
 def safetensors(data=8, header=b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'):
