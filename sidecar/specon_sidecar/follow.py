@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,11 @@ from specon_sidecar.event_tail import EventTail
 from specon_sidecar.events import EventFiles
 from specon_sidecar.log_choice import Log, choose_log
 from specon_sidecar.log_file import Position
+from specon_sidecar.regular_file import open_regular
 from specon_sidecar.settings import Settings
 from specon_sidecar.tail import Tail
+from specon_sidecar.trouble import Sight
+from specon_sidecar.watch import nearest_directory
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -28,6 +32,7 @@ class LogFollower:
         self._settings = settings
         self._stopping = asyncio.Event()
         self._named = log.kind == "file" and str(log.path) == settings.log
+        self._path = log.path
         self._tail = self._open(log, start)
 
     @property
@@ -46,6 +51,26 @@ class LogFollower:
         if isinstance(self._tail, EventTail):
             return self._tail.files.counters.oversized
         return 0 if self._tail is None else self._tail.counters.oversized
+
+    def look(self) -> Sight | None:
+        """Return what is at the place of the log now; None where it holds what was not read yet."""
+        path = os.fspath(self._path)
+        if self._tail is None:
+            return Sight("directory", path)
+        if isinstance(self._tail, EventTail):
+            return Sight("events", path)
+        try:
+            with open_regular(self._path) as file:
+                size = os.fstat(file.fileno()).st_size
+        except FileNotFoundError:
+            there, _ = nearest_directory(self._path.absolute())
+            near = "" if there == os.fspath(self._path.parent) else f" (the nearest folder there is {there})"
+            return Sight("missing", path, near)
+        except (OSError, ValueError) as error:
+            return Sight("unreadable", path, getattr(error, "strerror", None) or str(error))
+        if self._tail.read_to < size:
+            return None
+        return Sight("file" if size else "empty", path, unfinished=self._tail.unfinished)
 
     def stop(self) -> None:
         """Let `batches` end when it has handed out what there is now. Call it in the event loop."""
@@ -97,6 +122,7 @@ class LogFollower:
     def _open(self, log: Log, start: Position | EventFiles | None) -> Tail | EventTail | None:
         if log.note is not None:
             _LOG.warning(log.note)
+        self._path = log.path
         if log.kind == "later":
             return None
         if str(log.path) != self._settings.log:

@@ -45,7 +45,10 @@ class Observer:
         self._history: deque[float] = deque(maxlen=_HISTORY_SAMPLES)
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
+        self._begin: bytes | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
+        self.trouble: str | None = None
+        """Why this incarnation has no sample so far, where somebody looked into it: see `trouble`."""
         self.curve = Curve(None if state is None else state.curve, last_value=settings.literal)
         self.judgement = begin(now, settings)
         self.validation = Validation()
@@ -89,6 +92,11 @@ class Observer:
         return next((one for one in self._reader.evidence if one.format == self.format), None)
 
     @property
+    def likeliest(self) -> Evidence | None:
+        """What the likeliest format has found, be it too little to decide; None where none found anything."""
+        return next(iter(self._reader.evidence), None)
+
+    @property
     def unclassifiable(self) -> str | None:
         """Why no curve of the log says anything about convergence, or None where one does."""
         return self._reader.unclassifiable
@@ -123,7 +131,13 @@ class Observer:
     @property
     def examples(self) -> tuple[str, ...]:
         """The last lines that came when none held a sample, shortened."""
-        return tuple(line[:_EXAMPLE_BYTES].decode("utf-8", "replace") for line in self._examples)
+        return tuple(_example(line) for line in self._examples)
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """The first and the last line that came when none held a sample, shortened."""
+        ends = () if self._begin is None else (self._begin, *list(self._examples)[-1:])
+        return tuple(_example(line) for line in ends)
 
     @property
     def first_seen(self) -> bool:
@@ -151,6 +165,8 @@ class Observer:
         self._validate()
         if not self.samples:
             self._examples.extend(lines[-_EXAMPLES:])
+            if self._begin is None and lines:
+                self._begin = lines[0]
 
     def finish(self, now: float) -> None:
         """Take what the reader still held back: the log has ended."""
@@ -218,7 +234,7 @@ class Observer:
             sequence=0,
             category=judgement.category,
             category_age=max(0.0, now - judgement.since),
-            reason=judgement.reason[:_MAX_TEXT],
+            reason=(self.trouble or judgement.reason)[:_MAX_TEXT],
             first=_observation(self._first, now),
             last=_observation(self._last, now),
             gain=gain,
@@ -278,6 +294,7 @@ class Observer:
         if not samples:
             return
         self.samples += len(samples)
+        self.trouble = None
         samples = self._of_the_goal(samples, now)
         self.curve.extend(samples, now)
         if self._first is None:
@@ -308,6 +325,10 @@ class Observer:
             if self.judgement.first is None:
                 self._judge(self.curve.close_interval(now), now)
             self._history.append(sample.value)
+
+
+def _example(line: bytes) -> str:
+    return line[:_EXAMPLE_BYTES].decode("utf-8", "replace")
 
 
 def _refused(judgement: Judgement, now: float, why: str) -> Judgement:

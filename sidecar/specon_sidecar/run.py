@@ -27,6 +27,7 @@ from specon_sidecar.state import Place
 from specon_sidecar.state_file import save
 from specon_sidecar.trainer import Trainer, TrainerProcess
 from specon_sidecar.trainer_search import SearchedTrainer
+from specon_sidecar.trouble import explain
 from specon_sidecar.verify import CancelledError
 from specon_sidecar.wire import (
     Acknowledgement,
@@ -138,7 +139,7 @@ class Sidecar:
         )
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
-        parts = [self._judge()]
+        parts = [self._judge(), self._explain()]
         if self._settings.checkpoint_path is not None:
             parts.append(self._look())
         if self._reporter is not None:
@@ -165,6 +166,19 @@ class Sidecar:
             if self._manager is None:
                 self._tell(self._narrator.interval(self._observer))
             await self._save()
+
+    async def _explain(self) -> None:
+        """Say, as long as there is no sample, what is seen instead, and again where that changes."""
+        known = ""
+        while not self._observer.samples:
+            await self._time.sleep(self._settings.explain_after)
+            follower, options = self._follower, self._settings.format_options
+            trouble = explain(self._observer, follower.look(), options, follower.oversized)
+            if trouble is None or trouble.kind == known:
+                continue
+            known, self._observer.trouble = trouble.kind, trouble.text
+            _LOG.warning("%s", trouble.text)
+            self._offer()
 
     async def _look(self) -> None:
         complained = False

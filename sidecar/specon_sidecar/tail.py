@@ -74,6 +74,16 @@ class Tail:
             return self._start
         return file.position
 
+    @property
+    def read_to(self) -> int:
+        """How many bytes of the file were read, those of an incomplete last line among them."""
+        return 0 if self._file is None else self._file.offset
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes the incomplete last line has."""
+        return self._splitter.pending
+
     def stop(self) -> None:
         """Let `batches` end when it has handed out what the file holds now. Call it in the event loop."""
         self._stopping = True
