@@ -8,14 +8,14 @@ import zlib
 from collections.abc import Iterable
 
 from fuzz.time_target import NAMES, check_search_time, check_time
-from specon_sidecar.event_line import EventLine, decode, encode
-from specon_sidecar.event_reader import EventReader
-from specon_sidecar.event_records import EventRecords
-from specon_sidecar.event_scalars import scalars
+from specon_sidecar.event_files.event_line import EventLine, decode, encode
+from specon_sidecar.event_files.event_reader import EventReader
+from specon_sidecar.event_files.event_records import EventRecords
+from specon_sidecar.event_files.event_scalars import scalars
+from specon_sidecar.following.lines import MAX_LINE_BYTES, LineSplitter
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, Reader, make_reader
-from specon_sidecar.lines import MAX_LINE_BYTES, LineSplitter
-from specon_sidecar.sample import Sample
 
 # So that chunks end within a line, and within the end of one.
 SMALL_CHUNK = 7

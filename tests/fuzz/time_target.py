@@ -6,10 +6,10 @@ repeated in it, and what ends it; without two of them the thirds of that line ar
 
 from typing import NamedTuple
 
+from specon_sidecar.following.lines import MAX_LINE_BYTES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.regular_expression import compile_pattern
 from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, make_reader
-from specon_sidecar.lines import MAX_LINE_BYTES
 from support.processor_time import least_seconds
 
 NAMES = (AUTO, *(name for name in FORMATS if name != REGULAR_EXPRESSION))

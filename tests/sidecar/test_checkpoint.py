@@ -10,17 +10,18 @@ from threading import Event
 
 import pytest
 
-from specon_sidecar.checkpoint import (
+from specon_sidecar.checkpoints.ask import ask
+from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
+from specon_sidecar.checkpoints.checkpoint_watch import (
     Candidate,
     CheckpointWatch,
     TooManyEntriesError,
     fingerprint,
     step_in_name,
 )
-from specon_sidecar.obtain import Checkpoints, Identity
+from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.parse import CheckpointMode
-from specon_sidecar.trainer import CannotAskError, TrainerProcess, ask
-from specon_sidecar.verify import CancelledError, UnreadableError, verify
+from specon_sidecar.trainer.process import CannotAskError, TrainerProcess
 from specon_sidecar.wire import CheckpointInstruction
 
 IDENTITY = Identity("ns/job/worker/0", "uid")
@@ -162,7 +163,7 @@ def test_a_missing_path_has_no_checkpoints(tmp_path):
 
 def test_too_many_entries_are_refused(tmp_path, monkeypatch):
     """A scan is bounded, and says so."""
-    monkeypatch.setattr("specon_sidecar.checkpoint.MAX_ENTRIES", 3)
+    monkeypatch.setattr("specon_sidecar.checkpoints.checkpoint_watch.MAX_ENTRIES", 3)
     for number in range(4):
         write(tmp_path / f"ckpt-{number}")
     with pytest.raises(TooManyEntriesError, match="more than 3"):
@@ -436,7 +437,7 @@ async def test_the_newest_is_complete_without_settling_once_the_trainer_ended(tm
     """Nobody is left to change anything: the last checkpoint need not settle."""
     subject = checkpoints(tmp_path, VirtualTime())
     write(tmp_path / "ckpt-4.bin")
-    subject.trainer_ended()
+    subject.note_trainer_end()
     assert (await subject.verify_newest(2.0)).step == 4
 
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.once import read_once
+from specon_sidecar.read_once import read_once
 from specon_sidecar.settings import Settings
 
 COMMAND = [sys.executable, "-m", "specon_sidecar"]

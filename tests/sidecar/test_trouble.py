@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.follow import LogFollower
+from specon_sidecar.following.log_choice import choose_log
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
-from specon_sidecar.log_choice import choose_log
-from specon_sidecar.observer import Observer
+from specon_sidecar.observing.follow import LogFollower
+from specon_sidecar.observing.observer import Observer
+from specon_sidecar.observing.trouble import Sight, explain
 from specon_sidecar.run import Sidecar
 from specon_sidecar.settings import Settings
-from specon_sidecar.trouble import Sight, explain
 from specon_sidecar.wire import decode_report, encode
 from support.event_files import event_file
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from specon_sidecar.classify import Category
-from specon_sidecar.resume import begin
+from specon_sidecar.observing.resume import begin
+from specon_sidecar.observing.state_file import load, save
 from specon_sidecar.settings import Settings
-from specon_sidecar.state_file import load, save
 from specon_sidecar.wire import decode_acknowledgement, decode_instructions, decode_report, encode
 from support.event_files import append, event_file, tensor
 
@@ -83,5 +83,5 @@ def test_event_files_go_on_from_a_state_of_then(tmp_path):
     state["event_files"] = {name: place_of(path, offset)}
     file.write_text(json.dumps(state))
     observer, files = begin(Settings(log=str(board), state_file=str(file), incarnation="uid-1"), 0.0)
-    assert {one: msgspec.to_builtins(place) for one, place in files.places.items()} == state["event_files"]
+    assert {one: msgspec.to_builtins(place) for one, place in files.positions.items()} == state["event_files"]
     assert (observer.samples, list(files.read())) == (59, [])

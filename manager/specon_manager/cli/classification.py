@@ -13,11 +13,11 @@ from specon_manager.cli import printable
 from specon_manager.cli.course import Course, Mark, place
 from specon_manager.cli.likeliest import Reading
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.event_reader import FORMAT
+from specon_sidecar.event_files.event_reader import FORMAT
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.reader import Reader
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import REGULAR_EXPRESSION
-from specon_sidecar.sample import Sample
 
 _SCHEMA: Final = 1
 _EXAMPLES: Final = 3

@@ -32,7 +32,7 @@ from specon_manager.sim.beginning import Beginning, Underway
 from specon_manager.sim.run import settings_for
 from specon_manager.sim.settled import attained, settled
 from specon_manager.sim.workload import Submission, Training, Workload
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 Basis = Literal["measured", "declared", "learnt", "assumed"]
 

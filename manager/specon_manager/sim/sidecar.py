@@ -15,7 +15,7 @@ from specon_manager.sim.observer import CurveObserver, Seen, step_at
 from specon_manager.sim.remaining import exact, mistaken
 from specon_manager.sim.workload import Submission
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Observation, Report
 
 _SESSION: Final = "simulated"

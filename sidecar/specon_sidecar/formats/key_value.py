@@ -18,8 +18,8 @@ from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.position_keys import STEP_KEYS, Position, position_of
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import has_stamp
-from specon_sidecar.sample import Sample
 
 # All repeats are possessive or short, and no word begins within another: the time is linear in the length of
 # the line.

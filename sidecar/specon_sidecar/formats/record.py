@@ -8,8 +8,8 @@ from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.position_keys import Position, position_of
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import wall_time
-from specon_sidecar.sample import Sample
 
 _REMEMBERED: Final = 1024
 
@@ -51,9 +51,9 @@ class RecordReader:
                     found.append((candidate, value))
             if position is not None:
                 _note(places, position, raw)
-        return self._picked(found, places) if found else None
+        return self._pick(found, places) if found else None
 
-    def _picked(
+    def _pick(
         self, found: list[tuple[Candidate, float]], places: dict[Position, tuple[int, object]]
     ) -> Sample | None:
         picked = self._choice.pick(found)

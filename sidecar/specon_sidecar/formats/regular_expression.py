@@ -6,8 +6,8 @@ from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.safe_pattern import LENGTHS, SafePattern, compile_safely
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import wall_time
-from specon_sidecar.sample import Sample
 
 GROUPS: Final = ("value", "step", "epoch", "total", "time", "name")
 # Lines for people are shorter than this; a pattern may allow less (`safe_pattern`).

@@ -25,7 +25,9 @@ import re._constants as op  # type: ignore[import-not-found]
 import re._parser as regex_parser  # type: ignore[import-not-found]
 import warnings
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from specon_sidecar.formats.pattern_tree import ALL, REPEATS, Bytes, Part, parts_of, stretch_of
 
 LONGEST_PATTERN: Final = 1000
 """Characters of an expression."""
@@ -37,11 +39,6 @@ _LAZY: Final = 4  # a lazy repetition is so much slower
 _LOOKING: Final = 2  # so much slower is each step before a look-ahead or behind a look-behind
 _COMPARED: Final = 64  # places of a fixed stretch; a longer one is taken to begin within itself everywhere
 _FAST: Final = 8  # so many places of a fixed stretch are compared in the time of one step
-
-_Bytes = int
-"""A set of bytes: bit 65 is `A`."""
-_ALL: Final[_Bytes] = (1 << 256) - 1
-_REPEATS: Final = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 
 
 class SafePattern(NamedTuple):
@@ -75,7 +72,7 @@ def compile_safely(pattern: str) -> SafePattern:
         raise ValueError("has the flag L, whose meaning depends on the machine; it is not supported")
     try:
         anchored = bool(tree) and tree[0] == (op.AT, op.AT_BEGINNING)
-        return SafePattern(expression, _longest_line(_parts(tree), anchored=anchored))
+        return SafePattern(expression, _longest_line(parts_of(tree), anchored=anchored))
     except RecursionError:
         raise ValueError("has too many groups within each other") from None
 
@@ -83,24 +80,6 @@ def compile_safely(pattern: str) -> SafePattern:
 def longest_line(pattern: str) -> int:
     """Return the length of the longest line, bytes, that `pattern` may search; raises as `compile_safely`."""
     return compile_safely(pattern).longest_line
-
-
-class _Part(NamedTuple):
-    """A node of the tree with what can be said of it alone."""
-
-    kind: Any
-    branches: Sequence[Sequence["_Part"]] = ()
-    begins: _Bytes = 0
-    """With which bytes it may begin."""
-    holds: _Bytes = 0
-    """Which bytes it may hold."""
-    may_be_empty: bool = False
-    stretch: tuple[_Bytes, ...] | None = None
-    """Of what matches in one way only: the bytes at each of its places."""
-    times: tuple[int, float] = (1, 1)
-    """How often a repetition repeats: at least, at most."""
-    allows: _Bytes | None = None
-    """Of what holds no byte and may fail, as `$` does: the bytes that may stand there."""
 
 
 class _Cost:
@@ -112,7 +91,7 @@ class _Cost:
         self.factor = 1.0
 
 
-def _longest_line(parts: Sequence[_Part], *, anchored: bool) -> int:
+def _longest_line(parts: Sequence[Part], *, anchored: bool) -> int:
     cost = _Cost()
     _walk(parts, cost, before=None, after=None)
     # Runs that are told by what begins them share the places from which the search begins.
@@ -128,7 +107,7 @@ def _longest_line(parts: Sequence[_Part], *, anchored: bool) -> int:
     )
 
 
-def _walk(parts: Sequence[_Part], cost: _Cost, before: _Bytes | None, after: _Bytes | None) -> None:
+def _walk(parts: Sequence[Part], cost: _Cost, before: Bytes | None, after: Bytes | None) -> None:
     """Add up what the parts cost.
 
     `before` are the bytes that the one just before can be, None where that is not known; `after` are those
@@ -141,11 +120,11 @@ def _walk(parts: Sequence[_Part], cost: _Cost, before: _Bytes | None, after: _By
             known = one.holds if one.kind in (op.LITERAL, op.IN) else None
         else:
             known = before
-        if part.kind in _REPEATS:
+        if part.kind in REPEATS:
             _repeat(part, cost, known, after)
         elif part.kind in (op.ASSERT, op.ASSERT_NOT):
             cost.factor *= _LOOKING
-            _walk(part.branches[0], cost, None, _ALL)
+            _walk(part.branches[0], cost, None, ALL)
         else:
             cost.factor *= max(1, len(part.branches))
             for branch in part.branches:
@@ -153,7 +132,7 @@ def _walk(parts: Sequence[_Part], cost: _Cost, before: _Bytes | None, after: _By
         after = _before(part, after)
 
 
-def _before(part: _Part, after: _Bytes | None) -> _Bytes | None:
+def _before(part: Part, after: Bytes | None) -> Bytes | None:
     """Return with which bytes this part and what comes behind it may begin; None where neither can fail."""
     if part.allows is not None:
         return part.allows
@@ -162,16 +141,16 @@ def _before(part: _Part, after: _Bytes | None) -> _Bytes | None:
     return None if after is None else part.begins | after
 
 
-def _repeat(part: _Part, cost: _Cost, before: _Bytes | None, after: _Bytes | None) -> None:
+def _repeat(part: Part, cost: _Cost, before: Bytes | None, after: Bytes | None) -> None:
     least, most = part.times
     body = part.branches[0]
     many = most > 1
-    if many and _stretch(body) is None:
+    if many and stretch_of(body) is None:
         raise ValueError(
             "repeats something that itself repeats, has alternatives or is optional, as (a+)+ does; that can"
             " take for ever"
         )
-    _walk(body, cost, None, _ALL if many else after)
+    _walk(body, cost, None, ALL if many else after)
     if least == most or after is None:
         return  # one way to match it, or nothing behind it that could fail
     holds = part.holds
@@ -189,68 +168,10 @@ def _repeat(part: _Part, cost: _Cost, before: _Bytes | None, after: _Bytes | Non
         cost.factor *= _LAZY if part.kind is op.MIN_REPEAT else 1
 
 
-def _parts(nodes: Any) -> list[_Part]:
-    return [_part(kind, value) for kind, value in nodes]
-
-
-def _part(kind: Any, value: Any) -> _Part:
-    if kind in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
-        found = _bytes_of(kind, value)
-        return _Part(kind, begins=found, holds=found, stretch=(found,))
-    if kind is op.AT:
-        ends = value in (op.AT_END, op.AT_END_STRING)
-        return _Part(kind, may_be_empty=True, stretch=(), allows=0 if ends else _ALL)
-    if kind in _REPEATS:
-        return _repetition(kind, int(value[0]), value[1], _parts(value[2]))
-    if kind is op.SUBPATTERN:
-        return _group(kind, [_parts(value[3])])
-    if kind is op.ATOMIC_GROUP:
-        return _group(kind, [_parts(value)])
-    if kind is op.BRANCH:
-        return _group(kind, [_parts(one) for one in value[1]])
-    if kind in (op.ASSERT, op.ASSERT_NOT):
-        return _Part(kind, [_parts(value[1])], may_be_empty=True, allows=_ALL)
-    if kind is op.FAILURE:
-        return _Part(kind)
-    raise ValueError("has a back reference or a condition; neither is supported")
-
-
-def _group(kind: Any, branches: Sequence[Sequence[_Part]]) -> _Part:
-    begins, holds, may_be_empty = 0, 0, False
-    for branch in branches:
-        empty = True
-        for part in branch:
-            holds |= part.holds
-            begins |= part.begins if empty else 0
-            empty = empty and part.may_be_empty
-        may_be_empty = may_be_empty or empty
-    stretch = _stretch(branches[0]) if len(branches) == 1 else None
-    return _Part(kind, branches, begins, holds, may_be_empty, stretch)
-
-
-def _repetition(kind: Any, least: int, most: Any, body: Sequence[_Part]) -> _Part:
-    group = _group(kind, [body])
-    stretch = None
-    if least == most and group.stretch is not None:
-        stretch = group.stretch * min(least, LENGTHS[0] // max(1, len(group.stretch)) + 1)
-    times = least, float("inf") if most is op.MAXREPEAT else int(most)
-    return group._replace(may_be_empty=least == 0 or group.may_be_empty, stretch=stretch, times=times)
-
-
-def _stretch(parts: Sequence[_Part]) -> tuple[_Bytes, ...] | None:
-    """Return the bytes at each place of parts that match in one way only, None where there are others."""
-    places: list[_Bytes] = []
-    for part in parts:
-        if part.stretch is None:
-            return None
-        places += part.stretch
-    return tuple(places[: LENGTHS[0]])
-
-
-def _rereading(parts: Sequence[_Part]) -> float:
+def _rereading(parts: Sequence[Part]) -> float:
     """Return how many steps the longest fixed stretch may cost at each place of a line, at least 1."""
     most = 1.0
-    places: list[_Bytes] = []
+    places: list[Bytes] = []
     for part in parts:
         if part.stretch is not None:
             places += part.stretch
@@ -260,7 +181,7 @@ def _rereading(parts: Sequence[_Part]) -> float:
     return max(most, _overlap(places))
 
 
-def _overlap(places: Sequence[_Bytes]) -> float:
+def _overlap(places: Sequence[Bytes]) -> float:
     """Return the steps for a stretch: nearly all of it at each place where it may begin within itself."""
     size = len(places)
     if size <= _FAST:
@@ -270,53 +191,3 @@ def _overlap(places: Sequence[_Bytes]) -> float:
         while not all(places[at - shift] & places[at] for at in range(size - 1, shift - 1, -1)):
             shift += 1
     return 1 + size / shift / _FAST
-
-
-def _bytes_of(kind: Any, value: Any) -> _Bytes:
-    """Return which bytes one place may hold; more than that where case may be ignored."""
-    if kind is op.ANY:
-        return _ALL
-    if kind is op.LITERAL:
-        return _either_case(1 << int(value))
-    if kind is op.NOT_LITERAL:
-        return _ALL & ~(1 << int(value))
-    if value[0][0] is op.NEGATE:
-        # What is left out surely: one case alone may be.
-        return _ALL & ~_members(value[1:])
-    return _either_case(_members(value))
-
-
-def _members(items: Any) -> _Bytes:
-    found = 0
-    for kind, value in items:
-        if kind is op.LITERAL:
-            found |= 1 << value
-        elif kind is op.RANGE:
-            found |= (1 << value[1] + 1) - (1 << value[0])
-        else:
-            found |= _CATEGORIES.get(value, _ALL)
-    return found
-
-
-def _set(members: bytes) -> _Bytes:
-    return sum(1 << byte for byte in set(members))
-
-
-def _either_case(members: _Bytes) -> _Bytes:
-    """Return both cases, for the expression may ignore them."""
-    # Small letters lie 32 above the capital ones.
-    return members | (members & _CAPITALS) << 32 | (members & _CAPITALS << 32) >> 32
-
-
-_CAPITALS: Final = _set(bytes(range(ord("A"), ord("Z") + 1)))
-_DIGITS: Final = _set(b"0123456789")
-_BLANKS: Final = _set(b" \t\n\r\f\v")
-_WORDS: Final = _DIGITS | _CAPITALS | _CAPITALS << 32 | _set(b"_")
-_CATEGORIES: Final[dict[Any, _Bytes]] = {
-    op.CATEGORY_DIGIT: _DIGITS,
-    op.CATEGORY_NOT_DIGIT: _ALL & ~_DIGITS,
-    op.CATEGORY_SPACE: _BLANKS,
-    op.CATEGORY_NOT_SPACE: _ALL & ~_BLANKS,
-    op.CATEGORY_WORD: _WORDS,
-    op.CATEGORY_NOT_WORD: _ALL & ~_WORDS,
-}

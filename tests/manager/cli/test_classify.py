@@ -20,12 +20,12 @@ from specon_manager.cli.course import Course, KeptSamples, Mark, by_count, by_ti
 from specon_manager.cli.curve_view import draw
 from specon_manager.cli.likeliest import Reading
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.event_reader import FORMAT as EVENT_FILES
+from specon_sidecar.event_files.event_reader import FORMAT as EVENT_FILES
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_choice import LONGEST_NAME
 from specon_sidecar.formats.metric_names import fold
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import FORMATS
-from specon_sidecar.sample import Sample
 from support.event_files import append, event_file, simple, tensor
 
 
@@ -431,6 +431,7 @@ def test_manager_does_not_load_the_follower():
     """The command needs only the sidecar's pure parts and its reader of event files."""
     program = (
         "import sys; import specon_manager.cli.classify;"
-        "sys.exit(any(name in sys.modules for name in ('watchdog', 'specon_sidecar.tail', 'tensorboard')))"
+        "strange = ('watchdog', 'specon_sidecar.following.tail', 'tensorboard');"
+        "sys.exit(any(name in sys.modules for name in strange))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

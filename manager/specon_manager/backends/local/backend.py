@@ -37,7 +37,7 @@ from specon_manager.model.events import (
     StartRefused,
 )
 from specon_manager.model.resources import Resources
-from specon_sidecar.events import log_size
+from specon_sidecar.event_files.events import log_size
 
 _log = logging.getLogger(__name__)
 _USAGE_SECONDS: Final = 1.0
