@@ -15,10 +15,10 @@ from typing import Any
 
 import figure
 from figure import Figure
+from specon_sidecar.following.lines import LineSplitter
+from specon_sidecar.following.log_file import CHUNK_BYTES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, make_reader
-from specon_sidecar.lines import LineSplitter
-from specon_sidecar.log_file import CHUNK_BYTES
 
 LINES = 200_000
 REPEATS = 3
@@ -60,7 +60,7 @@ import asyncio, sys, time
 import aiohttp, prometheus_client
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, make_reader
-from specon_sidecar.tail import Tail
+from specon_sidecar.following.tail import Tail
 
 async def main(path, seconds):
     tail, reader, samples = Tail(path), make_reader("auto", FormatOptions()), 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specon_manager.runtime import message_rate
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
-from specon_sidecar.outbox import OutboxSettings
+from specon_sidecar.reporting.outbox import OutboxSettings
 
 ONE = ("ns/job/worker/0", "uid")
 OTHER = ("ns/other/worker/0", "uid-2")

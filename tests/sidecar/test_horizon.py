@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin
-from specon_sidecar.curve import Curve
-from specon_sidecar.horizon import judge_by_horizon, outlook
-from specon_sidecar.sample import Sample
+from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
+from specon_sidecar.classify.curve import Curve
+from specon_sidecar.classify.horizon import judge_by_horizon, outlook
+from specon_sidecar.classify.judgement import begin
+from specon_sidecar.formats.sample import Sample
 
 SETTINGS = ClassifierSettings(classifier="horizon", interval=1)
 C = Category

@@ -13,8 +13,8 @@ from fakekube.store import Entry
 from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import (
     SCHEMA,
     Acknowledgement,

@@ -23,11 +23,11 @@ from specon_manager.cli.log_input import LogInput, open_log, refuse_without_line
 from specon_manager.cli.run import UsageError
 from specon_sidecar import parse
 from specon_sidecar.classify import ClassifierSettings
-from specon_sidecar.event_reader import EventReader
+from specon_sidecar.event_files.event_reader import EventReader
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Reader
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import make_reader
-from specon_sidecar.sample import Sample
 
 _HEIGHT: Final = 16
 _PLAIN_WIDTH: Final = 100

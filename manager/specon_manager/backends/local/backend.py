@@ -17,7 +17,12 @@ from specon_manager.backends.local import pods
 from specon_manager.backends.local.gangs import place_of
 from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.backends.local.pod_files import PodSpec, job_directory, replica_directory
+from specon_manager.backends.local.pod_files import (
+    PodSpec,
+    job_directory,
+    make_checkpoint_directory,
+    replica_directory,
+)
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
@@ -32,7 +37,7 @@ from specon_manager.model.events import (
     StartRefused,
 )
 from specon_manager.model.resources import Resources
-from specon_sidecar.events import log_size
+from specon_sidecar.event_files.events import log_size
 
 _log = logging.getLogger(__name__)
 _USAGE_SECONDS: Final = 1.0
@@ -205,8 +210,9 @@ class LocalBackend:
             **place.placeholders,
         }
         values["log"] = self._path(fill_in(job.log, values))
-        values["checkpoint_path"] = self._path(fill_in(job.checkpoints, values))
-        Path(values["checkpoint_path"]).mkdir(parents=True, exist_ok=True)
+        checkpoints = fill_in(job.checkpoints, values)
+        values["checkpoint_path"] = self._path(checkpoints)
+        make_checkpoint_directory(Path(values["checkpoint_path"]), directory=checkpoints.endswith("/"))
         shared.mkdir(parents=True, exist_ok=True)
         environment = {**self._settings.environment, **place.environment}
         environment |= {name: fill_in(text, values) for name, text in job.environment.items()}

@@ -162,6 +162,17 @@ def record_lost(spec: PodSpec, reason: Reason) -> Exit | None:
     return ended
 
 
+def make_checkpoint_directory(path: Path, *, directory: bool = False) -> None:
+    """Make the folder that checkpoints go to, or that of the one file that is written again and again.
+
+    A path names a file where one is there, or where it ends in a suffix with a letter (`model.pt`, not
+    `lr0.1`) and nothing is there; `directory` says that it is none. Raises OSError.
+    """
+    is_file = path.exists() and not path.is_dir()
+    may_be = not directory and not path.exists() and any(map(str.isalpha, path.suffix))
+    (path.parent if is_file or may_be else path).mkdir(parents=True, exist_ok=True)
+
+
 @contextlib.contextmanager
 def lock_replica(directory: Path) -> Iterator[int]:
     """Lock a replica for a new incarnation, and give the descriptor that holds the lock.

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.model.cluster import Phase, Progress, Replica
 from specon_manager.model.moves import Move, MoveState
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 from support.custom_resources import migration_of, progress_of
 
