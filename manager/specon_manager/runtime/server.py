@@ -273,11 +273,13 @@ class Server:
             return _problem(401, "no bearer token")
         if not await self._identities.may_report(shown, replica, incarnation):
             return _problem(403, f"the token is not that of incarnation {incarnation!r} of {replica!r}")
-        if (seconds := self._rates.wait(replica, incarnation, time.monotonic())) > 0:
-            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if controller is not self._controller:
             return _standby()  # it lost its place while the token was looked at
         known = controller.state.replicas.get(replica)
+        # A name that nobody knows may be any: who makes up many of them has one share for all.
+        name = replica if known is not None and known.incarnation == incarnation else ""
+        if (seconds := self._rates.wait(name, incarnation, time.monotonic())) > 0:
+            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if known is not None and (known.former == incarnation or known.ended):
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
         if known is None or known.incarnation != incarnation:
