@@ -190,7 +190,7 @@ async def an_owner_asks(stage):
     headers = {"Authorization": f"Bearer {token}", "Connection": "close"}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
-        session.get(f"https://127.0.0.1:{leader.port}/v1/state", ssl=False) as response,
+        session.get(f"https://127.0.0.1:{leader.reports_port}/v1/state", ssl=False) as response,
     ):
         assert response.status == 403
 

@@ -144,8 +144,8 @@ class ClusterStage:
         return [("127.0.0.1", one.port) for one in self.managers if one.alive]
 
     async def _leader(self) -> Sequence[tuple[str, int]]:
-        leader = self.leader
-        return await self._any() if leader is None else [("127.0.0.1", leader.port)]
+        leaders = self.managers if self.leader is None else [self.leader]
+        return [("127.0.0.1", one.reports_port) for one in leaders if one.alive]
 
     # -- what users do ---------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Manager:
     def __init__(self, name: str, server: str, urls: tuple[str, str], decisions: Settings) -> None:
         """Start it; `urls` are those by which its webhook, and by which its reports are reached."""
         self.name, self.port = f"{name}_manager", _free_port()
-        self.probe = _free_port()
+        self.reports_port, self.probe = _free_port(), _free_port()
         self._passable = asyncio.Event()
         self._passable.set()
         self._frozen_at: float | None = None
@@ -126,6 +126,7 @@ class Manager:
             watch_namespaces=(),
             lease_name="manager",
             listen=Address("127.0.0.1", self.port),
+            reports_listen=Address("127.0.0.1", self.reports_port),
             metrics_listen=Address("127.0.0.1", self.probe),
             webhook_service="specon-webhook",
             webhook_url=urls[0],

@@ -80,10 +80,11 @@ class ClusterManager:
             identities,
             registry,
             _no_jobs,
-            routes=webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted),
             readiness=self._is_ready,
             takes_orders=False,
+            probes_here=False,
         )
+        self._webhook = webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted)
         self._own_pod = os.environ.get("POD_NAME", "")
 
     async def run(self) -> None:
@@ -91,15 +92,25 @@ class ClusterManager:
         use_small_tls_buffers()
         # What was imported stays: with it each full collection of garbage stops the loop twice as long.
         gc.freeze()
-        listen, probes = self._settings.listen, self._settings.metrics_listen
+        listen, reports = self._settings.listen, self._settings.reports_listen
+        probes, tls = self._settings.metrics_listen, self._certificate.context
         try:
             await self._server.start_probes(probes.host, probes.port)
-            await self._server.start(listen.host, listen.port, tls=self._certificate.context)
+            # The API server and training pods come by ports of their own: a NetworkPolicy can tell them apart.
+            await self._server.start_beside(self._webhook, listen.host, listen.port, tls=tls)
+            await self._server.start(reports.host, reports.port, tls=tls)
             if self._settings.page_listen is not None:
                 await self._page_listener.start(
                     self._settings.page_listen.host, self._settings.page_listen.port
                 )
-            _log.info("%s serves at %s:%d", self._settings.identity, listen.host, listen.port)
+            _log.info(
+                "%s answers admission at %s:%d and sidecars at %s:%d",
+                self._settings.identity,
+                listen.host,
+                listen.port,
+                reports.host,
+                reports.port,
+            )
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._migrations.run())
                 group.create_task(self._pins.run())

@@ -79,7 +79,7 @@ async def _until(stop: asyncio.Event, manager: "ClusterManager") -> int:
     try:
         running.result()
     except OSError as error:
-        raise UsageError(f"--listen, --metrics-listen: {error}") from error
+        raise UsageError(f"--listen, --reports-listen, --metrics-listen: {error}") from error
     except BaseExceptionGroup as several:
         why = next(leaves(several))
         _log.critical("the manager ends, and another one may lead: %s", why, exc_info=why)
