@@ -96,7 +96,7 @@ class ClusterManager:
         probes, tls = self._settings.metrics_listen, self._certificate.context
         try:
             await self._server.start_probes(probes.host, probes.port)
-            # The API server and training pods come by ports of their own: a NetworkPolicy can tell them apart.
+            # Each has a port of its own, so that a NetworkPolicy can tell the API server from training pods.
             await self._server.start_beside(self._webhook, listen.host, listen.port, tls=tls)
             await self._server.start(reports.host, reports.port, tls=tls)
             if self._settings.page_listen is not None:
