@@ -109,9 +109,9 @@ class ClusterStage:
 
     # -- managers --------------------------------------------------------------------------------
 
-    async def manage(self, name: str = "first", decisions: Settings = DECISIONS) -> Manager:
-        """Start a manager; it may lead at once, or stand by."""
-        manager = Manager(name, self.cluster.url, self._urls, decisions)
+    async def manage(self, name: str = "first", decisions: Settings = DECISIONS, **release: Any) -> Manager:
+        """Start a manager; it may lead at once, or stand by. `release`: its `lease` and `namespaces`."""
+        manager = Manager(name, self.cluster.url, self._urls, decisions, **release)
         self.managers.append(manager)
         return manager
 

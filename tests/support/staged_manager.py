@@ -28,8 +28,21 @@ _TIMES = {"lease_seconds": LEASE_SECONDS, "renew_seconds": RENEW_SECONDS, "retry
 class Manager:
     """One manager and its way to the API server."""
 
-    def __init__(self, name: str, server: str, urls: tuple[str, str], decisions: Settings) -> None:
-        """Start it; `urls` are those by which its webhook, and by which its reports are reached."""
+    def __init__(
+        self,
+        name: str,
+        server: str,
+        urls: tuple[str, str],
+        decisions: Settings,
+        *,
+        lease: str = "manager",
+        namespaces: tuple[str, ...] = (),
+    ) -> None:
+        """Start it; `urls` are those by which its webhook, and by which its reports are reached.
+
+        Managers of one release have the same `lease`.
+        """
+        self.lease, self._namespaces = lease, namespaces
         self.name, self.port = f"{name}_manager", _free_port()
         self.reports_port, self.probe = _free_port(), _free_port()
         self._passable = asyncio.Event()
@@ -123,8 +136,8 @@ class Manager:
             kubeconfig=None,
             context=None,
             namespace=SYSTEM,
-            watch_namespaces=(),
-            lease_name="manager",
+            watch_namespaces=self._namespaces,
+            lease_name=self.lease,
             listen=Address("127.0.0.1", self.port),
             reports_listen=Address("127.0.0.1", self.reports_port),
             metrics_listen=Address("127.0.0.1", self.probe),

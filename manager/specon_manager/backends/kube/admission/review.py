@@ -37,10 +37,15 @@ class NoReviewError(ValueError):
 
 
 def review(
-    request: Object, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry = "inject"
+    request: Object, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry = "inject"
 ) -> Object:
-    """Return the answer to a review. Raises NoReviewError where there is nothing to answer."""
+    """Return the answer to a review; without settings everything is let pass as it is.
+
+    Raises NoReviewError where there is nothing to answer.
+    """
     asked = _asked(request)
+    if settings is None:
+        return _allowed(asked["uid"], [], [])
     try:
         return _answer(asked, settings, pins, entry)
     except (AnnotationError, RefusedError) as error:

@@ -61,7 +61,7 @@ class Reviews:
             self._bytes -= len(body)
 
     async def judged(
-        self, body: bytes, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry
+        self, body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
     ) -> Object:
         """Return the answer to a review. Raises NoReviewError, TooLargeError and BusyError."""
         if self._waiting >= MOST_WAITING or self._bytes + len(body) > MOST_BYTES:
@@ -82,7 +82,9 @@ class Reviews:
             self._bytes -= len(body)
 
 
-def answered(body: bytes, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry) -> Object:
+def answered(
+    body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
+) -> Object:
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
     # What stands between two values; in a text it counts as well.
     if body.count(b",") > MOST_VALUES:

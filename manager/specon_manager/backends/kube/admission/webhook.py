@@ -27,13 +27,15 @@ _log = logging.getLogger(__name__)
 
 
 def webhook_routes(
-    settings: Callable[[], InjectionSettings],
+    settings: Callable[[], InjectionSettings | None],
     pins: Callable[[], Mapping[str, str]],
     observer: Observer | None = None,
     *,
     seconds: float = _BODY_SECONDS,
 ) -> list[web.RouteDef]:
     """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
+
+    Without settings pods are let pass as they are.
 
     A review has to be there within so many seconds.
     """
