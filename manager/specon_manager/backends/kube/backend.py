@@ -101,7 +101,7 @@ class KubeBackend:
         """Prepare; `holds` says whether this manager leads at this moment, `remark` tells about a pod."""
         self._settings, self._holds = settings, holds
         self._monotonic, self._sleep = monotonic, sleep
-        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep)
+        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep, fixed=self._fixed)
         self._background = Background()
         self._watch = ClusterWatch(
             api, settings.watch, remark=remark, noticed=self._noticed, background=self._background
@@ -487,6 +487,10 @@ class KubeBackend:
     def _name(self, replica: str) -> str:
         """Return the name of the migration of a replica."""
         return self._rooms.migration(self._moves.get(replica, ""), replica)
+
+    def _fixed(self, owner: OwnerInfo) -> None:
+        self._ledger.fix(owner)
+        self._watch.wake()
 
     def _fence(self) -> None:
         if not self._holds():

@@ -144,6 +144,13 @@ class Ledger:
                 self._jobs_of.setdefault(_key_of(after or before), set()).add(job)
             self._dirty.add(job)
 
+    def fix(self, owner: OwnerInfo) -> None:
+        """Take note that nobody may change the number of workers of such owners in this namespace."""
+        if self._owners.fix(owner.kind, owner.namespace):
+            for (kind, namespace, _), jobs in self._jobs_of.items():
+                if (kind, namespace) == (owner.kind, owner.namespace):
+                    self._dirty |= jobs
+
     def judge(self, uid: str, pod: PodInfo, verdict: Verdict) -> None:
         """Take note of what a pod's volumes mean for it."""
         identity = _identity(pod)

@@ -100,6 +100,8 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     """Of a TFJob: whether its workers are told only of the parameter servers (enableDynamicWorker)."""
     elastic: tuple[int, int] | None = None
     """Of a PyTorchJob: the fewest and the most workers of its elasticPolicy."""
+    fixed: bool = False
+    """Whether its controller was seen to let nobody change the number of its workers."""
     launcher_works: bool = False
     """Of an MPIJob: whether its launcher trains as well."""
 
