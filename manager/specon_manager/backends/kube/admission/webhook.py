@@ -64,7 +64,7 @@ def webhook_routes(
             said = response["response"]
             outcome = "denied" if not said["allowed"] else "patched" if "patch" in said else "allowed"
             if outcome == "denied":
-                _log.info("%s: denied: %s", entry, said["status"]["message"])
+                _log.info("%s: denied: %.300s", entry, said["status"]["message"])
             _tell(observer, entry, outcome)
             return web.Response(body=msgspec.json.encode(response), content_type="application/json")
 

@@ -34,7 +34,7 @@ class Reading:
         """Take note that an object could not be read."""
         if self.observer is not None:
             self.observer(kind)
-        words = _words(error)
+        words = in_words(error)
         if self._told.get((kind, name)) == words:
             return
         self._told[kind, name] = words
@@ -63,7 +63,7 @@ class _Guard:
         return True
 
 
-def _words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """Return what an error says, bounded, and where it came from: the traceback of a recursion is endless."""
     trace, place = error.__traceback__, ""
     while trace is not None:

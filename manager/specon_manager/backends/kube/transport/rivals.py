@@ -154,11 +154,12 @@ class Rivals:
         if any(each.place[0] not in believed for each in rivals):
             configurations, _ = await self._api.list(MUTATING_WEBHOOKS)
             for each in configurations:
-                believed |= set(_served_from(each))
+                with self._api.reading.of(MUTATING_WEBHOOKS.kind, "of some release"):
+                    believed |= set(served_from(each))
         return believed
 
 
-def _served_from(configuration: Mapping[str, Any]) -> list[str]:
+def served_from(configuration: Mapping[str, Any]) -> list[str]:
     """Return the namespaces to which the webhooks of specon in a configuration point."""
     found = []
     for webhook in configuration.get("webhooks") or ():
