@@ -1,5 +1,6 @@
 """Pods that are as dear to review as anybody knows to make them."""
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -39,6 +40,16 @@ def _many(place: str, item: Object, count: int = 29_000) -> Object:
     return made
 
 
+def _nested(around: Callable[[Any], Any]) -> Object:
+    """Return a pod with very many values, and hardly a comma between them."""
+    made = pod(annotations=annotated())
+    inner: Any = None
+    for _ in range(500):
+        inner = around(inner)
+    made["spec"]["x"] = [copy.deepcopy(inner) for _ in range(1000)]
+    return made
+
+
 def _deep() -> Object:
     made = pod(annotations=annotated())
     inner: Object = {}
@@ -55,7 +66,9 @@ DEAREST: Final[Mapping[str, Callable[[], Object]]] = {
     "28,000 containers": lambda: _many("containers", {}, 14_000),
     "variables": lambda: _many("env", {}, 14_000),
     "mounts": lambda: _many("volumeMounts", {"mountPath": "/x"}, 9_000),
-    "volumes": lambda: _many("volumes", {"persistentVolumeClaim": {}}, 9_000),
+    "volumes": lambda: _many("volumes", {"persistentVolumeClaim": {}}, 7_000),
+    "lists in lists": lambda: _nested(lambda inner: [inner]),
+    "objects in objects": lambda: _nested(lambda inner: {"a": inner}),
     "an object in an object": _deep,
     "labels": lambda: pod(annotations=annotated(), labels={f"k{index}": "" for index in range(29_000)}),
     **{f"a pattern: {name}": _with_pattern(pattern) for name, pattern in PATTERNS.items()},

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from specon_manager.cli import cluster_manager
 from specon_manager.cli.cluster_manager import ClusterManager
 from specon_manager.cli.serve_settings import Address, ServeSettings, SidecarImage
 from specon_manager.model.settings import Settings
+from support.fair_time import fair_now
 
 SYSTEM = "specon"
 """The namespace of managers."""
@@ -85,11 +85,11 @@ class Manager:
         return sent
 
     def _now(self) -> float:
-        return (time.monotonic() if self._frozen_at is None else self._frozen_at) + self._ahead
+        return (fair_now() if self._frozen_at is None else self._frozen_at) + self._ahead
 
     def freeze(self) -> None:
         """Let it think that no time passes, and let nothing that it sends go out, until it is thawed."""
-        self._frozen_at, self._was_frozen = time.monotonic(), True
+        self._frozen_at, self._was_frozen = fair_now(), True
         self._passable.clear()
 
     def thaw(self, seconds: float = 0.0) -> None:

@@ -1,10 +1,14 @@
 """Work beside the loop: the first task that breaks is known to all, so that nobody leads on half blind."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Iterator
 from typing import Any, NoReturn
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
+
+_log = logging.getLogger(__name__)
 
 
 class BrokenError(Exception):
@@ -24,7 +28,8 @@ class Background:
     ) -> asyncio.Task[None]:
         """Have the work done; without a name it is called as its function is.
 
-        `endless`: it is to go on until it is cancelled, so that its mere end is a break.
+        `endless`: it is to go on until it is cancelled, so that its mere end is a break. An errand that ends
+        for what the API server says, or does not say, is none: that is looked after by whoever sent it.
         """
         task = asyncio.create_task(work, name=name or named(work))
         self._tasks.add(task)
@@ -49,6 +54,9 @@ class Background:
             return
         error = task.exception()
         if error is None and not endless:
+            return
+        if isinstance(error, ApiError | ApiUnavailableError) and not endless:
+            _log.warning("%s: %s", task.get_name(), error)
             return
         if isinstance(error, NotLeadingError):
             self._why = error

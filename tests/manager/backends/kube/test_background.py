@@ -6,6 +6,7 @@ import pytest
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.background import Background, BrokenError, leaves
+from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 
 
 async def work(error=None):
@@ -42,6 +43,15 @@ async def test_who_leads_no_more_is_not_broken():
     """It is told as what it is."""
     with pytest.raises(NotLeadingError, match="deposed"):
         await broken(work(NotLeadingError("deposed")))
+
+
+async def test_an_errand_for_which_the_api_server_is_away_breaks_nothing():
+    """The order is given again when it is overdue; work that is to go on for ever has no such excuse."""
+    away = ApiUnavailableError("connection refused")
+    with pytest.raises(BrokenError, match="odd"):
+        await broken(work(away), work(ApiError(403, "Forbidden", "no")), work(ValueError("odd")))
+    with pytest.raises(BrokenError, match="connection refused"):
+        await broken(work(away), endless=True)
 
 
 async def test_what_ends_in_order_or_is_cancelled_breaks_nothing():

@@ -86,8 +86,11 @@ def answered(
     body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
 ) -> Object:
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
-    # What stands between two values; in a text it counts as well.
-    if body.count(b",") > MOST_VALUES:
+    if len(body) > MAX_REVIEW_BYTES:
+        raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+    # What stands between two values, or begins one that holds others; in a text it counts as well. A million
+    # lists in each other are no long body, and take seconds to decode.
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
         raise TooLargeError(f"the review has more than {MOST_VALUES} values")
     return review(_decoded(body), settings, pins, entry)
 
