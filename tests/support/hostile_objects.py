@@ -44,9 +44,9 @@ def _nested(around: Callable[[Any], Any]) -> Object:
     """Return a pod with very many values, and hardly a comma between them."""
     made = pod(annotations=annotated())
     inner: Any = None
-    for _ in range(500):
+    for _ in range(200):
         inner = around(inner)
-    made["spec"]["x"] = [copy.deepcopy(inner) for _ in range(1000)]
+    made["spec"]["x"] = [copy.deepcopy(inner) for _ in range(2000)]
     return made
 
 

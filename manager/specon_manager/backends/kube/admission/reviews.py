@@ -91,7 +91,7 @@ def answered(
     # What stands between two values, or begins one that holds others; in a text it counts as well. A million
     # lists in each other are no long body, and take seconds to decode.
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
-        raise TooLargeError(f"the review has more than {MOST_VALUES} values")
+        raise NoReviewError(f"the review has more than {MOST_VALUES} values")
     return review(_decoded(body), settings, pins, entry)
 
 
