@@ -74,8 +74,8 @@ async def test_a_job_that_was_moved_completes_without_a_failure(live: LiveStage)
     assert job["status"].get("failed", 0) == 0
     assert "specon.io/suspended-for" not in job["metadata"].get("annotations", {})
     # Whether the tests were told to keep to some nodes or not.
-    selector = job["spec"]["template"]["spec"].get("nodeSelector") or {}
-    assert selector == manifest["spec"]["template"]["spec"].get("nodeSelector") or {}
+    selector = job["spec"]["template"]["spec"].get("nodeSelector", {})
+    assert selector == manifest["spec"]["template"]["spec"]["nodeSelector"]
 
 
 async def test_a_policy_moves_what_has_converged(live: LiveStage):
