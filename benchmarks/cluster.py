@@ -116,14 +116,15 @@ def stage(jobs: int, nodes: int) -> Iterator[Stage]:
         child.line(load)
         config = Path(directory) / "kubeconfig"
         config.write_text(json.dumps(_kubeconfig(told["url"])))
-        port, probes = child.free_port(), child.free_port()
+        port, webhook, probes = child.free_port(), child.free_port(), child.free_port()
         began_at = time.monotonic()
         manager = stack.enter_context(
             child.python(
                 _script("process"),
                 f"--kubeconfig={config}",
                 "--namespace=specon",
-                f"--listen=127.0.0.1:{port}",
+                f"--listen=127.0.0.1:{webhook}",
+                f"--reports-listen=127.0.0.1:{port}",
                 f"--metrics-listen=127.0.0.1:{probes}",
                 "--page-listen=",
                 log=Path(directory) / "manager.log",

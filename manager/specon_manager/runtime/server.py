@@ -67,6 +67,7 @@ class Server:
         readiness: Callable[[], bool] | None = None,
         body_seconds: float = _BODY_SECONDS,
         takes_orders: bool = True,
+        probes_here: bool = True,
         connection_limits: ConnectionLimits | None = None,
         rate_limits: RateLimits | None = None,
     ) -> None:
@@ -74,7 +75,7 @@ class Server:
 
         `readiness` replaces what /readyz goes by: that the controller has taken over, or that this is a
         standby. A body has to be there within `body_seconds`. `takes_orders` tells whether the owner may ask
-        here for moves and pauses.
+        here for moves and pauses, `probes_here` whether probes and metrics are answered on this port too.
         """
         self._controller = controller
         self._identities = identities
@@ -84,6 +85,7 @@ class Server:
         self._readiness = readiness
         self._body_seconds = body_seconds
         self._takes_orders = takes_orders
+        self._probes_here = probes_here
         self._connection_limits = connection_limits or ConnectionLimits()
         self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
@@ -109,11 +111,17 @@ class Server:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
         return await self._listen(self.application(), host, port, tls)
 
+    async def start_beside(
+        self, routes: Sequence[web.RouteDef], host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Listen for these routes alone, on a port of their own; return it. Raises OSError."""
+        application = web.Application(middlewares=[told_to_the_sender])
+        application.add_routes(routes)
+        return await self._listen(application, host, port, tls)
+
     async def start_probes(self, host: str, port: int) -> int:
         """Listen without TLS for probes and metrics alone; return the port. Raises OSError."""
-        application = web.Application(middlewares=[told_to_the_sender])
-        application.add_routes(self._probes())
-        return await self._listen(application, host, port, None)
+        return await self.start_beside(self._probes(), host, port)
 
     async def stop(self) -> None:
         """Answer what waits, and close."""
@@ -127,7 +135,7 @@ class Server:
         application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[told_to_the_sender])
         application.add_routes(
             [
-                *self._probes(),
+                *(self._probes() if self._probes_here else ()),
                 web.post("/v1/reports", self._unhurried(self._report)),
                 web.get("/v1/instructions", self._unhurried(self._instructions)),
                 web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
@@ -280,13 +288,15 @@ class Server:
             return _problem(401, "no bearer token")
         if not await self._identities.may_report(shown, replica, incarnation):
             return _problem(403, f"the token is not that of incarnation {incarnation!r} of {replica!r}")
-        if (seconds := self._rates.wait(replica, incarnation, time.monotonic())) > 0:
-            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if controller is not self._controller:
             return _standby()  # it lost its place while the token was looked at
         if controller.stalled:
             return _later(_FULL_SECONDS, controller.stalled)
         known = controller.state.replicas.get(replica)
+        # A name that nobody knows may be any: who makes up many of them has one share for all.
+        name = replica if known is not None and known.incarnation == incarnation else ""
+        if (seconds := self._rates.wait(name, incarnation, time.monotonic())) > 0:
+            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if known is not None and (known.former == incarnation or known.ended):
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
         if known is None or known.incarnation != incarnation:

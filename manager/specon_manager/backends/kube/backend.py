@@ -10,6 +10,7 @@ from typing import Any, Final, NoReturn
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit, NotLeadingError, Order
+from specon_manager.backends.kube.background import Background
 from specon_manager.backends.kube.owners.bare import Recreation
 from specon_manager.backends.kube.owners.eviction import Eviction
 from specon_manager.backends.kube.owners.patching import resumed
@@ -100,8 +101,11 @@ class KubeBackend:
         """Prepare; `holds` says whether this manager leads at this moment, `remark` tells about a pod."""
         self._settings, self._holds = settings, holds
         self._monotonic, self._sleep = monotonic, sleep
-        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep)
-        self._watch = ClusterWatch(api, settings.watch, remark=remark, noticed=self._noticed)
+        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep, fixed=self._fixed)
+        self._background = Background()
+        self._watch = ClusterWatch(
+            api, settings.watch, remark=remark, noticed=self._noticed, background=self._background
+        )
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
         self._book = Book()
@@ -115,7 +119,8 @@ class KubeBackend:
                 monotonic=monotonic,
                 eviction_patience=settings.eviction_patience,
                 unschedulable_seconds=settings.unschedulable_seconds,
-            )
+            ),
+            self._background,
         )
         self._rooms = Rooms(settings.rooms, self._hands, self._watch, emit=self._say, monotonic=monotonic)
         self._ways: Mapping[str, Way] = {"suspend": Suspension(), "evict": Eviction(), "bare": Recreation()}
@@ -125,7 +130,6 @@ class KubeBackend:
         """Id of the last move of a replica that is known."""
         self._went: dict[str, asyncio.Event] = {}
         """By UID: set when the pod's object is gone."""
-        self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[tuple[str, str, str]] = set()
 
     @property
@@ -179,9 +183,13 @@ class KubeBackend:
         await self._watch.begin(state, self._say)
         self._spawn(self._rooms.tidy(state))
         self._spawn(self._restore_weights(state))
-        self._spawn(self._tick())
-        self._spawn(self._settle())
+        self._spawn(self._tick(), endless=True)
+        self._spawn(self._settle(), endless=True)
         self._spawn(self._placer.look_after_strays())
+
+    async def broken(self) -> NoReturn:
+        """Wait until a task breaks without which nobody should lead, and raise why; see `Background`."""
+        await self._background.broken()
 
     async def carry_out(self, order: Order) -> None:
         """Carry one order out; see `Backend`. Waits for disruption budgets, but not for pods."""
@@ -219,11 +227,7 @@ class KubeBackend:
 
     async def end(self) -> None:
         """Stop watching; nothing that runs is touched."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._placer.end()
-        await self._watch.end()
+        await self._background.end()
 
     # -- ending ----------------------------------------------------------------------------------
 
@@ -484,6 +488,10 @@ class KubeBackend:
         """Return the name of the migration of a replica."""
         return self._rooms.migration(self._moves.get(replica, ""), replica)
 
+    def _fixed(self, owner: OwnerInfo) -> None:
+        self._ledger.fix(owner)
+        self._watch.wake()
+
     def _fence(self) -> None:
         if not self._holds():
             raise NotLeadingError("this manager does not hold the lease any more: nothing is done")
@@ -494,15 +502,8 @@ class KubeBackend:
             self._placer.forget(event.job)
         self._emit(event)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s", error, exc_info=error)
+    def _spawn(self, work: Coroutine[Any, Any, None], *, endless: bool = False) -> None:
+        self._background.start(work, endless=endless)
 
 
 def _before_begin(event: Event) -> NoReturn:

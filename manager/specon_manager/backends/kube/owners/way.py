@@ -43,6 +43,8 @@ class Hands(Struct, frozen=True, kw_only=True):
     fence: Callable[[], None]
     """Raises where this manager leads no more; called right before every change."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fixed: Callable[[OwnerInfo], None] = lambda _: None
+    """Told of an owner whose controller lets nobody change its number of workers."""
     grants: Grants = field(default_factory=Grants)
     """What was let go under disruption budgets in the last seconds."""
 
