@@ -8,12 +8,14 @@ PIP_FLAGS ?=
 ARGS ?=
 # How long make fuzz goes on, seconds
 FUZZ_SECONDS ?= 60
+# How many objects make fuzz-objects makes
+FUZZ_OBJECTS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts format bench fuzz docs audit sbom clean
+.PHONY: help demo test check lint types contracts format bench fuzz fuzz-objects docs audit sbom clean
 
 help:  ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.demo  ## run the main job: ten training jobs on the virtual nodes of this machine
 	$(BIN)/specon demo $(ARGS)
@@ -43,6 +45,9 @@ bench: $(VENV)/.dev  ## the benchmarks, as ratios against baselines of the same 
 
 fuzz: $(VENV)/.fuzz  ## look for logs that break the readers, for FUZZ_SECONDS (60)
 	$(BIN)/python tests/fuzz/fuzz_formats.py $(FUZZ_SECONDS)
+
+fuzz-objects: $(VENV)/.dev  ## look for objects that break what the manager reads and reviews, FUZZ_OBJECTS (1000000) of them
+	$(BIN)/python tests/fuzz/fuzz_objects.py $(FUZZ_OBJECTS)
 
 docs: $(VENV)/.dev  ## write the generated pages and build the site into build/site, offline and strictly
 	$(BIN)/python -m specon_tools.documentation

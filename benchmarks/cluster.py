@@ -116,14 +116,15 @@ def stage(jobs: int, nodes: int) -> Iterator[Stage]:
         child.line(load)
         config = Path(directory) / "kubeconfig"
         config.write_text(json.dumps(_kubeconfig(told["url"])))
-        port, probes = child.free_port(), child.free_port()
+        port, webhook, probes = child.free_port(), child.free_port(), child.free_port()
         began_at = time.monotonic()
         manager = stack.enter_context(
             child.python(
                 _script("process"),
                 f"--kubeconfig={config}",
                 "--namespace=specon",
-                f"--listen=127.0.0.1:{port}",
+                f"--listen=127.0.0.1:{webhook}",
+                f"--reports-listen=127.0.0.1:{port}",
                 f"--metrics-listen=127.0.0.1:{probes}",
                 "--page-listen=",
                 log=Path(directory) / "manager.log",
@@ -136,13 +137,18 @@ def stage(jobs: int, nodes: int) -> Iterator[Stage]:
             raise
 
 
-def measure(jobs: int = JOBS, nodes: int = NODES, paced_seconds: float = PACED_SECONDS) -> list[Figure]:
+def measure(
+    jobs: int = JOBS,
+    nodes: int = NODES,
+    paced_seconds: float = PACED_SECONDS,
+    write_seconds: float = WRITE_SECONDS,
+) -> list[Figure]:
     """Measure a takeover, reports, and a burst of pods."""
     with stage(jobs, nodes) as running:
         figures = [_baseline(running), *_takeover(running, jobs)]
         empty = child.resident_mib(running.manager.pid)
         figures += _reports(running, jobs, paced_seconds)
-        figures += _burst(running, jobs // 2)
+        figures += _burst(running, jobs // 2, write_seconds)
         peak = child.peak_resident_mib(running.manager.pid)
         figures += [
             Figure(what="resident memory, taken over", value=empty, unit="MiB", at_most=BOUND_MEMORY),
@@ -223,7 +229,7 @@ def _reports(running: Stage, jobs: int, seconds: float) -> list[Figure]:
     ]
 
 
-def _burst(running: Stage, pods: int) -> list[Figure]:
+def _burst(running: Stage, pods: int, write_seconds: float) -> list[Figure]:
     before, used = running.noticed().events.get("ReplicaStarted", 0), running.used()
     bare = running.watched()
     made = running.order(create=pods)
@@ -231,7 +237,7 @@ def _burst(running: Stage, pods: int) -> list[Figure]:
     used = running.used() - used
     read = running.watched()
     writes, began = _written(running.order().requests), time.monotonic()
-    time.sleep(WRITE_SECONDS)
+    time.sleep(write_seconds)
     rate = (_written(running.order().requests) - writes) / (time.monotonic() - began)
     count, cpu = read.count - bare.count, read.cpu_seconds - bare.cpu_seconds
     return [
@@ -297,5 +303,10 @@ def quick() -> Sequence[Figure]:
     return measure(JOBS // QUICK, NODES // QUICK, PACED_SECONDS / 3)
 
 
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure(jobs=20, nodes=5, paced_seconds=1.0, write_seconds=0.5)
+
+
 if __name__ == "__main__":
-    figure.main(__doc__, measure, quick)
+    figure.main(__doc__, measure, smallest, quick=quick)

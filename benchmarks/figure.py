@@ -60,10 +60,13 @@ def as_json(figures: Sequence[Figure]) -> list[dict[str, object]]:
     return [asdict(figure) | {"holds": figure.holds} for figure in figures]
 
 
-def main(description: str | None, measure: Measure, quick: Measure | None = None) -> None:
+def main(
+    description: str | None, measure: Measure, smallest: Measure, *, quick: Measure | None = None
+) -> None:
     """Be the command of one benchmark: measure, print, and write the figures where asked to.
 
-    `quick` measures something smaller of the same kind.
+    `quick` measures something smaller of the same kind. `smallest` gives every figure and measures nothing:
+    it shows that the benchmark comes to its end.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -71,9 +74,14 @@ def main(description: str | None, measure: Measure, quick: Measure | None = None
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     if quick is not None:
         parser.add_argument("--quick", action="store_true", help="measure something smaller")
+    parser.add_argument("--smallest", action="store_true", help="show that it works, measure nothing")
     arguments = parser.parse_args()
     file: Path | None = arguments.json
-    figures = quick() if quick is not None and arguments.quick else measure()
+    if arguments.smallest:
+        measure = smallest
+    elif quick is not None and arguments.quick:
+        measure = quick
+    figures = measure()
     show(figures)
     if file is not None:
         file.write_text(json.dumps(as_json(figures), indent=2) + "\n", encoding="utf-8")

@@ -10,7 +10,7 @@ full, one job waits for each hundred that run, and a few complete and are submit
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -27,9 +27,8 @@ from specon_manager.model.actions import Action, StartReplica
 from specon_manager.model.events import JobSubmitted, Tick
 from synthetic_cluster import NOW, cluster, spec, stirred
 
-SIZES = (100, 1_000, 10_000)
 BOUNDS = {1_000: 50.0, 10_000: 500.0}  # milliseconds, p99
-TICKS = {100: 100, 1_000: 100, 10_000: 12}
+TICKS = {100: 100, 1_000: 100, 10_000: 12}  # by the number of nodes
 BURST = 1_000
 _BETWEEN = 5.0
 _CHANGING = 0.02
@@ -100,17 +99,17 @@ def first(state: State) -> float:
     return _timed(lambda: step(state, Tick(), NOW))
 
 
-def burst(state: State) -> float:
+def burst(state: State, pending: int) -> float:
     """Return the milliseconds of a Tick in which all of a burst of pending jobs are started."""
     state, _ = step(state, Tick(), NOW)
-    for order in range(BURST):
+    for order in range(pending):
         state, _ = step(state, JobSubmitted(spec(len(state.jobs) + order)), NOW)
     before = time.process_time()
     _, actions = step(state, Tick(), NOW)
     passed = 1000 * (time.process_time() - before)
     started = sum(isinstance(action, StartReplica) for action in actions)
-    if started != BURST:
-        raise RuntimeError(f"{started} of {BURST} pending jobs were started")
+    if started != pending:
+        raise RuntimeError(f"{started} of {pending} pending jobs were started")
     return passed
 
 
@@ -124,15 +123,17 @@ def peak(scenario: Scenario, nodes: int) -> float:
         tracemalloc.stop()
 
 
-def measure() -> list[Figure]:
-    """Measure each scenario in each size."""
+def measure(
+    counts: Mapping[int, int] = TICKS, bounds: Mapping[int, float] = BOUNDS, pending: int = BURST
+) -> list[Figure]:
+    """Measure each scenario in each size: so many Ticks by the number of nodes."""
     figures = []
     for scenario in SCENARIOS:
         medians = {}
-        for nodes in SIZES:
-            title, bound = f"{scenario.title}, {nodes:,} nodes", BOUNDS.get(nodes)
+        for nodes, count in counts.items():
+            title, bound = f"{scenario.title}, {nodes:,} nodes", bounds.get(nodes)
             state = scenario.cluster(nodes)
-            times = ticks(scenario, state, TICKS[nodes])
+            times = ticks(scenario, state, count)
             medians[nodes] = percentile(times.ticks, 0.5)
             worst = percentile(times.ticks, 0.99)
             figures += [
@@ -142,10 +143,10 @@ def measure() -> list[Figure]:
                 Figure(what=f"{title}: peak memory", value=peak(scenario, nodes), unit="MiB"),
             ]
             if scenario is SCENARIOS[0] and bound is not None:
-                what = f"{title}: {BURST:,} jobs pending"
-                shortest = min(burst(state) for _ in range(2))
+                what = f"{title}: {pending:,} jobs pending"
+                shortest = min(burst(state, pending) for _ in range(2))
                 figures.append(Figure(what=what, value=shortest, unit="ms", at_most=bound))
-        for small, large in pairwise(SIZES):
+        for small, large in pairwise(counts):
             growth = medians[large] / medians[small]
             what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
             figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))
@@ -166,5 +167,10 @@ def _timed(work: Callable[[], object]) -> float:
     return 1000 * (time.process_time() - before)
 
 
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure({10: 2, 20: 2}, {20: 50.0}, pending=10)
+
+
 if __name__ == "__main__":
-    figure.main(__doc__, measure)
+    figure.main(__doc__, measure, smallest)

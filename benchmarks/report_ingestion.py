@@ -87,19 +87,25 @@ def manager_and_client(nodes: int) -> Iterator[tuple[ServerProcess, Client]]:
                 yield server, Client(load)
 
 
-def measure() -> list[Figure]:
+def measure(
+    nodes: int = NODES,
+    pairs: int = PAIRS,
+    round_seconds: float = ROUND_SECONDS,
+    pace: float = PACE,
+    paced_seconds: float = PACED_SECONDS,
+) -> list[Figure]:
     """Measure the ratio, then the latency at the pace of 10,000 sidecars."""
-    with manager_and_client(NODES) as (manager, client), child.python(_SERVER, "bare") as process:
+    with manager_and_client(nodes) as (manager, client), child.python(_SERVER, "bare") as process:
         bare = ServerProcess(process)
         rounds: dict[ServerProcess, list[Loaded]] = {manager: [], bare: []}
-        for pair in range(PAIRS):
-            for server in (manager, bare) if pair % 2 == 0 else (bare, manager):
-                rounds[server].append(client.load(server, ROUND_SECONDS, 16, None))
-        paced = client.load(manager, PACED_SECONDS, 1_000, PACE)
-    pairs = list(zip(rounds[manager], rounds[bare], strict=True))
-    ratios = [theirs.seconds_per_report / ours.seconds_per_report for ours, theirs in pairs]
-    rates = [ours.outcome.sent / theirs.outcome.sent for ours, theirs in pairs]
-    spread = f"from {min(ratios):.2f} to {max(ratios):.2f} in {PAIRS} pairs"
+        for number in range(pairs):
+            for server in (manager, bare) if number % 2 == 0 else (bare, manager):
+                rounds[server].append(client.load(server, round_seconds, min(16, nodes), None))
+        paced = client.load(manager, paced_seconds, nodes, pace)
+    both = list(zip(rounds[manager], rounds[bare], strict=True))
+    ratios = [theirs.seconds_per_report / ours.seconds_per_report for ours, theirs in both]
+    rates = [ours.outcome.sent / theirs.outcome.sent for ours, theirs in both]
+    spread = f"from {min(ratios):.2f} to {max(ratios):.2f} in {pairs} pairs"
     latencies = paced.outcome.latencies
     sent = paced.outcome.sent / paced.outcome.seconds
     return [
@@ -111,7 +117,7 @@ def measure() -> list[Figure]:
         Figure(
             what="ratio by reports answered", value=median(rates), unit="", note="disturbed by other work"
         ),
-        Figure(what="paced: reports answered", value=sent, unit="1/s", at_least=0.98 * PACE),
+        Figure(what="paced: reports answered", value=sent, unit="1/s", at_least=0.98 * pace),
         Figure(what="paced: latency p50", value=percentile(latencies, 0.5), unit="ms"),
         Figure(
             what="paced: latency p99", value=percentile(latencies, 0.99), unit="ms", at_most=BOUND_LATENCY
@@ -133,5 +139,10 @@ def _share(loaded: Loaded) -> float:
     return loaded.server_seconds / loaded.outcome.seconds
 
 
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure(nodes=10, pairs=1, round_seconds=0.2, pace=50.0, paced_seconds=0.5)
+
+
 if __name__ == "__main__":
-    figure.main(__doc__, measure)
+    figure.main(__doc__, measure, smallest)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from specon_manager.runtime.tokens import Tokens
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint, Observation, Report, encode
 
 _FIRST_SEQUENCE = 1_000_000_000  # all sequence numbers are equally long, and so are the messages

@@ -1,7 +1,7 @@
 """All benchmarks, or those that are named: each prints its figures beside their bounds.
 
-`python benchmarks/run.py [NAME ...] [--json FILE]`. Figures are ratios against a baseline of the same run
-where that makes sense; nothing here is a test, and a missed bound is told, not punished.
+`python benchmarks/run.py [NAME ...] [--smallest] [--json FILE]`. Figures are ratios against a baseline of the
+same run where that makes sense; nothing here is a test, and a missed bound is told, not punished.
 """
 
 import argparse
@@ -19,55 +19,43 @@ import sidecar_process
 import simulated_reports
 import simulator
 import trainer_slowdown
+import waiting
 from figure import Figure, Measure, as_json, show
 
-
-def sidecar_speed() -> list[Figure]:
-    """Return the result of `sidecar_lines.py` as figures."""
-    result = sidecar_lines.measure()
-    figures = [
-        Figure(
-            what=title,
-            value=one["lines_per_second"],
-            unit="lines/s",
-            at_least=one["bound"],
-            note=f"{one['ratio_to_bare_loop']:.3f} of a bare loop over the lines",
-        )
-        for title, one in result["speed"].items()
-    ]
-    large, trickle = result["large_log"], result["trickle"]
-    log = f"a log of {large['megabytes']} MB"
-    figures.append(
-        Figure(
-            what=f"peak resident memory, {log}",
-            value=large["peak_resident_mib"],
-            unit="MiB",
-            at_most=large["bound_mib"],
-        )
-    )
-    figures.append(
-        Figure(
-            what=f"tail and parser alone at {trickle['lines_per_second']:.0f} lines/s",
-            value=trickle["core_share"],
-            unit="core",
-            at_most=trickle["bound"],
-        )
-    )
-    return figures
-
-
-BENCHMARKS: dict[str, tuple[str, Measure]] = {
-    "sidecar-lines": ("how fast logs are read", sidecar_speed),
-    "sidecar-process": ("a whole sidecar", sidecar_process.measure),
-    "trainer-slowdown": ("what a sidecar takes from its trainer", trainer_slowdown.measure),
-    "move-downtime": ("downtime of a move beyond the trainer's own", move_downtime.measure),
-    "report-ingestion": ("reports against a bare handler", report_ingestion.measure),
-    "plan": ("one Tick on large clusters", plan.measure),
-    "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure),
-    "cluster": ("the manager of a large cluster", cluster.measure),
-    "simulator": ("simulations of full size", simulator.measure),
-    "simulated-reports": ("what a simulated sidecar's report costs", simulated_reports.measure),
+BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
+    "sidecar-lines": (
+        "how fast logs are read",
+        lambda: sidecar_lines.figures(sidecar_lines.measure()),
+        sidecar_lines.smallest,
+    ),
+    "sidecar-process": ("a whole sidecar", sidecar_process.measure, sidecar_process.smallest),
+    "trainer-slowdown": (
+        "what a sidecar takes from its trainer",
+        trainer_slowdown.measure,
+        trainer_slowdown.smallest,
+    ),
+    "move-downtime": (
+        "downtime of a move beyond the trainer's own",
+        move_downtime.measure,
+        move_downtime.smallest,
+    ),
+    "report-ingestion": (
+        "reports against a bare handler",
+        report_ingestion.measure,
+        report_ingestion.smallest,
+    ),
+    "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
+    "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
+    "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
+    "simulator": ("simulations of full size", simulator.measure, simulator.smallest),
+    "simulated-reports": (
+        "what a simulated sidecar's report costs",
+        simulated_reports.measure,
+        simulated_reports.smallest,
+    ),
+    "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),
 }
+"""By name: what it is about, the benchmark, and its smallest form."""
 
 
 def main() -> None:
@@ -77,15 +65,16 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
+    parser.add_argument("--smallest", action="store_true", help="show that they work, measure nothing")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"{', '.join(unknown)}: not one of {', '.join(BENCHMARKS)}")
     measured: dict[str, list[Figure]] = {}
     for name in arguments.names or BENCHMARKS:
-        title, measure = BENCHMARKS[name]
+        title, measure, smallest = BENCHMARKS[name]
         began = time.perf_counter()
-        measured[name] = list(measure())
+        measured[name] = list(smallest() if arguments.smallest else measure())
         print(f"{name}: {title} ({time.perf_counter() - began:.0f} s)")
         show(measured[name])
         print(flush=True)

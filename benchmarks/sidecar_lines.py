@@ -4,21 +4,21 @@ Speeds are lines per second of one core, splitting included, and their ratio to 
 of the same bytes in the same run. `python benchmarks/sidecar_lines.py [--json FILE]`.
 """
 
-import argparse
-import json
 import math
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import figure
+from figure import Figure
+from specon_sidecar.following.lines import LineSplitter
+from specon_sidecar.following.log_file import CHUNK_BYTES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, make_reader
-from specon_sidecar.lines import LineSplitter
-from specon_sidecar.log_file import CHUNK_BYTES
 
 LINES = 200_000
 REPEATS = 3
@@ -60,7 +60,7 @@ import asyncio, sys, time
 import aiohttp, prometheus_client
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, make_reader
-from specon_sidecar.tail import Tail
+from specon_sidecar.following.tail import Tail
 
 async def main(path, seconds):
     tail, reader, samples = Tail(path), make_reader("auto", FormatOptions()), 0
@@ -116,19 +116,21 @@ def best(function: Callable[[], int], repeats: int = REPEATS) -> tuple[float, in
     return min(times), result
 
 
-def speed(name: str, options: FormatOptions, head: bytes, line: bytes, every: int) -> dict[str, Any]:
+def speed(
+    name: str, options: FormatOptions, head: bytes, line: bytes, every: int, *, lines: int, repeats: int
+) -> dict[str, Any]:
     """Measure one format on one log, and the baseline on the same bytes."""
-    parts = chunks(head + b"".join(log(line, every)))
-    baseline, _ = best(lambda: bare_loop(parts))
-    seconds, samples = best(lambda: read_samples(parts, name, options))
-    if samples != len(range(0, LINES, every)):
-        raise RuntimeError(f"{name}: {samples} samples read of a log with {len(range(0, LINES, every))}")
+    parts = chunks(head + b"".join(log(line, every, lines)))
+    baseline, _ = best(lambda: bare_loop(parts), repeats)
+    seconds, samples = best(lambda: read_samples(parts, name, options), repeats)
+    if samples != len(range(0, lines, every)):
+        raise RuntimeError(f"{name}: {samples} samples read of a log with {len(range(0, lines, every))}")
     bound = BOUND_DENSE if every == 1 else BOUND_TYPICAL
     return {
-        "lines_per_second": round(LINES / seconds),
-        "ratio_to_bare_loop": round(baseline / seconds, 4),
+        "lines_per_second": round(lines / max(seconds, 1e-9)),
+        "ratio_to_bare_loop": round(baseline / max(seconds, 1e-9), 4),
         "bound": bound,
-        "within": LINES / seconds >= bound,
+        "within": lines / max(seconds, 1e-9) >= bound,
     }
 
 
@@ -149,21 +151,21 @@ def family_logs() -> dict[str, bytes]:
     return {name: data for name, (_, data) in found.items()}
 
 
-def family_speed(name: str, data: bytes) -> dict[str, Any]:
+def family_speed(name: str, data: bytes, least: int) -> dict[str, Any]:
     """Measure one format on its sample log, repeated: noise, rows and headers mixed as its writer does."""
     # A header in the middle of a table says that the file was begun anew, with the same rows.
     head, rows = data.split(b"\n", 1) if name == "csv" else (b"", data)
-    copies = math.ceil(FAMILY_LINES / len(rows.splitlines()))
+    copies = math.ceil(least / len(rows.splitlines()))
     parts = chunks(head + b"\n" + (rows.rstrip(b"\n") + b"\n") * copies)
     lines = sum(len(LineSplitter().feed(part)) for part in parts)
     baseline, _ = best(lambda: bare_loop(parts), FAMILY_REPEATS)
     seconds, samples = best(lambda: read_samples(parts, name, FormatOptions()), FAMILY_REPEATS)
     return {
-        "lines_per_second": round(lines / seconds),
-        "ratio_to_bare_loop": round(baseline / seconds, 4),
+        "lines_per_second": round(lines / max(seconds, 1e-9)),
+        "ratio_to_bare_loop": round(baseline / max(seconds, 1e-9), 4),
         "samples_per_line": round(samples / lines, 3),
         "bound": BOUND_DENSE,
-        "within": lines / seconds >= BOUND_DENSE,
+        "within": lines / max(seconds, 1e-9) >= BOUND_DENSE,
     }
 
 
@@ -185,12 +187,12 @@ def outcome(process: subprocess.Popen[str]) -> tuple[int, int, float, float, flo
     return int(lines), int(samples), float(used), float(passed), float(resident)
 
 
-def large_log(folder: Path) -> dict[str, Any]:
+def large_log(folder: Path, megabytes: int) -> dict[str, Any]:
     """Follow a large log to its end."""
     path = folder / "large.log"
     block = b"".join(log(TEXT, 10, 10_000))
     with path.open("wb") as writer:
-        for _ in range(LOG_MEGABYTES * 1_000_000 // len(block)):
+        for _ in range(megabytes * 1_000_000 // len(block)):
             writer.write(block)
     lines, samples, used, _, resident = outcome(follow(path, 0))
     return {
@@ -204,54 +206,85 @@ def large_log(folder: Path) -> dict[str, Any]:
     }
 
 
-def trickle(folder: Path) -> dict[str, Any]:
+def trickle(folder: Path, seconds: int) -> dict[str, Any]:
     """Follow a log to which lines are written one by one, each flushed."""
     path = folder / "trickle.log"
     path.touch()
-    process = follow(path, TRICKLE_SECONDS)
+    process = follow(path, seconds)
     with path.open("ab", buffering=0) as writer:
         started = time.perf_counter()
-        for number in range((TRICKLE_SECONDS - 1) * TRICKLE_LINES_PER_SECOND):
+        for number in range((seconds - 1) * TRICKLE_LINES_PER_SECOND):
             writer.write(TEXT % (number, number))
             time.sleep(max(0.0, started + (number + 1) / TRICKLE_LINES_PER_SECOND - time.perf_counter()))
     lines, _, used, _, _ = outcome(process)
-    share = used / (TRICKLE_SECONDS - 1)  # the last second is for the end to arrive
+    share = used / (seconds - 1)  # the last second is for the end to arrive
     return {
-        "lines_per_second": round(lines / (TRICKLE_SECONDS - 1), 1),
+        "lines_per_second": round(lines / (seconds - 1), 1),
         "core_share": round(share, 5),
         "bound": BOUND_TRICKLE,
         "within": share <= BOUND_TRICKLE,
     }
 
 
-def measure() -> dict[str, Any]:
+def measure(
+    lines: int = LINES,
+    repeats: int = REPEATS,
+    family_lines: int = FAMILY_LINES,
+    megabytes: int = LOG_MEGABYTES,
+    seconds: int = TRICKLE_SECONDS,
+) -> dict[str, Any]:
     """Return all measurements; `within` says where a bound is met."""
     speeds = {
-        f"{title}, one sample in {every}": speed(*case, every)
+        f"{title}, one sample in {every}": speed(*case, every, lines=lines, repeats=repeats)
         for title, case in CASES.items()
         for every in (1, 10)
     }
-    speeds |= {f"sample log of {name}": family_speed(name, data) for name, data in family_logs().items()}
+    speeds |= {
+        f"sample log of {name}": family_speed(name, data, family_lines)
+        for name, data in family_logs().items()
+    }
     with tempfile.TemporaryDirectory() as folder:
-        return {"speed": speeds, "large_log": large_log(Path(folder)), "trickle": trickle(Path(folder))}
+        return {
+            "speed": speeds,
+            "large_log": large_log(Path(folder), megabytes),
+            "trickle": trickle(Path(folder), seconds),
+        }
 
 
-def main() -> None:
-    """Measure, print, and write the result where asked to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    file = parser.parse_args().json
-    result = measure()
-    print(f"{'format':38} {'lines/s':>10} {'bound':>11} {'of a bare loop':>14}")
-    for title, one in result["speed"].items():
-        verdict = "" if one["within"] else "  MISSED"
-        bound, ratio = f">= {one['bound']:,}", one["ratio_to_bare_loop"]
-        print(f"{title:38} {one['lines_per_second']:10,} {bound:>11} {ratio:14.3f}{verdict}")
-    for title in ("large_log", "trickle"):
-        print(title, *(f"{key}={value}" for key, value in result[title].items()))
-    if file is not None:
-        file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+def figures(result: Mapping[str, Any]) -> list[Figure]:
+    """Return what was measured as figures."""
+    found = [
+        Figure(
+            what=title,
+            value=one["lines_per_second"],
+            unit="lines/s",
+            at_least=one["bound"],
+            note=f"{one['ratio_to_bare_loop']:.3f} of a bare loop over the lines",
+        )
+        for title, one in result["speed"].items()
+    ]
+    large, slow = result["large_log"], result["trickle"]
+    return [
+        *found,
+        Figure(
+            what=f"peak resident memory, a log of {large['megabytes']} MB",
+            value=large["peak_resident_mib"],
+            unit="MiB",
+            at_most=large["bound_mib"],
+        ),
+        Figure(
+            what=f"tail and parser alone at {slow['lines_per_second']:.0f} lines/s",
+            value=slow["core_share"],
+            unit="core",
+            at_most=slow["bound"],
+        ),
+    ]
+
+
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return figures(measure(lines=100, repeats=1, family_lines=1, megabytes=1, seconds=2))
 
 
 if __name__ == "__main__":
-    main()
+    figure.main(__doc__, lambda: figures(measure()), smallest)

@@ -20,7 +20,7 @@ SECONDS = 20
 PER_SECOND = 100
 
 
-def measure() -> list[Figure]:
+def measure(seconds: float = SECONDS, begin: float = 3.0) -> list[Figure]:
     """Follow for a while; the start of the process is told apart."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -31,10 +31,10 @@ def measure() -> list[Figure]:
         state = f"--state-file={folder}/sidecar.json"
         arguments = child.sidecar_arguments(log, int(child.line(manager)), state, "--interval=1")
         with child.python(*arguments, quiet=True) as sidecar, log.open("ab", buffering=0) as writer:
-            _write(writer, 3.0)
+            _write(writer, begin)
             started = child.cpu_seconds(sidecar.pid)
             began = time.perf_counter()
-            _write(writer, SECONDS)
+            _write(writer, seconds)
             used = child.cpu_seconds(sidecar.pid) - started
             passed = time.perf_counter() - began
             peak = child.peak_resident_mib(sidecar.pid)
@@ -47,7 +47,7 @@ def measure() -> list[Figure]:
             at_most=BOUND_SHARE,
             note=f"over {passed:.0f} s",
         ),
-        Figure(what="sidecar: its start and first 3 s, once", value=started, unit="CPU s"),
+        Figure(what=f"sidecar: its start and first {begin:g} s, once", value=started, unit="CPU s"),
     ]
 
 
@@ -60,5 +60,10 @@ def _write(writer: RawIOBase, seconds: float) -> None:
         time.sleep(max(0.0, began + (number + 1) / PER_SECOND - time.perf_counter()))
 
 
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure(seconds=0.5, begin=1.0)
+
+
 if __name__ == "__main__":
-    figure.main(__doc__, measure)
+    figure.main(__doc__, measure, smallest)

@@ -18,32 +18,39 @@ from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.wire import Report
 
 ROUNDS = 7
+JOBS = 5  # with a curve; without one there are sixty times as many
 SECONDS = 3_000.0
 BOUND = 15.0
 BOUND_CURVE = 500.0
 CURVE = LossCurve(rate=8.0, noise=0.01)
 
 
-def measure() -> list[Figure]:
+def measure(rounds: int = ROUNDS, jobs: int = JOBS) -> list[Figure]:
     """Measure jobs without a curve, and with one for each classifier."""
     algorithm_1, horizon = (ClassifierSettings(classifier=name) for name in ("specon", "horizon"))
     return [
-        _figure("no curve", 300, None, None, BOUND),
-        _figure("curve, Algorithm 1", 5, CURVE, algorithm_1, BOUND_CURVE),
-        _figure("curve, horizon", 5, CURVE, horizon, BOUND_CURVE),
+        _figure("no curve", rounds, 60 * jobs, curve=None, classifier=None, bound=BOUND),
+        _figure("curve, Algorithm 1", rounds, jobs, curve=CURVE, classifier=algorithm_1, bound=BOUND_CURVE),
+        _figure("curve, horizon", rounds, jobs, curve=CURVE, classifier=horizon, bound=BOUND_CURVE),
         Figure(
             what="a report's own construction",
-            value=median(_seconds(_construct, 3_000) for _ in range(ROUNDS)) * 1e6,
+            value=median(_seconds(_construct, 3_000) for _ in range(rounds)) * 1e6,
             unit="us",
         ),
     ]
 
 
 def _figure(
-    what: str, jobs: int, curve: LossCurve | None, classifier: ClassifierSettings | None, bound: float
+    what: str,
+    rounds: int,
+    jobs: int,
+    *,
+    curve: LossCurve | None,
+    classifier: ClassifierSettings | None,
+    bound: float,
 ) -> Figure:
     costs, reports = [], 0
-    for number in range(ROUNDS):
+    for number in range(rounds):
         sidecars = [_sidecar(f"{number}-{job}", curve, classifier) for job in range(jobs)]
         begun = time.process_time()
         reports = sum(_follow(sidecar) for sidecar in sidecars)
@@ -86,5 +93,10 @@ def _seconds(work: Callable[[], object], times: int) -> float:
     return (time.process_time() - begun) / times
 
 
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure(rounds=1, jobs=1)
+
+
 if __name__ == "__main__":
-    figure.main(__doc__, measure)
+    figure.main(__doc__, measure, smallest)

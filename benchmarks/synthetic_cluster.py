@@ -10,7 +10,7 @@ from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Re
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 NOW = 1_000_000.0
 PER_NODE = 10

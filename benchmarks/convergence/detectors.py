@@ -8,8 +8,10 @@ from typing import Final, Literal
 
 from replay import View
 
-from specon_sidecar.classify import Category, ClassifierSettings, begin, judge
-from specon_sidecar.horizon import judge_by_horizon
+from specon_sidecar.classify import Category, ClassifierSettings
+from specon_sidecar.classify.horizon import judge_by_horizon
+from specon_sidecar.classify.judgement import begin
+from specon_sidecar.classify.specon import judge
 
 Detector = Callable[[View], bool]
 Goal = Literal["min", "max"]

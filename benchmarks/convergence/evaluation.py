@@ -10,7 +10,7 @@ from replay import replay
 from scores import Verdicts
 from truth import Truth, truth
 
-from specon_sidecar.horizon import outlook
+from specon_sidecar.classify.horizon import outlook
 
 INTERVALS: Final = (25, 50, 200)
 

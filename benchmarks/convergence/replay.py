@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from curves import Run
 
 from specon_sidecar.classify import Interval
-from specon_sidecar.curve import Curve
-from specon_sidecar.sample import Sample
+from specon_sidecar.classify.curve import Curve
+from specon_sidecar.formats.sample import Sample
 
 
 @dataclass(frozen=True, kw_only=True)

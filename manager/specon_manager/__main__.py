@@ -16,13 +16,16 @@ try:
     from specon_manager.cli.look import bundle, explain, queue, top, transactions
     from specon_manager.cli.run import demo, local, serve
     from specon_manager.cli.study import classify, policies, replay
+    from specon_manager.runtime.append_file import DiskFullError, UnwritableError
     from specon_manager.runtime.journal import JournalError
+    from specon_manager.runtime.ownership import NotOursError
     from specon_manager.runtime.state_directory import DirectoryBusyError
     from specon_manager.usage import UsageError
 except ModuleNotFoundError as missing:
     # The base distribution is what a sidecar needs; the commands need more.
     sys.exit(f"specon: {missing.name} is not installed: pip install 'specon[manager]'")
 
+_USAGE: Final = 2
 _INTERRUPTED: Final = 130
 
 
@@ -157,13 +160,19 @@ def _run(name: str, commands: Sequence[_Command], arguments: Sequence[str] | Non
         parser.set_defaults(plugin=plugin)
         given = parser.parse_args(words)
         code: int = given.main(given)
-    except (UsageError, LabMissingError, DirectoryBusyError, JournalError) as error:
-        for line in str(error).splitlines():
-            print(f"specon: {line}", file=sys.stderr)
-        return 2
+    except (UsageError, LabMissingError, DirectoryBusyError, JournalError, NotOursError) as error:
+        return _told(error, _USAGE)
+    except (DiskFullError, UnwritableError) as error:
+        return _told(error, 1)
     except KeyboardInterrupt:
         print("specon: interrupted", file=sys.stderr)
         return _INTERRUPTED
+    return code
+
+
+def _told(error: Exception, code: int) -> int:
+    for line in str(error).splitlines():
+        print(f"specon: {line}", file=sys.stderr)
     return code
 
 

@@ -27,7 +27,7 @@ def main() -> int:
         return 2
     try:
         if settings.once:
-            from specon_sidecar.once import read_once  # noqa: PLC0415 - a sidecar in a pod never needs it
+            from specon_sidecar.read_once import read_once  # noqa: PLC0415 - a sidecar in a pod never needs it
 
             read_once(settings, _write)
         else:
@@ -50,7 +50,7 @@ async def _run(settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         manager = None
         if settings.manager is not None:
-            from specon_sidecar.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
+            from specon_sidecar.reporting.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
 
             manager = await stack.enter_async_context(
                 Client(
@@ -63,7 +63,7 @@ async def _run(settings: Settings) -> None:
             )
         sidecar = Sidecar(settings, manager, _write)
         if settings.metrics_port is not None:
-            from specon_sidecar.metrics import serve  # noqa: PLC0415 - only where a port is set
+            from specon_sidecar.reporting.metrics import serve  # noqa: PLC0415 - only where a port is set
 
             serve(settings.metrics_port, sidecar.snapshot)  # a daemon thread, which ends with the process
 

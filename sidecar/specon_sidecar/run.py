@@ -3,31 +3,29 @@
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
-from secrets import token_hex
 from typing import Any, Final
 
-import msgspec
-
-from specon_sidecar.checkpoint import CheckpointWatch
-from specon_sidecar.console import Narrator, summary
-from specon_sidecar.follow import LogFollower
-from specon_sidecar.links import Instructed, Manager, Reporter
-from specon_sidecar.log_choice import choose_log
-from specon_sidecar.log_file import Position
-from specon_sidecar.obtain import Checkpoints, Identity, RealTime
-from specon_sidecar.outbox import Outbox, OutboxSettings
-from specon_sidecar.outcome import Outcome
-from specon_sidecar.resume import begin
+from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
+from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
+from specon_sidecar.checkpoints.verify import CancelledError
+from specon_sidecar.clock import RealTime
+from specon_sidecar.following.log_choice import choose_log
+from specon_sidecar.observing.follow import LogFollower
+from specon_sidecar.observing.resume import begin
+from specon_sidecar.observing.state_file import save
+from specon_sidecar.observing.trouble import explain
+from specon_sidecar.reporting.console import Narrator, summary
+from specon_sidecar.reporting.links import Instructed, Manager, Reporter
+from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
+from specon_sidecar.reporting.outcome import Outcome
+from specon_sidecar.reporting.snapshot import Snapshot
 from specon_sidecar.settings import Settings
-from specon_sidecar.snapshot import Snapshot
-from specon_sidecar.state import Place
-from specon_sidecar.state_file import save
-from specon_sidecar.trainer import Trainer, TrainerProcess
-from specon_sidecar.trainer_search import SearchedTrainer
-from specon_sidecar.verify import CancelledError
+from specon_sidecar.trainer.process import Trainer, TrainerProcess, Usage
+from specon_sidecar.trainer.search import SearchedTrainer
 from specon_sidecar.wire import (
     Acknowledgement,
     CheckpointInstruction,
@@ -43,7 +41,6 @@ _FAREWELL_SECONDS: Final = (
 )
 _RETRY_SECONDS: Final = 0.1
 _SCAN_SECONDS: Final = 1.0
-_NOWHERE: Final = Place(0, 0, 0)  # of event files, whose places are kept by themselves
 _SCAN_SHARE: Final = 20.0  # a scan that takes long is made so many times rarer than it is long
 
 
@@ -69,7 +66,7 @@ class Sidecar:
         rng = Random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox = Outbox(OutboxSettings(heartbeat=settings.heartbeat), rng)
         self._narrator = Narrator()
-        self._session = token_hex(8)
+        self._session = os.urandom(8).hex()
         self._ended = False
         self._state_complained = False
         self._stopping = asyncio.Event()
@@ -112,23 +109,11 @@ class Sidecar:
 
     def snapshot(self) -> Snapshot:
         """Return what the metrics tell."""
-        observer, last = self._observer, self._observer.last
+        observer = self._observer
         return Snapshot(
-            category=observer.judgement.category,
-            format=observer.format,
-            metric=observer.metric,
-            goal=None if last is None else observer.goal,
-            gain=observer.judgement.gain,
-            confidence=observer.judgement.confidence,
-            remaining_gain=observer.judgement.share,
-            overfitting=observer.overfitting,
-            value=None if last is None else last.value,
+            report=self._state_report(self._time.now(), None),
+            goal=None if observer.last is None else observer.goal,
             step=observer.step,
-            total_steps=observer.curve.total_steps,
-            sample_age=observer.last_age(self._time.now()),
-            lines=observer.lines,
-            samples=observer.samples,
-            unparsed=observer.unparsed,
             oversized=self._follower.oversized,
             reports_sent=self._outbox.sent,
             reports_failed=self._outbox.failed,
@@ -138,7 +123,7 @@ class Sidecar:
         )
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
-        parts = [self._judge()]
+        parts = [self._judge(), self._explain()]
         if self._settings.checkpoint_path is not None:
             parts.append(self._look())
         if self._reporter is not None:
@@ -165,6 +150,19 @@ class Sidecar:
             if self._manager is None:
                 self._tell(self._narrator.interval(self._observer))
             await self._save()
+
+    async def _explain(self) -> None:
+        """Say, as long as there is no sample, what is seen instead, and again where that changes."""
+        known = ""
+        while not self._observer.samples:
+            await self._time.sleep(self._settings.explain_after)
+            follower, options = self._follower, self._settings.format_options
+            trouble = explain(self._observer, follower.look(), options, follower.oversized)
+            if trouble is None or trouble.kind == known:
+                continue
+            known, self._observer.trouble = trouble.kind, trouble.text
+            _LOG.warning("%s", trouble.text)
+            self._offer()
 
     async def _look(self) -> None:
         complained = False
@@ -204,7 +202,7 @@ class Sidecar:
         """Read the log to its end, verify the newest checkpoint, send the last report; all bounded."""
         self._follower.stop()
         if self._ended:
-            self._checkpoints.trainer_ended()
+            self._checkpoints.note_trainer_end()
         await asyncio.wait({follow}, timeout=_FAREWELL_SECONDS)
         self._observer.finish(self._time.now())
         await self._save()
@@ -231,15 +229,10 @@ class Sidecar:
         await instructed.drain()
 
     async def _save(self) -> None:
-        position, events = self._follower.position, self._follower.places
+        position, events = self._follower.position, self._follower.event_positions
         if self._settings.state_file is None or (position is None and not events):
             return
-        place = _NOWHERE if position is None else _place(position)
-        state = self._observer.state(self._time.now(), self._settings.incarnation or "", place)
-        if state is not None and events:
-            state = msgspec.structs.replace(
-                state, event_files={name: _place(one) for name, one in events.items()}
-            )
+        state = self._observer.state(self._time.now(), self._settings.incarnation or "", position, events)
         if state is None:
             return
         try:
@@ -250,9 +243,10 @@ class Sidecar:
             self._state_complained = True
 
     def _report(self, now: float) -> Report:
-        usage = None
-        if self._process is not None and self._settings.resources:
-            usage = self._process.usage()
+        process = self._process if self._settings.resources else None
+        return self._state_report(now, None if process is None else process.usage())
+
+    def _state_report(self, now: float, usage: Usage | None) -> Report:
         identity = self._identity()
         return self._observer.report(
             now,
@@ -275,10 +269,6 @@ class Sidecar:
     def _tell(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._write(line)
-
-
-def _place(position: Position) -> Place:
-    return Place(position.device, position.inode, position.offset, position.check)
 
 
 def _trainer(settings: Settings) -> Trainer | None:

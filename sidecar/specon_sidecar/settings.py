@@ -69,6 +69,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Where the curve and the category are kept for the next incarnation of this replica."""
     heartbeat: float = 10.0
     """Seconds between two reports when nothing changes."""
+    explain_after: float = 30.0
+    """Seconds without a sample after which it is told what is seen instead, and what to set."""
     metrics_port: int | None = None
     """TCP port of the Prometheus metrics; None serves none."""
     resources: bool = True
@@ -128,6 +130,11 @@ _OPTIONS: Final = (
     _Option("--fresh-from", "bytes of the log when this incarnation started, or now (0)", parse.size_or_now),
     _Option("--state-file", "where the curve is kept for the next incarnation", parse.absolute_path),
     _Option("--heartbeat", "seconds between reports when nothing changes (10)", parse.number(0.1, 3600)),
+    _Option(
+        "--explain-after",
+        "seconds without a sample until it is told what is seen of the log, and what to set (30)",
+        parse.number(0.1, 86400),
+    ),
     _Option("--metrics-port", "port of the Prometheus metrics (none)", parse.integer(1, 65535)),
     _Option("--resources", "report the trainer's CPU time and memory: true or false (true)", parse.boolean),
 )

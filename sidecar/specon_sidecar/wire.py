@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 SCHEMA: Final = 1
 MAX_MESSAGE_BYTES: Final = 65536

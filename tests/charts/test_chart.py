@@ -65,18 +65,23 @@ def test_selectors_meet_the_pods(objects, pod):
 
 
 def test_ports_that_are_named_are_there(objects, pod):
-    """Of services and probes; both listeners of the manager are among them."""
+    """Of services and probes; each listener of the manager is among them, and no two have the same port."""
     (container,) = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    for service in of_kind(objects, "Service"):
-        assert [(port["port"], ports[port["targetPort"]]) for port in service["spec"]["ports"]] == [
-            (443, 8443)
+    reached = {
+        service["metadata"]["name"].rpartition("-")[2]: [
+            (port["port"], ports[port["targetPort"]]) for port in service["spec"]["ports"]
         ]
+        for service in of_kind(objects, "Service")
+    }
+    assert reached == {"webhook": [(443, 8443)], "reports": [(443, 9443)]}
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"]["path"] == path
         assert ports[container[probe]["httpGet"]["port"]] == 8080
     flags = flags_of(pod)
-    assert (flags["listen"], flags["metrics-listen"]) == ("0.0.0.0:8443", "0.0.0.0:8080")
+    listeners = ("listen", "reports-listen", "metrics-listen")
+    assert [flags[name] for name in listeners] == ["0.0.0.0:8443", "0.0.0.0:9443", "0.0.0.0:8080"]
+    assert sorted(ports.values()) == [8080, 8443, 9443]
 
 
 def test_pods_are_as_restricted_as_they_can_be(pod):

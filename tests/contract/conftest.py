@@ -66,10 +66,10 @@ async def _made(request: pytest.FixtureRequest, directory: Path) -> AsyncIterato
 def _kubeconfig(request: pytest.FixtureRequest) -> Path:
     """Return how to reach the cluster that the user means, if there is one and it may be changed."""
     if "cluster" not in (request.config.option.markexpr or ""):
-        pytest.skip("a whole cluster is used only with -m cluster")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     path = os.environ.get("KUBECONFIG")
     if not path:
-        pytest.skip("KUBECONFIG names no cluster")
+        pytest.skip("KUBECONFIG names no cluster: set it, and ALLOW_CONTEXT to its context")
     kube_context.endpoint(Path(path))
     return Path(path)
 

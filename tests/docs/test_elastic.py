@@ -36,7 +36,7 @@ ROWS = [
 
 
 def capability_of(kind, facts):
-    owner = OwnerInfo(kind=kind, namespace="n", name="o", uid="u", job="o", queue="research", **facts)
+    owner = OwnerInfo(kind=kind, namespace="n", name="o", uid="u", job="o", **facts)
     return capability(owner, ASKED, (1, 33))
 
 

@@ -1,16 +1,21 @@
-"""What the fuzzer feeds: bytes as a log, a pattern or an event file, and what must hold of the outcome."""
+"""What the fuzzer feeds: bytes as a log, a pattern or an event file, and what must hold of the outcome.
+
+Beside that each input is made into a long line, whose time one of the readers is measured with.
+"""
 
 import tempfile
+import zlib
 from collections.abc import Iterable
 
-from specon_sidecar.event_line import EventLine, decode, encode
-from specon_sidecar.event_reader import EventReader
-from specon_sidecar.event_records import EventRecords
-from specon_sidecar.event_scalars import scalars
+from fuzz.time_target import NAMES, check_search_time, check_time
+from specon_sidecar.event_files.event_line import EventLine, decode, encode
+from specon_sidecar.event_files.event_reader import EventReader
+from specon_sidecar.event_files.event_records import EventRecords
+from specon_sidecar.event_files.event_scalars import scalars
+from specon_sidecar.following.lines import MAX_LINE_BYTES, LineSplitter
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, Reader, make_reader
-from specon_sidecar.lines import MAX_LINE_BYTES, LineSplitter
-from specon_sidecar.sample import Sample
 
 # So that chunks end within a line, and within the end of one.
 SMALL_CHUNK = 7
@@ -31,6 +36,8 @@ def check(data: bytes) -> None:
     search(lines)
     read(EventReader(FormatOptions()), lines)
     read_events(data)
+    check_time(data, NAMES[zlib.crc32(data) % len(NAMES)])
+    check_search_time(data)
 
 
 def split(data: bytes, size: int) -> list[bytes]:

@@ -33,8 +33,9 @@ def main() -> None:
         atheris = importlib.import_module("atheris")
     except ModuleNotFoundError:
         sys.exit("the package atheris is not installed; `make fuzz` installs it")
+    sys.path.insert(0, str(HERE.parent))
     with atheris.instrument_imports(include=["specon_sidecar"]):
-        target = importlib.import_module("formats_target")
+        target = importlib.import_module("fuzz.formats_target")
     warnings.simplefilter("error")  # as in the tests that replay the cases
     CORPUS.mkdir(parents=True, exist_ok=True)
     options = {

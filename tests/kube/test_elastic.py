@@ -76,7 +76,7 @@ class Gang:
 @pytest.fixture
 async def gang(request):
     if "cluster" not in (request.config.option.markexpr or "") or not os.environ.get("KUBECONFIG"):
-        pytest.skip("a whole cluster is used only with -m cluster and KUBECONFIG")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     path = Path(os.environ["KUBECONFIG"])
     kube_context.endpoint(path)  # refuses one that tests may not change
     api = await Api.connect(kubeconfig=path)

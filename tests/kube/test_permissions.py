@@ -14,6 +14,7 @@ import pytest
 from fakekube.kinds import (
     JOB_SETS,
     JOBS,
+    LEASES,
     MIGRATIONS,
     NODES,
     PODS,
@@ -31,6 +32,7 @@ from fakekube.kinds import (
 from fakekube.store import key_of
 from specon_manager.backends.kube.records import memory
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
+from specon_manager.backends.kube.records.pause import LEASE_LABELS
 from support.cluster_stage import DECISIONS, OWNERS, SYSTEM, ClusterStage
 from support.helm import of_kind, render, the
 from support.permissions import Permitted, all_asked, asked, permitted
@@ -190,7 +192,7 @@ async def an_owner_asks(stage):
     headers = {"Authorization": f"Bearer {token}", "Connection": "close"}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
-        session.get(f"https://127.0.0.1:{leader.port}/v1/state", ssl=False) as response,
+        session.get(f"https://127.0.0.1:{leader.reports_port}/v1/state", ssl=False) as response,
     ):
         assert response.status == 403
 
@@ -212,6 +214,9 @@ async def everything(stage, monkeypatch):
         metadata = {"name": f"{name}-pod", "labels": {"app": "manager"}}
         spec = {"containers": [{"name": "manager", "image": "specon/manager:1"}]}
         await stage.cluster.machinery.create(PODS, SYSTEM, {"metadata": metadata, "spec": spec})
+    foreign = {"name": "foreign", "labels": LEASE_LABELS}
+    lease = {"metadata": foreign, "spec": {"holderIdentity": "a tenant", "leaseDurationSeconds": 12}}
+    await stage.cluster.machinery.create(LEASES, "training", lease)
     left = {"metadata": {"name": "left"}, "spec": {"job": "training/left"}}
     await stage.cluster.machinery.create(TRAINING_JOBS, "training", left)
     monkeypatch.setenv("POD_NAME", "first-pod")

@@ -34,7 +34,9 @@ def scraped():
     cluster.tick()
     cluster.metrics._queue.count(changing(), changing(), cluster.now + 10)
     ClusterMetrics(cluster.registry)
-    ApiMetrics(cluster.registry)("get", "pods", "200", 0.1)
+    of_the_api = ApiMetrics(cluster.registry)
+    of_the_api("get", "pods", "200", 0.1)
+    of_the_api.unreadable("Pod")
     return generate_latest(cluster.registry).decode()
 
 

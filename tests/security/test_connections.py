@@ -17,7 +17,7 @@ from specon_manager.backends.kube.certificates.served import ServedCertificate
 from specon_manager.runtime.connections import ConnectionLimits, Connections
 from specon_sidecar.wire import MAX_MESSAGE_BYTES
 
-SOON = 5.0
+SOON = 9.0
 """More than any limit set here, and less than any default of the libraries."""
 HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n"
 

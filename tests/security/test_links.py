@@ -5,9 +5,9 @@ from threading import Event
 
 import pytest
 
-from specon_sidecar.checkpoint import CheckpointWatch
+from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
+from specon_sidecar.checkpoints.verify import UnreadableError, verify
 from specon_sidecar.regular_file import open_regular
-from specon_sidecar.verify import UnreadableError, verify
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specon_manager.runtime import message_rate
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
-from specon_sidecar.outbox import OutboxSettings
+from specon_sidecar.reporting.outbox import OutboxSettings
 
 ONE = ("ns/job/worker/0", "uid")
 OTHER = ("ns/other/worker/0", "uid-2")
@@ -71,4 +71,20 @@ async def test_a_stranger_uses_up_nobody_s_messages(listening):
     async with listening(rate_limits=RateLimits(per_second=0.1, burst=2)) as server:
         for _ in range(5):
             assert (await server.tell(headers={"Authorization": "Bearer x"}))[0] == 403
+        assert (await server.tell())[0] == 204
+
+
+async def test_who_makes_up_replicas_has_one_share_for_all_of_them(listening, monkeypatch):
+    """A pod's token is good for any name of its namespace: only those that are known count for themselves."""
+    async with listening(rate_limits=RateLimits(per_second=0.1, burst=2)) as server:
+        may_report = server.tokens.may_report
+
+        async def of_the_namespace(shown, replica, incarnation):
+            return shown == "pod" or await may_report(shown, replica, incarnation)
+
+        monkeypatch.setattr(server.tokens, "may_report", of_the_namespace)
+        strange = {"Authorization": "Bearer pod"}
+        bodies = [server.report(replica=f"ns/made-up-{index}/worker/0") for index in range(4)]
+        answers = [(await server.tell(body, headers=strange))[0] for body in bodies]
+        assert answers == [503, 503, 429, 429]
         assert (await server.tell())[0] == 204

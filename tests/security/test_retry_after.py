@@ -5,10 +5,10 @@ import math
 import pytest
 from aiohttp import web
 
-from specon_sidecar import client as client_module
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting import client as client_module
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import Report
 
 REPORT = Report(

@@ -7,8 +7,8 @@ from specon_manager.model.moves import MoveState
 
 from specon_manager.runtime.message_rate import RateLimits
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import Report
 from support.cluster import replica_of
 from support.stage import Stage

@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from specon_sidecar.authorities import AuthoritiesFile
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting.authorities import AuthoritiesFile
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import Report
 
 REPORT = Report(

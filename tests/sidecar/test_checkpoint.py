@@ -4,22 +4,24 @@ import signal
 import sys
 import time
 import zipfile
+from random import Random
 from subprocess import PIPE, Popen
 from threading import Event
 
 import pytest
 
-from specon_sidecar.checkpoint import (
+from specon_sidecar.checkpoints.ask import ask
+from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
+from specon_sidecar.checkpoints.checkpoint_watch import (
     Candidate,
     CheckpointWatch,
     TooManyEntriesError,
     fingerprint,
     step_in_name,
 )
-from specon_sidecar.obtain import Checkpoints, Identity
+from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.parse import CheckpointMode
-from specon_sidecar.trainer import CannotAskError, TrainerProcess, ask
-from specon_sidecar.verify import CancelledError, UnreadableError, verify
+from specon_sidecar.trainer.process import CannotAskError, TrainerProcess
 from specon_sidecar.wire import CheckpointInstruction
 
 IDENTITY = Identity("ns/job/worker/0", "uid")
@@ -161,7 +163,7 @@ def test_a_missing_path_has_no_checkpoints(tmp_path):
 
 def test_too_many_entries_are_refused(tmp_path, monkeypatch):
     """A scan is bounded, and says so."""
-    monkeypatch.setattr("specon_sidecar.checkpoint.MAX_ENTRIES", 3)
+    monkeypatch.setattr("specon_sidecar.checkpoints.checkpoint_watch.MAX_ENTRIES", 3)
     for number in range(4):
         write(tmp_path / f"ckpt-{number}")
     with pytest.raises(TooManyEntriesError, match="more than 3"):
@@ -190,6 +192,35 @@ def test_whole_archives_are_readable(tmp_path, name):
     """A zip archive with good checksums is verified."""
     zipped(tmp_path / name)
     assert len(verify(candidate_of(tmp_path / name), Event())) == 64
+
+
+COMPRESSIONS = {
+    "stored": zipfile.ZIP_STORED,
+    "deflate": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS.values(), ids=COMPRESSIONS)
+def test_damage_of_any_kind_is_a_reason(tmp_path, compression):
+    """However an archive is compressed and wherever it is damaged, it is whole or unreadable."""
+    path, damage = tmp_path / "a.pt", Random(1)
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("data/0", bytes(range(256)) * 40)
+    whole = path.read_bytes()
+    reasons = set()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(damage.randint(1, 4)):
+            damaged[damage.randrange(4, len(damaged))] = damage.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            verify(candidate_of(path), Event())
+        except UnreadableError as error:
+            reasons.add(str(error))
+    assert reasons
+    assert all(reason.startswith("a.pt: ") and len(reason) <= 300 for reason in reasons)
 
 
 def safetensors(data=8, header=b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'):
@@ -406,7 +437,7 @@ async def test_the_newest_is_complete_without_settling_once_the_trainer_ended(tm
     """Nobody is left to change anything: the last checkpoint need not settle."""
     subject = checkpoints(tmp_path, VirtualTime())
     write(tmp_path / "ckpt-4.bin")
-    subject.trainer_ended()
+    subject.note_trainer_end()
     assert (await subject.verify_newest(2.0)).step == 4
 
 

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin, judge
+from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
+from specon_sidecar.classify.judgement import begin
+from specon_sidecar.classify.specon import judge
 
 SETTINGS = ClassifierSettings(alpha=0.01, interval=30)
 LITERAL = ClassifierSettings(alpha=0.01, interval=30, literal=True)

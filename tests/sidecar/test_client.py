@@ -5,10 +5,10 @@ import pytest
 from aiohttp import web
 
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.links import Instructed, Reporter
-from specon_sidecar.outbox import Outbox, OutboxSettings
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.links import Instructed, Reporter
+from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import (
     Acknowledgement,
     Instructions,
@@ -171,7 +171,7 @@ async def test_a_manager_that_is_away_raises_nothing(client, manager):
 
 async def test_a_late_answer_is_no_answer(monkeypatch):
     """Every call is bounded in time."""
-    monkeypatch.setattr("specon_sidecar.client._SEND_SECONDS", 0.3)
+    monkeypatch.setattr("specon_sidecar.reporting.client._SEND_SECONDS", 0.3)
     sending, release = asyncio.Event(), asyncio.Event()
 
     async def never(_request):

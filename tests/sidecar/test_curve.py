@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.curve import Curve
-from specon_sidecar.sample import Sample
+from specon_sidecar.classify.curve import Curve
+from specon_sidecar.formats.sample import Sample
 
 
 def sample(value, step=None, total=None):

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar import events, log_choice
-from specon_sidecar.event_line import EventLine, decode, encode
-from specon_sidecar.event_reader import EventReader
-from specon_sidecar.event_tail import EventTail
-from specon_sidecar.events import EventFiles
+from specon_sidecar.event_files import events
+from specon_sidecar.event_files.event_line import EventLine, decode, encode
+from specon_sidecar.event_files.event_reader import EventReader
+from specon_sidecar.event_files.event_tail import EventTail
+from specon_sidecar.event_files.events import EventFiles
+from specon_sidecar.following import log_choice
 from specon_sidecar.formats.parser import FormatOptions
 from support.event_files import BEGUN, append, event_file, record, simple, tensor, version
 
@@ -261,7 +262,7 @@ def test_replaced_file_is_read_from_its_beginning(tmp_path):
     path.unlink()
     assert list(files.read()) == []
     assert files.counters.replaced == 2
-    assert files.places == {}
+    assert files.positions == {}
 
 
 def test_unchanged_file_is_not_opened_again(tmp_path, monkeypatch):
@@ -269,18 +270,18 @@ def test_unchanged_file_is_not_opened_again(tmp_path, monkeypatch):
     append(event_file(tmp_path), *curve())
     files = EventFiles(tmp_path)
     list(files.read())
-    monkeypatch.setattr(events, "_position", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(events, "position_at", lambda *_: pytest.fail("it was read"))
     assert list(files.read()) == []
 
 
-def test_places_go_over_a_restart(tmp_path):
+def test_positions_go_over_a_restart(tmp_path):
     """A reader that is told where another one was hands out only what came since."""
     path = event_file(tmp_path)
     append(path, *curve())
     first = EventFiles(tmp_path)
     list(first.read())
     append(path, *curve(steps=[6]))
-    second = EventFiles(tmp_path, places=first.places)
+    second = EventFiles(tmp_path, positions=first.positions)
     assert [decode(line).step for lines in second.read() for line in lines] == [6]
 
 
@@ -391,7 +392,7 @@ async def test_follows_growing_and_new_files(tmp_path, mode):
 def test_package_is_imported_only_when_a_file_is_read(tmp_path):
     """A sidecar of a job without event files never loads tensorboard, nor needs it."""
     program = (
-        "import sys; import specon_sidecar.run; from specon_sidecar.events import EventFiles;"
+        "import sys; import specon_sidecar.run; from specon_sidecar.event_files.events import EventFiles;"
         f"list(EventFiles({os.fspath(tmp_path)!r}).read());"
         "sys.exit(any(name.split('.')[0] in ('tensorboard', 'numpy') for name in sys.modules))"
     )
@@ -401,6 +402,6 @@ def test_package_is_imported_only_when_a_file_is_read(tmp_path):
 def test_missing_package_is_named(tmp_path, monkeypatch):
     """Without the package the error says what to install."""
     append(event_file(tmp_path), *curve())
-    monkeypatch.setitem(sys.modules, "specon_sidecar.event_records", None)
+    monkeypatch.setitem(sys.modules, "specon_sidecar.event_files.event_records", None)
     with pytest.raises(events.EventsError, match=r"pip install 'specon\[tensorboard\]'"):
         list(EventFiles(tmp_path).read())

@@ -5,20 +5,21 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from specon_sidecar import log_choice
 from specon_sidecar.classify import ClassifierSettings
-from specon_sidecar.event_line import decode
-from specon_sidecar.events import EventFiles, log_size
-from specon_sidecar.follow import LogFollower
-from specon_sidecar.log_choice import choose_log
-from specon_sidecar.resume import begin
+from specon_sidecar.event_files.event_line import decode
+from specon_sidecar.event_files.events import EventFiles, log_size
+from specon_sidecar.following import log_choice
+from specon_sidecar.following.file_position import FilePosition
+from specon_sidecar.following.log_choice import choose_log
+from specon_sidecar.observing.follow import LogFollower
+from specon_sidecar.observing.resume import begin
+from specon_sidecar.observing.state_file import load
 from specon_sidecar.settings import Settings
-from specon_sidecar.state import Place
-from specon_sidecar.state_file import load
 from support.event_files import append, event_file, tensor
 
 DEADLINE = 10
@@ -142,7 +143,7 @@ async def test_directory_that_gets_its_log_later(tmp_path, exists):
         await following.has(4)
     assert [decode(line).step for line in following.lines] == [1, 2, 3, 4]
     assert following.follower.position is None
-    assert len(following.follower.places) == 1
+    assert len(following.follower.event_positions) == 1
 
 
 async def test_structured_file_of_a_directory_is_followed(tmp_path):
@@ -164,6 +165,18 @@ async def test_nothing_to_follow_ends_at_once(tmp_path):
     assert following.lines == []
 
 
+@pytest.mark.parametrize("path", ["train.log", "nowhere/train.log"])
+async def test_log_that_never_comes_ends_at_once(tmp_path, path):
+    """A stop while the named file is not there yet ends the following, and lets others work meanwhile."""
+    async with Following(tmp_path / path) as following:
+        await asyncio.sleep(2 * INTERVAL)
+        stopped = time.monotonic()
+    # A loop that lets nobody else work cannot be timed by the loop.
+    assert time.monotonic() - stopped < DEADLINE
+    assert following.lines == []
+    assert following.follower.position is None
+
+
 def read_all(observer, files, now):
     for lines in files.read():
         observer.take(lines, now)
@@ -174,9 +187,8 @@ def leave_state(path, **changes):
     observer, files = begin(settings(path, **changes), 0.0)
     read_all(observer, files, 1.0)
     observer.tick(10.0)
-    state = observer.state(10.0, changes["incarnation"], Place(0, 0, 0))
-    places = {name: Place(p.device, p.inode, p.offset, p.check) for name, p in files.places.items()}
-    return observer, state, places
+    state = observer.state(10.0, changes["incarnation"], FilePosition(0, 0, 0))
+    return observer, state, files.positions
 
 
 @pytest.fixture
@@ -184,7 +196,7 @@ def saved(tmp_path, monkeypatch):
     """Leave the state of incarnation `a`, after five events of the training."""
     import msgspec  # noqa: PLC0415 - for this fixture alone
 
-    from specon_sidecar import resume  # noqa: PLC0415 - the same
+    from specon_sidecar.observing import resume  # noqa: PLC0415 - the same
 
     append(event_file(tmp_path / "log" / "train"), *losses(1, 5))
     observer, state, places = leave_state(tmp_path / "log", incarnation="a")

@@ -1,6 +1,7 @@
 import itertools
 import math
 import random
+import re
 import time
 
 import msgspec
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement, begin
-from specon_sidecar.curve import Curve
-from specon_sidecar.horizon import judge_by_horizon, outlook
-from specon_sidecar.sample import Sample
+from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
+from specon_sidecar.classify.curve import Curve
+from specon_sidecar.classify.horizon import judge_by_horizon, outlook
+from specon_sidecar.classify.judgement import begin
+from specon_sidecar.formats.sample import Sample
 
 SETTINGS = ClassifierSettings(classifier="horizon", interval=1)
 C = Category
@@ -224,3 +226,14 @@ def test_any_values_give_a_judgement(values, done, goal):
         assert judgement.confidence is None or 0 <= judgement.confidence <= 1
         assert judgement.share is None or 0 <= judgement.share < math.inf
         assert judgement.category is not C.CONVERGED or judgement.verdict_best is not None
+
+
+def test_no_share_beyond_the_whole_is_a_figure():
+    """Of a run that has just begun far more than all of its gain so far is to come: that is said in words."""
+    found = judgements([3 - 0.001 * step**1.5 for step in range(200)], total=100_000)
+    reasons = [judgement.reason for judgement in found if judgement.share is not None]
+    beyond = [judgement for judgement in found if judgement.share is not None and judgement.share > 1]
+    assert beyond
+    assert all("more than all of its gain so far still to come" in judgement.reason for judgement in beyond)
+    figures = [float(text) for reason in reasons for text in re.findall(r"([\d.]+)% of its gain", reason)]
+    assert all(figure <= 100 for figure in figures)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.lines import LineSplitter
+from specon_sidecar.following.lines import LineSplitter
 
 # Mostly the bytes that mean something here.
 content = st.lists(st.sampled_from([b"\n", b"\r", b"\0", b"a", b"loss=1", b"\xff", b"x" * 9])).map(b"".join)

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.once import read_once
+from specon_sidecar.read_once import read_once
 from specon_sidecar.settings import Settings
 
 COMMAND = [sys.executable, "-m", "specon_sidecar"]
@@ -157,6 +157,21 @@ async def test_a_sidecar_follows_saves_and_says_farewell(tmp_path):
             report["sequence"] for report in manager.reports
         )
         assert json.loads((tmp_path / "state").read_bytes())["place"]["offset"] == log.stat().st_size
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("path", ["train.log", "nowhere/train.log", "."])
+async def test_a_log_that_never_comes_is_no_reason_to_stay(tmp_path, path):
+    """A wrong path of the log holds up neither the end nor the last report."""
+    async with Manager() as manager:
+        sidecar = await start("--log", str(tmp_path / path), "--manager", manager.url, *IDENTITY)
+        async with asyncio.timeout(30):
+            while not manager.reports:  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.02)
+            sidecar.send_signal(signal.SIGTERM)
+            _, errors = await sidecar.communicate()
+    assert (sidecar.returncode, errors) == (0, b"")
+    assert manager.reports[-1]["ended"]
 
 
 @pytest.mark.processes

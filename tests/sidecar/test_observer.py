@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.console import Narrator
+from specon_sidecar.following.file_position import FilePosition
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
-from specon_sidecar.observer import Observer
-from specon_sidecar.resume import begin
+from specon_sidecar.observing.observer import Observer
+from specon_sidecar.observing.resume import begin
+from specon_sidecar.observing.state_file import load, save
+from specon_sidecar.reporting.console import Narrator
 from specon_sidecar.settings import Settings
-from specon_sidecar.state import Place
-from specon_sidecar.state_file import load, save
 from specon_sidecar.wire import decode_report, encode
 
 SETTINGS = ClassifierSettings(classifier="specon", alpha=0.01, interval=10)
@@ -108,7 +108,7 @@ def leave_state(tmp_path, incarnation="a"):
         first.tick(10.0 * number + 5)
     whole = begin(settings(tmp_path, incarnation=incarnation, fresh_from=None), 0.0).start
     save(
-        first.state(50.0, incarnation, Place(whole.device, whole.inode, whole.offset, whole.check)),
+        first.state(50.0, incarnation, whole),
         tmp_path / "state",
     )
     return first
@@ -185,7 +185,7 @@ def test_the_verdict_of_horizon_is_taken_up(tmp_path):
     for number in range(40):
         subject.take(lines(values[10 * number : 10 * number + 10], 10 * number + 1), 10.0 * number + 1)
         subject.tick(10.0 * number + 10)
-    save(subject.state(400.0, "a", Place(0, 0, 0)), tmp_path / "state")
+    save(subject.state(400.0, "a", FilePosition(0, 0, 0)), tmp_path / "state")
     successor = Observer(
         ClassifierSettings(interval=10, classifier="horizon"),
         make_reader("auto", FormatOptions()),
@@ -266,7 +266,7 @@ def test_the_goal_is_handed_on():
     """A successor that has read nothing yet knows which way was better."""
     subject = observer()
     feed(subject, rising(range(1, 301)))
-    state = subject.state(1000.0, "a", Place(0, 0, 0))
+    state = subject.state(1000.0, "a", FilePosition(0, 0, 0))
     after = Observer(SETTINGS, make_reader("auto", FormatOptions()), 0.0, state=state)
     assert (after.goal, after.judgement.category) == ("max", subject.judgement.category)
     feed(after, rising(range(301, 331)))
@@ -278,7 +278,7 @@ def test_a_verdict_for_the_other_goal_is_not_taken_up():
     subject = observer(goal="min")
     feed(subject, rising(range(1, 301)))
     assert subject.judgement.category is Category.DIVERGING
-    state = subject.state(1000.0, "a", Place(0, 0, 0))
+    state = subject.state(1000.0, "a", FilePosition(0, 0, 0))
     settings = msgspec.structs.replace(SETTINGS, goal="max")
     after = Observer(settings, make_reader("auto", FormatOptions()), 0.0, state=state)
     assert after.judgement.category is Category.UNKNOWN
@@ -334,7 +334,7 @@ def test_a_successor_knows_of_overfitting():
     """The values of validation move with the state, and the head of the log does not count twice."""
     subject = observer()
     overfit(subject, WORSE)
-    state = subject.state(0.0, "uid", Place(1, 1, 1))
+    state = subject.state(0.0, "uid", FilePosition(1, 1, 1))
     successor = Observer(SETTINGS, make_reader("key-value", FormatOptions()), 0.0, state=state)
     successor.prime([b"step=0 loss=3 val_loss=3", b"step=1 loss=2 val_loss=2"])
     successor.take([b"step=99 loss=0.1"], 1.0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_sidecar.classify import Category
-from specon_sidecar.outbox import Outbox, OutboxSettings
+from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
 from specon_sidecar.wire import Checkpoint, Observation, Report
 
 QUIET = Report(
@@ -37,7 +37,7 @@ def started(**settings):
     """Return an outbox whose first report was delivered at 0 s."""
     box = outbox(**settings)
     box.offer(QUIET, 0.0)
-    box.delivered(box.due(0.0).sequence)
+    box.note_delivered(box.due(0.0).sequence)
     return box
 
 
@@ -75,7 +75,7 @@ def test_changes_keep_their_order_while_the_manager_is_away():
     seen = []
     while (report := box.due(100.0)) is not None:
         seen.append(report.category)
-        box.delivered(report.sequence)
+        box.note_delivered(report.sequence)
     assert seen == order
 
 
@@ -86,7 +86,7 @@ def test_a_later_report_supersedes_a_heartbeat():
     box.offer(QUIET, 20.0)
     assert box.due(20.0).sequence == 3
     box.offer(changed(category=Category.WATCHING), 21.0)
-    box.delivered(box.due(21.0).sequence)
+    box.note_delivered(box.due(21.0).sequence)
     assert box.due(21.0) is None
 
 
@@ -113,7 +113,7 @@ def test_backoff_is_jittered_and_capped(seed, failures):
     box = Outbox(OutboxSettings(backoff=0.5, backoff_cap=30.0), Random(seed))
     box.offer(QUIET, 0.0)
     for count in range(failures):
-        box.lost(0.0)
+        box.note_lost(0.0)
         assert 0.0 <= box.due_at() <= min(30.0, 0.5 * 2**count)
 
 
@@ -122,10 +122,10 @@ def test_a_lost_report_is_sent_again_with_its_number():
     box = outbox()
     box.offer(QUIET, 0.0)
     first = box.due(0.0)
-    box.lost(0.0)
+    box.note_lost(0.0)
     again = box.due(box.due_at())
     assert again.sequence == first.sequence
-    box.delivered(again.sequence)
+    box.note_delivered(again.sequence)
     assert (box.sent, box.failed, box.due(60.0)) == (1, 1, None)
 
 
@@ -134,7 +134,7 @@ def test_a_refused_report_makes_room_for_the_next():
     box = started()
     box.offer(changed(category=Category.WATCHING), 1.0)
     box.offer(changed(category=Category.CONVERGED), 2.0)
-    box.refused(box.due(2.0).sequence)
+    box.note_refused(box.due(2.0).sequence)
     assert box.due(2.0).category is Category.CONVERGED
 
 
@@ -144,7 +144,7 @@ def test_delivery_of_a_superseded_report_removes_nothing_else():
     box.offer(QUIET, 10.0)
     on_its_way = box.due(10.0)
     box.offer(QUIET, 20.0)
-    box.delivered(on_its_way.sequence)
+    box.note_delivered(on_its_way.sequence)
     assert box.due(20.0).sequence == on_its_way.sequence + 1
 
 

@@ -3,7 +3,7 @@ import random
 import msgspec
 import pytest
 
-from specon_sidecar.overfitting import Validation, extend, overfits
+from specon_sidecar.classify.overfitting import Validation, extend, overfits
 
 
 def known(values, name="val_loss"):

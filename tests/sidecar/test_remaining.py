@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.remaining import Pace
+from specon_sidecar.classify.remaining import Pace
 
 
 def pace(marks):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.smoothing import block_medians, median_error, noise, running_medians
+from specon_sidecar.classify.smoothing import block_medians, median_error, noise, running_medians
 
 VALUES = st.lists(st.floats(-1e6, 1e6), max_size=60)
 

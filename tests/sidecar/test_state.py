@@ -1,13 +1,14 @@
 import msgspec
 
 from specon_sidecar.classify import Category, Judgement
-from specon_sidecar.curve import CurveState, Point
-from specon_sidecar.state import Place, State
+from specon_sidecar.classify.curve import CurveState, Point
+from specon_sidecar.following.file_position import FilePosition
+from specon_sidecar.observing.state import State
 
 STATE = State(
     incarnation="a",
     format="key-value",
-    place=Place(1, 2, 3, 4),
+    place=FilePosition(1, 2, 3, 4),
     curve=CurveState(points=(Point(1, 2.0),), step=1, total_steps=9, epoch=1.5, total_epochs=3),
     goal="max",
     judgement=Judgement(

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from specon_sidecar.log_file import CHUNK_BYTES, Position
-from specon_sidecar.tail import Tail
+from specon_sidecar.following.file_position import FilePosition
+from specon_sidecar.following.log_file import CHUNK_BYTES
+from specon_sidecar.following.tail import Tail
 
 INTERVAL = 0.02
 DEADLINE = 10
@@ -322,7 +323,7 @@ async def test_position_survives_a_restart(made):
         position = follower.tail.position
     assert position.offset == 4
     append(made, b"f\n3\n")
-    start = msgspec.json.decode(msgspec.json.encode(position), type=Position)
+    start = msgspec.json.decode(msgspec.json.encode(position), type=FilePosition)
     assert (await read_on(made, start))[0] == [b"half", b"3"]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specon_sidecar.trainer import CannotAskError
-from specon_sidecar.trainer_search import SearchedTrainer, find_trainer
+from specon_sidecar.trainer.process import CannotAskError
+from specon_sidecar.trainer.search import SearchedTrainer, find_trainer
 
 MARKED = b"PATH=/bin\0SPECON_TRAINER=1\0"
 PAUSE, OWN_FIRST, OWN = 1, 20, 21
@@ -132,7 +132,7 @@ def test_it_is_looked_for_once_a_second_at_most(proc):
 
 SLEEPS = "import sys, time; print('ready', flush=True); sys.stdin.read()"
 FINDS = (
-    "import os; from specon_sidecar.trainer_search import find_trainer; pid = find_trainer();"
+    "import os; from specon_sidecar.trainer.search import find_trainer; pid = find_trainer();"
     "print(None if pid is None else open(f'/proc/{pid}/cmdline').read().split(chr(0))[-2])"
 )
 

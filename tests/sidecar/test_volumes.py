@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_sidecar.volumes import file_system_type, is_network
+from specon_sidecar.following.volumes import file_system_type, is_network
 
 MOUNTS = r"""
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specon_sidecar import watch as watch_module
-from specon_sidecar.watch import Watch, nearest_directory, resolve_mode
+from specon_sidecar.following import watch as watch_module
+from specon_sidecar.following.watch import Watch, nearest_directory, resolve_mode
 
 MODES = ("inotify", "polling")
 DEADLINE = 10

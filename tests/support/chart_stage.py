@@ -24,7 +24,7 @@ from support.live_stage import MOVES_NOTHING, LiveStage
 RELEASE: Final = "specon"
 LEADER: Final = "specon.io/leader"
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-_PORT: Final = 8443
+_PORT: Final = 9443
 _RESTRICTED: Final = {"pod-security.kubernetes.io/enforce": "restricted"}
 _OURS: Final = "app.kubernetes.io/name=specon"
 

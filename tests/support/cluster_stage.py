@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from unittest.mock import patch
@@ -25,13 +25,15 @@ from fakekube.kinds import (
 from fakekube.store import Entry, key_of
 from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
-from specon_manager.backends.kube.backend import KubeSettings
+from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.records.names import slug
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.runtime.clock import Clock
 from specon_manager.serving import cluster_term
 from support.cluster_rules import FINAL, Rules
+from support.fair_time import be_fair, fair_now
 from support.live_front import Front
 from support.scripted_sidecar import Sidecars
 from support.staged_manager import SYSTEM, Manager
@@ -77,10 +79,16 @@ class ClusterStage:
         self._braked: dict[str, str] = {}
         self._starting_held: dict[str, set[str]] = {}
         # Every term of a manager makes its own, of the defaults, which are too patient for a test.
-        self._patience = patch.object(cluster_term, "KubeSettings", lambda **_: self._kube)
+        self._patience = contextlib.ExitStack()
 
     async def __aenter__(self) -> Self:
-        self._patience.start()
+        be_fair()
+        for name, made in (
+            ("KubeSettings", lambda **_: self._kube),
+            ("KubeBackend", partial(KubeBackend, monotonic=fair_now)),
+            ("Clock", partial(Clock, monotonic=fair_now)),
+        ):
+            self._patience.enter_context(patch.object(cluster_term, name, made))
         await self.cluster.__aenter__()
         self.cluster.jobs.backoff_seconds = 0.2
         self.cluster.store.written.append(self._hold_new_pod)
@@ -98,7 +106,7 @@ class ClusterStage:
 
     async def __aexit__(self, *_: object) -> None:
         async with contextlib.AsyncExitStack() as last:
-            last.callback(self._patience.stop)
+            last.callback(self._patience.close)
             last.push_async_callback(self.cluster.__aexit__, None, None, None)
             last.push_async_callback(self._webhook.stop)
             last.push_async_callback(self._reports.stop)
@@ -109,9 +117,9 @@ class ClusterStage:
 
     # -- managers --------------------------------------------------------------------------------
 
-    async def manage(self, name: str = "first", decisions: Settings = DECISIONS) -> Manager:
-        """Start a manager; it may lead at once, or stand by."""
-        manager = Manager(name, self.cluster.url, self._urls, decisions)
+    async def manage(self, name: str = "first", decisions: Settings = DECISIONS, **release: Any) -> Manager:
+        """Start a manager; it may lead at once, or stand by. `release`: its `lease` and `namespaces`."""
+        manager = Manager(name, self.cluster.url, self._urls, decisions, **release)
         self.managers.append(manager)
         return manager
 
@@ -144,8 +152,8 @@ class ClusterStage:
         return [("127.0.0.1", one.port) for one in self.managers if one.alive]
 
     async def _leader(self) -> Sequence[tuple[str, int]]:
-        leader = self.leader
-        return await self._any() if leader is None else [("127.0.0.1", leader.port)]
+        leaders = self.managers if self.leader is None else [self.leader]
+        return [("127.0.0.1", one.reports_port) for one in leaders if one.alive]
 
     # -- what users do ---------------------------------------------------------------------------
 
@@ -256,7 +264,7 @@ class ClusterStage:
         for replica in self._kinds:
             for pod in self.pods_of(replica):
                 if pod["spec"].get("nodeName") == name:
-                    self.sidecars.cut_off(pod["metadata"]["uid"])
+                    await self.sidecars.cut_off(pod["metadata"]["uid"])
 
     async def remove_node(self, name: str) -> None:
         """Remove a node that is lost: then its pods are removed too."""
@@ -290,11 +298,11 @@ class ClusterStage:
 
     async def until(self, holds: Callable[[], object], what: str, *, seconds: float = SECONDS) -> None:
         """Wait until something holds."""
-        end = time.monotonic() + seconds
+        end = fair_now() + seconds
         while not holds():
             for manager in self.managers:
                 manager.check()
-            assert time.monotonic() < end, f"not within {seconds:g} s: {what}; {self.tale()}"
+            assert fair_now() < end, f"not within {seconds:g} s: {what}; {self.tale()}"
             await asyncio.sleep(_LOOK)
 
     def tale(self) -> str:

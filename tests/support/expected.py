@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from specon_manager.model.cluster import JobSpec, Phase, Progress, Served
 from specon_manager.model.resources import NOTHING
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from support.gang_worlds import NOW, Layout, layouts, spec_of
 
 

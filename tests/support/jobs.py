@@ -9,7 +9,7 @@ from specon_manager.model.cluster import Claimed, Job, JobSpec, Leaving, Node, P
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
 from specon_manager.model.snapshot import Snapshot
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 NOW = 1000.0
 

@@ -3,12 +3,16 @@
 import os
 from typing import Any
 
-IMAGE = os.environ.get("CONTRACT_IMAGE", "registry.k8s.io/pause:3.10")
+IMAGE = os.environ.get("CONTRACT_IMAGE", "registry.example/contract:1")
+"""Any image with sh; it is run on a whole cluster only, and tests of that skip where none is named."""
+_UNTIL_TOLD = ["sh", "-c", "trap 'exit 143' TERM; while :; do sleep 1; done"]
+"""What ends in order when it is told to has succeeded: then its Job is complete, and replaces nothing."""
 
 
 def pod(name: str = "trainer", *, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """Return a pod that no scheduler takes, unless `schedulerName` says otherwise."""
-    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "10m", "memory": "8Mi"}}}
+    resources = {"requests": {"cpu": "10m", "memory": "8Mi"}}
+    container = {"name": "main", "image": IMAGE, "command": _UNTIL_TOLD, "resources": resources}
     whole = {
         "schedulerName": "nobody",
         "terminationGracePeriodSeconds": 5,

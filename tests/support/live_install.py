@@ -27,7 +27,7 @@ _KINDS: Final = (
 )
 _TOKEN: Final = "manager-token"
 _TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
-_OURS: Final = ("--config=", "--identity=", "--listen=", "--metrics-listen=")
+_OURS: Final = ("--config=", "--identity=", "--listen=", "--reports-listen=", "--metrics-listen=")
 """Arguments of the chart that are other ones for a manager outside."""
 
 

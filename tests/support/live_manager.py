@@ -17,6 +17,7 @@ class LiveManager:
         self.identity = identity
         self.host = host
         self.port = free_port(host)
+        self.reports_port = free_port(host)
         self.metrics_port = free_port("127.0.0.1")
         self.log = folder / f"{identity}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -35,6 +36,7 @@ class LiveManager:
                     *arguments,
                     f"--identity={self.identity}",
                     f"--listen={self.host}:{self.port}",
+                    f"--reports-listen={self.host}:{self.reports_port}",
                     f"--metrics-listen=127.0.0.1:{self.metrics_port}",
                 ],
                 stdout=log,

@@ -332,7 +332,7 @@ class LiveStage:
     async def _leader(self) -> list[tuple[str, int]]:
         """Return where reports are taken: at the leader."""
         leader = await self.leader()
-        return [] if leader is None else [(leader.host, leader.port)]
+        return [] if leader is None else [(leader.host, leader.reports_port)]
 
     async def _injects(self) -> bool:
         made = await self.api.create(PODS, self.jobs.pod("probe"), self.namespace, dry_run=True)

@@ -14,7 +14,7 @@ import yaml
 from support.live_manager import free_port
 from support.programs import program
 
-_SECONDS = 30.0
+_SECONDS = 120.0
 _LOOK_SECONDS = 0.1
 
 

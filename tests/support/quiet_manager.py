@@ -85,7 +85,7 @@ class Manager:
 
     async def until(self, holds):
         """Wait until the state is as wanted; a state that never is fails the test."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not holds(self.controller.state):
                 self._stepped.clear()
                 await self._stepped.wait()

@@ -51,7 +51,7 @@ class ScrapedCluster:
                     f"--kubeconfig={self._cluster.kubeconfig(self._folder / 'kubeconfig')}",
                     f"--namespace={_SYSTEM}",
                     f"--webhook-url={url}",
-                    f"--reports-url={url}",
+                    f"--reports-url=https://{_HOST}:{self._manager.reports_port}",
                     "--webhook-configuration=specon",
                 ]
             )

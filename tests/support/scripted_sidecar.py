@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from fakekube.store import Entry
 from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
 from specon_sidecar.classify import Category
-from specon_sidecar.client import Client
-from specon_sidecar.outcome import Outcome
+from specon_sidecar.reporting.client import Client
+from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import (
     SCHEMA,
     Acknowledgement,
@@ -24,6 +23,7 @@ from specon_sidecar.wire import (
     Observation,
     Report,
 )
+from support.fair_time import fair_now
 
 Object = dict[str, Any]
 AUDIENCE = "specon.io/manager"
@@ -82,11 +82,12 @@ class Sidecars:
         elif not runs and (task := self._tasks.get(metadata["uid"])) is not None:
             task.cancel()
 
-    def cut_off(self, *uids: str) -> None:
-        """Let nothing more be heard of the pods with these UIDs: their node is lost."""
-        for uid in uids:
-            if uid in self._tasks:
-                self._tasks[uid].cancel()
+    async def cut_off(self, *uids: str) -> None:
+        """Let nothing more be heard of the pods with these UIDs, once this is done: their node is lost."""
+        ended = [self._tasks[uid] for uid in uids if uid in self._tasks]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
 
     def files(self, pod: Object, token: str) -> tuple[str, str]:
         """Write what the kubelet projects into the sidecar: token and authorities."""
@@ -105,7 +106,7 @@ class _Life:
         assert identity is not None
         self._of, self._cluster, self._pod = sidecars, cluster, pod
         self.replica, self.uid = identity.replica, pod["metadata"]["uid"]
-        self._began = time.monotonic()
+        self._began = fair_now()
         self._from = sidecars.saved.get(self.replica, 0) + 1
         self._session, self._sequence = uuid.uuid4().hex, 0
         self._open: dict[str, asyncio.Task[None]] = {}
@@ -113,7 +114,7 @@ class _Life:
 
     @property
     def step(self) -> int:
-        return self._from + int((time.monotonic() - self._began) * STEPS_PER_SECOND)
+        return self._from + int((fair_now() - self._began) * STEPS_PER_SECOND)
 
     async def run(self) -> None:
         arguments = _arguments(self._pod)
@@ -156,7 +157,7 @@ class _Life:
 
     def _message(self) -> Report:
         converged = self.replica in self._of.converged
-        age = time.monotonic() - self._began
+        age = fair_now() - self._began
         return Report(
             schema=SCHEMA,
             replica=self.replica,

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.serving import cluster_manager
 from specon_manager.serving.cluster_manager import ClusterManager
 from specon_manager.serving.serve_settings import Address, ServeSettings, SidecarImage
+from support.fair_time import fair_now
 
 SYSTEM = "specon"
 """The namespace of managers."""
@@ -28,10 +28,23 @@ _TIMES = {"lease_seconds": LEASE_SECONDS, "renew_seconds": RENEW_SECONDS, "retry
 class Manager:
     """One manager and its way to the API server."""
 
-    def __init__(self, name: str, server: str, urls: tuple[str, str], decisions: Settings) -> None:
-        """Start it; `urls` are those by which its webhook, and by which its reports are reached."""
+    def __init__(
+        self,
+        name: str,
+        server: str,
+        urls: tuple[str, str],
+        decisions: Settings,
+        *,
+        lease: str = "manager",
+        namespaces: tuple[str, ...] = (),
+    ) -> None:
+        """Start it; `urls` are those by which its webhook, and by which its reports are reached.
+
+        Managers of one release have the same `lease`.
+        """
+        self.lease, self._namespaces = lease, namespaces
         self.name, self.port = f"{name}_manager", _free_port()
-        self.probe = _free_port()
+        self.reports_port, self.probe = _free_port(), _free_port()
         self._passable = asyncio.Event()
         self._passable.set()
         self._frozen_at: float | None = None
@@ -72,11 +85,11 @@ class Manager:
         return sent
 
     def _now(self) -> float:
-        return (time.monotonic() if self._frozen_at is None else self._frozen_at) + self._ahead
+        return (fair_now() if self._frozen_at is None else self._frozen_at) + self._ahead
 
     def freeze(self) -> None:
         """Let it think that no time passes, and let nothing that it sends go out, until it is thawed."""
-        self._frozen_at, self._was_frozen = time.monotonic(), True
+        self._frozen_at, self._was_frozen = fair_now(), True
         self._passable.clear()
 
     def thaw(self, seconds: float = 0.0) -> None:
@@ -123,9 +136,10 @@ class Manager:
             kubeconfig=None,
             context=None,
             namespace=SYSTEM,
-            watch_namespaces=(),
-            lease_name="manager",
+            watch_namespaces=self._namespaces,
+            lease_name=self.lease,
             listen=Address("127.0.0.1", self.port),
+            reports_listen=Address("127.0.0.1", self.reports_port),
             metrics_listen=Address("127.0.0.1", self.probe),
             webhook_service="specon-webhook",
             webhook_url=urls[0],

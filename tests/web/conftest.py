@@ -13,6 +13,15 @@ from support.watched import TOKEN, WatchedCluster, page_of, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+QUIET = (
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--no-first-run",
+)
+
 
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
@@ -25,17 +34,14 @@ def pytest_collection_modifyitems(items):
 async def browser():
     """Chromium without a window; each test has a profile of its own in it."""
     if CHROMIUM is None:
-        pytest.skip("no Chromium: apt-get install chromium")
-    playwright = pytest.importorskip(
-        "playwright.async_api", reason="no Playwright: pip install playwright (its browsers are not needed)"
-    )
+        pytest.skip("no browser: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.async_api", reason="no Playwright: pip install '.[dev]'")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         async with playwright.async_playwright() as steering:
-            sandbox = [] if os.geteuid() else ["--no-sandbox"]
-            opened = await steering.chromium.launch(
-                executable_path=CHROMIUM, args=["--disable-gpu", *sandbox]
-            )
+            # As root there is no sandbox; and what a browser fetches of its own accord is no part of a test.
+            flags = [*QUIET, *([] if os.geteuid() else ["--no-sandbox"])]
+            opened = await steering.chromium.launch(executable_path=CHROMIUM, args=flags)
             yield opened
             await opened.close()
 

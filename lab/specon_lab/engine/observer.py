@@ -1,8 +1,7 @@
 """What a sidecar sees of a simulated training: printed samples, and the real judgement of them.
 
-The simulated counterpart of `specon_sidecar.observer`: the samples are made, while the curve, the pace and
-the
-classifiers that get them are the sidecar's own. Pure; the caller tells the time.
+The simulated counterpart of `specon_sidecar.observing.observer`: the samples are made, while the curve, the
+pace and the classifiers that get them are the sidecar's own. Pure; the caller tells the time.
 """
 
 import math
@@ -12,10 +11,12 @@ import msgspec
 
 from specon_lab.engine.loss import Losses
 from specon_lab.workloads.workload import LossCurve, Training
-from specon_sidecar.classify import ClassifierSettings, begin, judge
-from specon_sidecar.curve import Curve
-from specon_sidecar.horizon import judge_by_horizon
-from specon_sidecar.sample import Sample
+from specon_sidecar.classify import ClassifierSettings
+from specon_sidecar.classify.curve import Curve
+from specon_sidecar.classify.horizon import judge_by_horizon
+from specon_sidecar.classify.judgement import begin
+from specon_sidecar.classify.specon import judge
+from specon_sidecar.formats.sample import Sample
 
 _SAMPLES: Final = 20  # about so many are printed in an interval at full speed, and no more are taken in one
 _ROUNDING: Final = 1e-6  # of a step: sums of progress are not exact

@@ -6,7 +6,7 @@ A steady simulated training would tell its pace exactly; recorded runs do not (d
 import math
 from typing import Final
 
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 # Two thirds of the errors at 200 intervals in `benchmarks/convergence` were below 6 % where 2.5 % of the run
 # was done, 3 % at 7.5 %, 2 % at 15 % and 1.7 % later; the largest tenth early in a run was larger than a

@@ -15,7 +15,7 @@ from specon_lab.engine.observer import CurveObserver, Seen, step_at
 from specon_lab.engine.remaining import exact, mistaken
 from specon_lab.workloads.workload import Submission
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Observation, Report
 
 _SESSION: Final = "simulated"

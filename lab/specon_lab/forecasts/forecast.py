@@ -32,7 +32,7 @@ from specon_manager.policies.crowding import reserves
 from specon_manager.policies.easing import ease
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.table import policy_named, settings_of
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 Basis = Literal["measured", "declared", "learnt", "assumed"]
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 
 

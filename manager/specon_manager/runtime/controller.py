@@ -5,7 +5,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,12 +28,14 @@ from specon_manager.model.events import (
     Event,
     JobRefused,
     ManagerStarted,
+    NodeObserved,
     OrderExpired,
     RoomRefused,
     StartRefused,
     Tick,
 )
 from specon_manager.model.settings import Settings
+from specon_manager.runtime.append_file import DiskFullError
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.mailbox import Mailbox
 from specon_manager.runtime.memory import Memory
@@ -41,6 +43,8 @@ from specon_manager.runtime.memory import Memory
 _log = logging.getLogger(__name__)
 _BATCH: Final = 500  # events between two commits: the loop serves HTTP in between
 _TURN_SECONDS: Final = 0.05  # after which there is a commit with fewer; of thousands some are slow
+_ROOM_SECONDS: Final = 1.0  # between two looks whether there is room again
+_RECORD_SECONDS: Final = 20.0  # that somebody who asks waits for an answer
 
 
 class Stepped(Struct, frozen=True, kw_only=True):
@@ -58,11 +62,16 @@ class Stepped(Struct, frozen=True, kw_only=True):
 Observer = Callable[[Stepped], None]
 
 
+class NotRecordedError(Exception):
+    """What was handed in may not survive the manager; the text says why, and whether it is known at all."""
+
+
 class Controller:
     """Feeds events to `step` one at a time and has its actions carried out.
 
     An action is carried out only after its memory has the event that led to it. Actions on one replica are
-    carried out in the order in which they were given, those on different replicas at the same time.
+    carried out in the order in which they were given, those on different replicas at the same time. While the
+    memory has no room nothing happens: what runs goes on, what comes in waits.
     """
 
     def __init__(self, *, state: State, memory: Memory, backend: Backend, clock: Clock) -> None:
@@ -72,6 +81,11 @@ class Controller:
         self._memory = memory
         self._backend = backend
         self._events: deque[Event] = deque()
+        self._posted = self._looked_at = 0
+        self._asked: deque[tuple[int, asyncio.Future[State]]] = deque()
+        """Who waits for the commit of which event, by the number of its arrival."""
+        self.stalled = ""
+        """Why nothing can be recorded at present; empty where it can."""
         self._woken = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last: dict[str, asyncio.Task[None]] = {}
@@ -84,8 +98,29 @@ class Controller:
 
     def post(self, event: Event) -> None:
         """Hand in an event; it is looked at soon, in the order of arrival."""
+        if self.stalled and isinstance(event, NodeObserved) and self._replaces(event):
+            return
         self._events.append(event)
+        self._posted += 1
         self._woken.set()
+
+    async def record(self, event: Event, seconds: float = _RECORD_SECONDS) -> State:
+        """Hand in an event; return the state that it led to once that would survive this process.
+
+        Raises NotRecordedError where that cannot be said, after so many seconds at the latest.
+        """
+        if self.stalled:
+            raise NotRecordedError(f"nothing was done: {self.stalled}")
+        recorded: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        self.post(event)
+        self._asked.append((self._posted, recorded))
+        try:
+            async with asyncio.timeout(seconds):
+                return await recorded
+        except TimeoutError:
+            raise NotRecordedError(
+                f"it is not on record after {seconds:g} s; look what becomes of it"
+            ) from None
 
     async def run(self, name: str, settings: Settings) -> None:
         """Take over the state as the manager called `name`, and go on until cancelled.
@@ -100,6 +135,7 @@ class Controller:
                 self.ready = True
         finally:
             self.ready = False
+            self._disappoint(len(self._asked), "the manager ends, and it may not be on record")
             for task in self._tasks:
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -121,6 +157,7 @@ class Controller:
             if time.perf_counter() > ends:
                 break
             event = self._events.popleft()
+            self._looked_at += 1
             tick_due = tick_due or calls_for_tick(event)
             actions += self._step(event)
         overdue = self.clock.now() - self._ticked >= self.state.settings.tick
@@ -131,12 +168,52 @@ class Controller:
             self._woken.set()
             # A commit that has nothing to wait for lets nobody else have a turn.
             await asyncio.sleep(0)
-        refused = await self._memory.commit(self.state, acting=bool(actions))
+        refused = await self._commit(actions)
         for action in actions:
             if (why := refused.get(_recorded_as(action))) is None:
                 self._dispatch(action)
             else:
                 self._failed(action, why)
+
+    async def _commit(self, actions: Sequence[Action]) -> Mapping[str, str]:
+        """Return once what was looked at is on record; tell those who wait for it."""
+        due = sum(number <= self._looked_at for number, _ in self._asked)
+        while True:
+            state = self.state
+            try:
+                refused = await self._memory.commit(state, acting=bool(actions) or due > 0)
+            except DiskFullError as error:
+                if not self.stalled:
+                    self.stalled = f"{error}: nothing is ordered until there is room; what trains goes on"
+                    _log.critical("%s", self.stalled)
+                    self._disappoint(
+                        due, f"it is taken up when there is room, unless the manager ends: {error}"
+                    )
+                    due = 0
+                await asyncio.sleep(_ROOM_SECONDS)
+                continue
+            if self.stalled:
+                self.stalled = ""
+                _log.critical("there is room again: everything is on record, and the manager goes on")
+            for _ in range(due):
+                _, recorded = self._asked.popleft()
+                if not recorded.done():
+                    recorded.set_result(state)
+            return refused
+
+    def _disappoint(self, count: int, why: str) -> None:
+        for _ in range(count):
+            _, recorded = self._asked.popleft()
+            if not recorded.done():
+                recorded.set_exception(NotRecordedError(why))
+
+    def _replaces(self, news: NodeObserved) -> bool:
+        """Whether the event took the place of an older one on the same node: a long wait fills no memory."""
+        for index, event in enumerate(self._events):
+            if isinstance(event, NodeObserved) and event.node == news.node:
+                self._events[index] = news
+                return True
+        return False
 
     def _step(self, event: Event) -> list[Action]:
         now, before = self.clock.now(), self.state

@@ -1,9 +1,11 @@
-"""The journal: every event with the actions it led to, one JSON line each, on disk before they are done.
+"""The journal: every event with the actions it led to, one line each, on disk before they are done.
 
 It is the manager's only memory. After a crash the state is what `step` makes of the events again, so what
 `replay` checks is what recovery relies on.
 """
 
+import itertools
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,38 +18,36 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.actions import Action
 from specon_manager.model.events import Event
+from specon_manager.runtime.append_file import AppendFile, DiskFullError
+from specon_manager.runtime.journal_line import (
+    SCHEMA,
+    SEAL_BYTES,
+    BadLineError,
+    Begin,
+    Line,
+    OtherVersionError,
+    Step,
+    opened,
+    seal_of,
+    sealed,
+)
 
-SCHEMA: Final = 1
+_log = logging.getLogger(__name__)
 NAME: Final = "journal.jsonl"
 _ROTATE_BYTES: Final = 64 * 1024 * 1024
 _KEPT: Final = 3
-
-
-class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
-    """First line of a journal: the state that its steps start from."""
-
-    schema: int
-    version: str
-    at: float
-    """Begin of the run, seconds on the manager's clock; kept over rotations."""
-    last_at: float | None = None
-    """Time of the last step before this file; None where there was none."""
-    state: State
-
-
-class Step(Struct, frozen=True, kw_only=True, tag="step"):
-    """One call of `step`: its time, its event, and what it ordered."""
-
-    now: float
-    event: Event
-    actions: tuple[Action, ...] = ()
-
-
-Line = Begin | Step
+_AGAIN_BYTES: Final = 4 * 1024 * 1024
+"""After so much more a new file is tried again, where there was no room for one."""
 
 
 class JournalError(Exception):
-    """A journal that cannot be read; the text names the file and the line."""
+    """A journal that cannot be read; the text names the file and the line, and what can be done."""
+
+    def __init__(self, path: Path, line: int, what: str, advice: str = "") -> None:
+        super().__init__(f"{path}, line {line}: {what}" + (f"\n{advice}" if advice else ""))
+        self.path = path
+        self.line = line
+        """The first that is not good."""
 
 
 class Recovered(Struct, frozen=True, kw_only=True):
@@ -68,33 +68,43 @@ class Difference(Struct, frozen=True, kw_only=True):
     replayed: tuple[Action, ...]
 
 
-_ENCODER: Final = msgspec.json.Encoder()
-_DECODER: Final = msgspec.json.Decoder(Line)
-
-
 def read(path: Path) -> Iterator[tuple[int, Line]]:
     """Yield the lines of a journal with their numbers.
 
     A last line that was cut off by a crash is passed over: what it would have ordered was not done.
     Raises JournalError for any other line that cannot be read, OSError where the file cannot.
     """
+    before = 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):
                 return
             try:
-                record = _DECODER.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise JournalError(f"{path}, line {number}: {error}") from error
-            if (number == 1) != isinstance(record, Begin):
-                raise JournalError(f"{path}, line {number}: a journal has one begin, in its first line")
-            if isinstance(record, Begin) and record.schema != SCHEMA:
-                raise JournalError(f"{path}, line {number}: schema {record.schema} is not {SCHEMA}")
+                record = opened(line, before, first=number == 1)
+            except OtherVersionError as error:
+                raise JournalError(path, number, str(error)) from error
+            except BadLineError as error:
+                raise JournalError(path, number, str(error), _advice(path, number - 1)) from error
+            before = seal_of(line)
             yield number, record
 
 
+def _advice(path: Path, good: int) -> str:
+    """Return what can be done with a journal of which only so many lines are good."""
+    if not good:
+        return (
+            f"nothing in it can be used; {path.name}.1, where there is one, ends where this one begins; "
+            "`specon local --fresh` puts everything aside and begins anew"
+        )
+    return (
+        f"the {good} before it are good: `specon replay --cut {path}` keeps those and puts the damaged "
+        "journal aside; the next manager goes on from there, does not know what was decided later, and ends "
+        "what was started later"
+    )
+
+
 def recover(path: Path) -> Recovered | None:
-    """Return what the journal at `path` holds, or None where there is none. Raises JournalError."""
+    """Return what the journal at `path` holds, or None where there is none. Raises JournalError, OSError."""
     recovered = None
     if not path.exists():
         return None
@@ -108,6 +118,32 @@ def recover(path: Path) -> Recovered | None:
                 recovered, state=state, last_at=line.now, steps=recovered.steps + 1
             )
     return recovered
+
+
+def cut(path: Path) -> tuple[int, Path] | None:
+    """Keep the good lines of a damaged journal; return how many, and where the damaged one is put.
+
+    None where nothing is damaged. No manager may have it open. Raises JournalError where no line is good,
+    DiskFullError, UnwritableError, OSError.
+    """
+    try:
+        for _ in read(path):
+            pass
+    except JournalError as error:
+        if error.line == 1:
+            raise
+        good = error.line - 1
+    else:
+        return None
+    kept = path.with_name(f".{path.name}.cut")
+    with path.open("rb") as lines:
+        _written(kept, b"".join(itertools.islice(lines, good))).close()
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in itertools.count(1))
+    damaged = next(name for name in names if not name.exists())
+    os.link(path, damaged)
+    kept.replace(path)
+    _sync_directory(path)
+    return good, damaged
 
 
 def first_difference(path: Path) -> tuple[int, Difference | None]:
@@ -128,53 +164,44 @@ def first_difference(path: Path) -> tuple[int, Difference | None]:
 
 def _as_written(actions: Sequence[Action]) -> tuple[Action, ...]:
     """Return the actions as they look after a round through JSON, so that they compare."""
-    return msgspec.json.decode(_ENCODER.encode(actions), type=tuple[Action, ...])
+    return msgspec.json.decode(msgspec.json.encode(actions), type=tuple[Action, ...])
 
 
 class Journal:
     """The open journal of a running manager."""
 
     def __init__(self, path: Path, *, began_at: float, version: str) -> None:
-        """Open for appending; a line that a crash cut off is removed first."""
+        """Open for appending; a line that a crash cut off is removed first. Raises OSError."""
         self._path = path
         self._began_at = began_at
         self._version = version
-        self._file = path.open("ab")
-        os.fchmod(self._file.fileno(), 0o600)
-        end = _end_of_last_line(path)
-        if end != self._file.tell():
-            self._file.truncate(end)
-            self._file.seek(end)
+        end, self._seal = _last_line(path)
+        self._file = AppendFile(path, end=end)
         self.size = end
         self._rotate_at = _ROTATE_BYTES
         self._last_at: float | None = None
 
     def begin(self, state: State) -> None:
-        """Write the first line."""
-        record = Begin(
-            schema=SCHEMA,
-            version=self._version,
-            at=self._began_at,
-            last_at=self._last_at,
-            state=state.flattened(),
-        )
-        self._write(record)
+        """Write the first line. Raises DiskFullError, UnwritableError."""
+        self._append(self._begin(state))
         self.sync()
         _sync_directory(self._path)
 
     def append(self, now: float, event: Event, actions: Sequence[Action]) -> None:
         """Add one step; it is on disk only after `sync`."""
         self._last_at = now
-        self._write(Step(now=now, event=event, actions=tuple(actions)))
+        self._append(Step(now=now, event=event, actions=tuple(actions)))
 
     def flush(self) -> None:
-        """Hand what was appended to the operating system: it survives the manager, not the machine."""
-        self._file.flush()
+        """Hand what was appended to the operating system: it survives the manager, not the machine.
+
+        Raises UnwritableError, and DiskFullError where there is no room: it, or `sync`, may be called again.
+        """
+        self._file.write()
 
     def sync(self) -> None:
-        """Return once everything appended is on disk. Blocks for a disk access."""
-        self._file.flush()
-        os.fdatasync(self._file.fileno())
+        """Return once everything appended is on disk. Blocks for a disk access. Raises as `flush` does."""
+        self._file.sync()
 
     @property
     def large(self) -> bool:
@@ -182,39 +209,72 @@ class Journal:
         return self.size >= self._rotate_at
 
     def rotate_if_large(self, state: State) -> bool:
-        """Begin a new file from `state` when the present one is large; the last few are kept."""
+        """Begin a new file from `state` when the present one is large; the last few are kept.
+
+        Where that is not possible, for want of room above all, the present file is used on; a few megabytes
+        later it is tried again, and False is returned.
+        """
         if not self.large:
             return False
         self.sync()
-        self._file.close()
-        for age in range(_KEPT - 1, 0, -1):
-            older = self._path.with_name(f"{self._path.name}.{age}")
-            if older.exists():
-                older.replace(self._path.with_name(f"{self._path.name}.{age + 1}"))
         # The next file is complete before it takes the place of this one.
-        following = self._path.with_name(f".{self._path.name}.next")
-        following.unlink(missing_ok=True)
-        self._file = following.open("ab")
-        os.fchmod(self._file.fileno(), 0o600)
-        self.size = 0
-        self.begin(state)
+        line, seal = sealed(self._begin(state), 0)
+        path = self._path.with_name(f".{self._path.name}.next")
+        try:
+            following = _written(path, line)
+            for age in range(_KEPT - 1, 0, -1):
+                older = self._path.with_name(f"{self._path.name}.{age}")
+                if older.exists():
+                    older.replace(self._path.with_name(f"{self._path.name}.{age + 1}"))
+            former = self._path.with_name(f"{self._path.name}.1")
+            former.unlink(missing_ok=True)
+            os.link(self._path, former)
+            path.replace(self._path)
+        except (DiskFullError, OSError) as error:
+            _log.warning("no new journal file is begun: %s", error)
+            path.unlink(missing_ok=True)
+            self._rotate_at = self.size + _AGAIN_BYTES
+            return False
+        self._file.close()
+        following.path = self._path
+        self._file, self._seal, self.size = following, seal, len(line)
         self._rotate_at = self.size + _ROTATE_BYTES  # the state alone may be large
-        former = self._path.with_name(f"{self._path.name}.1")
-        former.unlink(missing_ok=True)
-        os.link(self._path, former)
-        following.replace(self._path)
         _sync_directory(self._path)
         return True
 
     def close(self) -> None:
-        """Write what is left and close."""
-        self.sync()
-        self._file.close()
+        """Write what is left and close; raises as `flush` does, closed all the same."""
+        try:
+            self.sync()
+        finally:
+            self._file.close()
 
-    def _write(self, record: Line) -> None:
-        line = _ENCODER.encode(record) + b"\n"
-        self._file.write(line)
+    def _begin(self, state: State) -> Begin:
+        return Begin(
+            schema=SCHEMA,
+            version=self._version,
+            at=self._began_at,
+            last_at=self._last_at,
+            state=state.flattened(),
+        )
+
+    def _append(self, record: Line) -> None:
+        line, self._seal = sealed(record, self._seal)
+        self._file.add(line)
         self.size += len(line)
+
+
+def _written(path: Path, content: bytes) -> AppendFile:
+    """Return a new file with this content, on disk. Raises OSError, DiskFullError, UnwritableError."""
+    path.unlink(missing_ok=True)
+    file = AppendFile(path)
+    try:
+        file.add(content)
+        file.sync()
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _sync_directory(path: Path) -> None:
@@ -226,15 +286,21 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _end_of_last_line(path: Path) -> int:
-    """Return the offset after the last newline of the file."""
-    with path.open("rb") as file:
+def _last_line(path: Path) -> tuple[int, int]:
+    """Return the offset after the last newline of the file, and the checksum of the line that ends there."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return 0, 0
+    with file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - 65536)
             file.seek(start)
             found = file.read(end - start).rfind(b"\n")
             if found >= 0:
-                return start + found + 1
+                end = start + found + 1
+                file.seek(max(0, end - SEAL_BYTES))
+                return end, seal_of(file.read(end - max(0, end - SEAL_BYTES)))
             end = start
-    return 0
+    return 0, 0

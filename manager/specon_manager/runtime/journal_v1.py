@@ -184,7 +184,7 @@ def _ordered(state: State, action: Record, now: float) -> State:
 
 
 def _without_partial_gangs(state: State, name: str) -> State:
-    """Let workers that were scaled in be absent: nothing else says why they are not there beside the others."""
+    """Let workers that were scaled in be absent: nothing else says why they are not beside the others."""
     job = state.jobs[name]
     members = [state.replicas[replica] for replica in job.spec.replicas]
     if not job.spec.elastic or not any(each.active for each in members):

@@ -22,9 +22,10 @@ class Memory(Protocol):
     async def commit(self, state: State, *, acting: bool) -> Mapping[str, str]:
         """Return once what led to `state` would survive this process.
 
-        `acting`: orders are about to be carried out because of it, so they must be known to a later manager
-        before. Returned are moves and changes that were just proposed and cannot be recorded, with the reason
-        by id: nothing may be done for them. Raises NotLeadingError where another manager has taken over.
+        `acting`: orders are about to be carried out because of it, or somebody is about to be told, so a
+        later manager must know of it. Returned are moves and changes that were just proposed and cannot be
+        recorded, with the reason by id: nothing may be done for them. Raises DiskFullError while there is no
+        room (call it again), and NotLeadingError where another manager has taken over.
         """
 
 

@@ -1,18 +1,18 @@
-"""What the owner of a manager asks for by HTTP: a move, its withdrawal, a pause, its end; `step` judges."""
+"""What the owner of a manager asks for by HTTP: a move, its withdrawal, a pause, its end; `step` judges.
 
-import asyncio
-import contextlib
+Each is answered once it would survive the manager; NotRecordedError says that this cannot be said.
+"""
+
 import secrets
-from collections.abc import Callable
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
-from specon_manager.model.events import Event, MoveRequested, Paused, RequestWithdrawn
+from specon_manager.model.events import MoveRequested, Paused, RequestWithdrawn
 from specon_manager.model.transactions import FINAL_STATES, Transaction
-from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.runtime.controller import Controller
 from specon_manager.views.words import QUEUED
 
 ELSEWHERE: Final = (
@@ -21,7 +21,6 @@ ELSEWHERE: Final = (
 )
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
 _FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
-_STEP_SECONDS: Final = 5.0
 _LONGEST_NAME: Final = 200  # of what is said of a name that nobody knows
 
 
@@ -81,10 +80,9 @@ async def ask_for_move(body: bytes, controller: Controller) -> Answer:
         return Answer(422, wanted)
     name = f"request-{secrets.token_hex(4)}"
     asked = MoveRequested(id=name, replica=wanted.replica, target=wanted.target, reason=wanted.reason)
-    await _post(controller, asked, lambda state: _told(state, name) is not None)
-    told = _told(controller.state, name)
+    told = _told(await controller.record(asked), name)
     if told is None:
-        return Answer(503, Refused(f"{name} is asked for, but not looked at yet: see what becomes of it"))
+        return Answer(503, Refused(f"{name} was asked for, and nothing is known of it"))
     if told.state == QUEUED:
         return Answer(202, told)
     if told.state in _FINAL:
@@ -99,17 +97,16 @@ async def withdraw(name: str, controller: Controller) -> Answer:
         return Answer(404, Refused(f"there is no request {name[:_LONGEST_NAME]!r}"))
     if told.state != QUEUED:
         return Answer(409, Refused(f"{name} is no request any more: it is {told.state}"))
-    await _post(controller, RequestWithdrawn(id=name), lambda state: name not in state.requests)
-    told = _told(controller.state, name)
+    told = _told(await controller.record(RequestWithdrawn(id=name)), name)
     if told is None or told.state == QUEUED:
-        return Answer(503, Refused("it is asked for, but the manager has not come to it yet: ask again"))
+        return Answer(503, Refused("it was asked for, and nothing is known of it"))
     if told.state not in _FINAL:
         return Answer(409, Refused(f"{name} has begun meanwhile: it is {told.state}"))
     return Answer(200, told)
 
 
 async def pause(body: bytes, controller: Controller) -> Answer:
-    """Let nothing new be ordered: 200 once that holds, 422, 503 where it takes too long."""
+    """Let nothing new be ordered: 200 once that holds, 422."""
     wanted = _decoded(body or b"{}", PauseWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
@@ -117,37 +114,13 @@ async def pause(body: bytes, controller: Controller) -> Answer:
 
 
 async def resume(controller: Controller) -> Answer:
-    """End the pause: 200 once that holds, and where there was none; 503 where it takes too long."""
+    """End the pause: 200 once that holds, and where there was none."""
     return await _set_pause(controller, None)
 
 
 async def _set_pause(controller: Controller, reason: str | None) -> Answer:
-    def holds(state: State) -> bool:
-        return (None if state.pause is None else state.pause.reason) == reason
-
-    if not holds(controller.state):
-        await _post(controller, Paused(reason=reason), holds)
-    if not holds(controller.state):
-        return Answer(503, Refused("it is asked for, but the manager has not come to it yet: ask again"))
+    await controller.record(Paused(reason=reason))
     return Answer(200, PauseTold(reason is not None, reason or ""))
-
-
-async def _post(controller: Controller, event: Event, holds: Callable[[State], bool]) -> None:
-    """Hand the event in, and return once the state is such, after a few seconds at the latest."""
-    there = asyncio.Event()
-
-    def observe(stepped: Stepped) -> None:
-        if holds(stepped.after):
-            there.set()
-
-    controller.observers.append(observe)
-    try:
-        controller.post(event)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STEP_SECONDS):
-                await there.wait()
-    finally:
-        controller.observers.remove(observe)
 
 
 def _told(state: State, name: str) -> MoveTold | None:

@@ -26,8 +26,9 @@ from specon_manager.model.events import (
     ReportReceived,
 )
 from specon_manager.runtime import orders
+from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
-from specon_manager.runtime.controller import Controller
+from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
 from specon_sidecar.wire import (
@@ -46,6 +47,7 @@ _MOST_JOB_BYTES: Final = 1024 * 1024
 _BODY_SECONDS: Final = 10.0
 _LINGERING_SECONDS: Final = 2.0  # that the rest of a body is read and dropped after the answer
 _STANDBY_SECONDS: Final = 2
+_FULL_SECONDS: Final = 5
 
 ReadJob = Callable[[bytes, State], JobSpec]
 """Turns a submitted body into a job; raises ValueError with every mistake named."""
@@ -65,6 +67,7 @@ class Server:
         readiness: Callable[[], bool] | None = None,
         body_seconds: float = _BODY_SECONDS,
         takes_orders: bool = True,
+        probes_here: bool = True,
         connection_limits: ConnectionLimits | None = None,
         rate_limits: RateLimits | None = None,
     ) -> None:
@@ -72,7 +75,7 @@ class Server:
 
         `readiness` replaces what /readyz goes by: that the controller has taken over, or that this is a
         standby. A body has to be there within `body_seconds`. `takes_orders` tells whether the owner may ask
-        here for moves and pauses.
+        here for moves and pauses, `probes_here` whether probes and metrics are answered on this port too.
         """
         self._controller = controller
         self._identities = identities
@@ -82,6 +85,7 @@ class Server:
         self._readiness = readiness
         self._body_seconds = body_seconds
         self._takes_orders = takes_orders
+        self._probes_here = probes_here
         self._connection_limits = connection_limits or ConnectionLimits()
         self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
@@ -107,11 +111,17 @@ class Server:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
         return await self._listen(self.application(), host, port, tls)
 
+    async def start_beside(
+        self, routes: Sequence[web.RouteDef], host: str, port: int, *, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Listen for these routes alone, on a port of their own; return it. Raises OSError."""
+        application = web.Application(middlewares=[told_to_the_sender])
+        application.add_routes(routes)
+        return await self._listen(application, host, port, tls)
+
     async def start_probes(self, host: str, port: int) -> int:
         """Listen without TLS for probes and metrics alone; return the port. Raises OSError."""
-        application = web.Application()
-        application.add_routes(self._probes())
-        return await self._listen(application, host, port, None)
+        return await self.start_beside(self._probes(), host, port)
 
     async def stop(self) -> None:
         """Answer what waits, and close."""
@@ -122,10 +132,10 @@ class Server:
 
     def application(self) -> web.Application:
         """Return the routes."""
-        application = web.Application(client_max_size=_MOST_JOB_BYTES)
+        application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[told_to_the_sender])
         application.add_routes(
             [
-                *self._probes(),
+                *(self._probes() if self._probes_here else ()),
                 web.post("/v1/reports", self._unhurried(self._report)),
                 web.get("/v1/instructions", self._unhurried(self._instructions)),
                 web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
@@ -153,6 +163,7 @@ class Server:
         runner = web.AppRunner(
             application,
             access_log=None,
+            logger=LIBRARY_LOG,
             shutdown_timeout=2.0,
             keepalive_timeout=KEPT_SECONDS,
             lingering_time=_LINGERING_SECONDS,
@@ -173,7 +184,7 @@ class Server:
         if self._readiness is not None:
             ready = self._readiness()
         else:
-            ready = self._controller is None or self._controller.ready
+            ready = self._controller is None or (self._controller.ready and not self._controller.stalled)
         return web.Response(text="ok\n" if ready else "not ready\n", status=200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -231,7 +242,8 @@ class Server:
         refusal = await self._check(request, controller, acknowledgement.replica, acknowledgement.incarnation)
         if refusal is not None:
             return refusal
-        controller.post(InstructionAcknowledged(acknowledgement))
+        # A manager that is killed after its answer is told no second time.
+        await controller.record(InstructionAcknowledged(acknowledgement))
         return web.Response(status=204)
 
     async def _state(self, request: web.Request, controller: Controller) -> web.Response:
@@ -246,7 +258,10 @@ class Server:
         if spec.name in controller.state.jobs or spec.name in self._submitted:
             return _problem(409, f"name: there is a job {spec.name!r} already")
         self._submitted.add(spec.name)
-        controller.post(JobSubmitted(spec))
+        try:
+            await controller.record(JobSubmitted(spec))
+        finally:
+            self._submitted.discard(spec.name)
         return _json(msgspec.json.encode({"job": spec.name}), status=201)
 
     async def _order(self, request: web.Request, controller: Controller) -> web.Response:
@@ -276,11 +291,15 @@ class Server:
             return _problem(401, "no bearer token")
         if not await self._identities.may_report(shown, replica, incarnation):
             return _problem(403, f"the token is not that of incarnation {incarnation!r} of {replica!r}")
-        if (seconds := self._rates.wait(replica, incarnation, time.monotonic())) > 0:
-            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if controller is not self._controller:
             return _standby()  # it lost its place while the token was looked at
+        if controller.stalled:
+            return _later(_FULL_SECONDS, controller.stalled)
         known = controller.state.replicas.get(replica)
+        # A name that nobody knows may be any: who makes up many of them has one share for all.
+        name = replica if known is not None and known.incarnation == incarnation else ""
+        if (seconds := self._rates.wait(name, incarnation, time.monotonic())) > 0:
+            return _later(math.ceil(seconds), "too many messages of this incarnation", status=429)
         if known is not None and (known.former == incarnation or known.ended):
             return _problem(410, f"incarnation {incarnation!r} of {replica!r} is over")
         if known is None or known.incarnation != incarnation:
@@ -313,6 +332,8 @@ class Server:
                 return await handler(request, controller)
             except IdentityUnavailableError as error:
                 return _later(_STANDBY_SECONDS, f"the token cannot be looked at now: {error}")
+            except NotRecordedError as error:
+                return _later(_FULL_SECONDS, str(error))
             except TimeoutError:
                 response = _problem(408, f"the body was not there within {self._body_seconds:g} seconds")
                 response.force_close()

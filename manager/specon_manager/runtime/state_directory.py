@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.runtime.tokens import write_private
+from specon_manager.runtime.ownership import check_ours, check_private
+from specon_manager.runtime.tokens import OWNER, write_private
 
 _LOCK: Final = "manager.lock"
 _ADDRESS: Final = "manager.json"
@@ -26,12 +27,18 @@ class DirectoryBusyError(Exception):
     """Another manager works in this directory; the text names it."""
 
 
+def make_ours(path: Path) -> None:
+    """Make the directory where it is not there; see to it that it is ours. Raises NotOursError, OSError."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_ours(path)
+
+
 class StateDirectory:
     """Held by one manager from its start to its end, be it by kill -9: the kernel lets go of the lock."""
 
     def __init__(self, path: Path) -> None:
-        """Take the directory. Raises DirectoryBusyError naming the manager that has it, and OSError."""
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Take the directory. Raises DirectoryBusyError naming who has it, NotOursError, OSError."""
+        make_ours(path)
         self.path = path
         self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -56,6 +63,21 @@ class StateDirectory:
     def release(self) -> None:
         """Let go of the directory."""
         os.close(self._lock)
+
+
+def address_and_token(path: Path) -> tuple[Address, str] | None:
+    """Return where the manager of a directory is or last was, and its owner's token; None where none was.
+
+    Raises NotOursError: what somebody else wrote could have us talk to them. OSError.
+    """
+    if not path.is_dir():
+        return None
+    check_ours(path)
+    address = read_address(path)
+    if address is None:
+        return None
+    check_private(path / OWNER)
+    return address, (path / OWNER).read_text("ascii", "replace").strip()
 
 
 def read_address(path: Path) -> Address | None:

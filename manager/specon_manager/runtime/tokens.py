@@ -11,8 +11,10 @@ import secrets
 from pathlib import Path
 from typing import Final
 
+from specon_manager.runtime.ownership import check_private
+
 _KEY: Final = "key"
-_OWNER: Final = "token"
+OWNER: Final = "token"
 _LEAST_BYTES: Final = 32
 
 
@@ -20,14 +22,15 @@ class Tokens:
     """The `Identities` of one state directory; its files are readable by their owner only."""
 
     def __init__(self, directory: Path) -> None:
-        """Read the secret in `directory`, or make one. Raises OSError."""
+        """Read the secret in `directory`, or make one. Raises NotOursError where others may know it."""
         path = directory / _KEY
         secret = path.read_bytes().strip() if path.exists() else b""
         if len(secret) < _LEAST_BYTES:  # an empty key would be everybody's
             secret = secrets.token_hex(32).encode()
             write_private(path, secret.decode())
+        check_private(path)
         self._secret = secret
-        self.owner_file = directory / _OWNER
+        self.owner_file = directory / OWNER
         write_private(self.owner_file, self.owner)
 
     @property
@@ -68,7 +71,7 @@ def _equal(shown: str, token: str) -> bool:
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner may read, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()

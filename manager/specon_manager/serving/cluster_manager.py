@@ -4,8 +4,10 @@ import asyncio
 import gc
 import logging
 import os
+import random
+import time
 from collections.abc import Coroutine, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry
@@ -27,6 +29,7 @@ from specon_manager.backends.kube.records.pin_watch import PinWatch
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.lease import Elector
 from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import Paused
@@ -43,6 +46,9 @@ from specon_manager.serving.leader_label import drop_label, keep_label
 from specon_manager.serving.serve_settings import ServeSettings
 
 _log = logging.getLogger(__name__)
+_FIRST_PAUSE: Final = 0.5  # seconds; doubled from one short term to the next
+_LONGEST_PAUSE: Final = 30.0
+_LONG_TERM: Final = 60.0
 
 
 class ClusterManager:
@@ -59,7 +65,14 @@ class ClusterManager:
             name=settings.lease_name,
             identity=settings.identity,
             labels=LEASE_LABELS,
+            annotations={NAMESPACES: ",".join(sorted(settings.watch_namespaces))},
             noticed=self._obey_pause,
+        )
+        self._rivals = Rivals(
+            api,
+            lease=(settings.namespace, settings.lease_name),
+            labels=LEASE_LABELS,
+            namespaces=settings.watch_namespaces,
         )
         self._cluster_metrics.follow_manager(
             leads=self._elector.holds, certificate_expiry=lambda: self._certificate.expires_at or 0.0
@@ -80,10 +93,12 @@ class ClusterManager:
             identities,
             registry,
             _no_jobs,
-            routes=webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted),
             readiness=self._is_ready,
             takes_orders=False,
+            probes_here=False,
         )
+        self._webhook = webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted)
+        self._rng = random.Random()  # noqa: S311  (jitter, not cryptography)
         self._own_pod = os.environ.get("POD_NAME", "")
 
     async def run(self) -> None:
@@ -91,15 +106,25 @@ class ClusterManager:
         use_small_tls_buffers()
         # What was imported stays: with it each full collection of garbage stops the loop twice as long.
         gc.freeze()
-        listen, probes = self._settings.listen, self._settings.metrics_listen
+        listen, reports = self._settings.listen, self._settings.reports_listen
+        probes, tls = self._settings.metrics_listen, self._certificate.context
         try:
             await self._server.start_probes(probes.host, probes.port)
-            await self._server.start(listen.host, listen.port, tls=self._certificate.context)
+            # Each has a port of its own, so that a NetworkPolicy can tell the API server from training pods.
+            await self._server.start_beside(self._webhook, listen.host, listen.port, tls=tls)
+            await self._server.start(reports.host, reports.port, tls=tls)
             if self._settings.page_listen is not None:
                 await self._page_listener.start(
                     self._settings.page_listen.host, self._settings.page_listen.port
                 )
-            _log.info("%s serves at %s:%d", self._settings.identity, listen.host, listen.port)
+            _log.info(
+                "%s answers admission at %s:%d and sidecars at %s:%d",
+                self._settings.identity,
+                listen.host,
+                listen.port,
+                reports.host,
+                reports.port,
+            )
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._migrations.run())
                 group.create_task(self._pins.run())
@@ -111,15 +136,21 @@ class ClusterManager:
             await self._server.stop()
 
     async def _candidate(self) -> None:
-        """Stand by and lead, again and again."""
+        """Stand by and lead, again and again, where no other release leads over the same namespaces."""
+        pause = _FIRST_PAUSE
         while True:
+            await self._rivals.absent()
+            began = time.monotonic()
             try:
                 await self._elector.run(self._lead)
             except NotLeadingError as error:
-                _log.warning("another manager leads: %s", error)
+                _log.warning("standing by, for another manager leads: %s", error)
+            # Of two that depose each other one comes back later than the other.
+            pause = _FIRST_PAUSE if time.monotonic() - began > _LONG_TERM else min(pause * 2, _LONGEST_PAUSE)
+            await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
 
     async def _lead(self) -> None:
-        beside: list[Work] = []
+        beside: list[Work] = [self._rivals.watch]
         if self._settings.certificates == "self":
             beside.append(self._keep_certificates)
         if self._own_pod:
@@ -186,7 +217,10 @@ class ClusterManager:
         secret = settings.certificate_secret
         await secret_reflector(self._api, settings.namespace, secret, self._certificate).run()
 
-    def _injection(self) -> InjectionSettings:
+    def _injection(self) -> InjectionSettings | None:
+        """Return what is injected; None: another release does that, and its manager would not hear of us."""
+        if self._rivals.present is not None:
+            return None
         settings = self._settings
         service = f"https://{settings.reports_service}.{settings.namespace}.svc"
         return InjectionSettings(

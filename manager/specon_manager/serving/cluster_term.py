@@ -1,15 +1,15 @@
 """One term of leadership: everything that only the leader does, from taking over to stepping down."""
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.background import BrokenError, leaves, named
 from specon_manager.backends.kube.certificates.store import PodAuthorities
 from specon_manager.backends.kube.queues.status_writer import QueueStatusWriter
 from specon_manager.backends.kube.queues.watch import QueueWatch
@@ -109,9 +109,13 @@ class Term:
         try:
             async with asyncio.TaskGroup() as group:
                 for work in self._parts(controller, decisions):
-                    group.create_task(work)
-        except* NotLeadingError as several:
-            raise NotLeadingError(str(several.exceptions[0])) from None
+                    group.create_task(_unending(work))
+        except BaseExceptionGroup as several:
+            # Whatever else broke at the same time: who does not lead any more has nothing to put right.
+            deposed = next((error for error in leaves(several) if isinstance(error, NotLeadingError)), None)
+            if deposed is None:
+                raise
+            raise deposed from None
         finally:
             serve(None)
             self._metrics.forget()
@@ -145,6 +149,7 @@ class Term:
         )
         return [
             controller.run(self._settings.identity, decisions),
+            self.backend.broken(),
             self._tell_queues(controller),
             statuses.run(),
             self._memory.run(),
@@ -216,11 +221,7 @@ async def _begun(controller: Controller) -> None:
     await begun.wait()
 
 
-async def cancelled(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait for its end, whatever that is."""
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError, Exception):
-        await task
-
-
-Lead = Callable[[], Awaitable[None]]
+async def _unending(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work, whose mere end would leave the rest of the term without it."""
+    await work
+    raise BrokenError(f"{named(work)}: it came to its end")

@@ -73,6 +73,9 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     """Where pods are looked after; empty: everywhere."""
     lease_name: str
     listen: Address
+    """Where the API server asks for admission."""
+    reports_listen: Address
+    """Where sidecars report, and owners read the state."""
     metrics_listen: Address
     webhook_service: str
     webhook_url: str | None
@@ -116,7 +119,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--watch-namespaces", default="", metavar="A,B", help="look after pods of these namespaces only (all)"
     )
     add("--lease-name", default="specon-manager", help="Lease by which one manager leads")
-    add("--listen", default="0.0.0.0:8443", metavar="HOST:PORT", help="HTTPS: webhook and sidecars")
+    add(
+        "--listen", default="0.0.0.0:8443", metavar="HOST:PORT", help="HTTPS: the webhook, for the API server"
+    )
+    add("--reports-listen", default="0.0.0.0:9443", metavar="HOST:PORT", help="HTTPS: reports of sidecars")
     add(
         "--metrics-listen",
         default="0.0.0.0:8080",
@@ -194,11 +200,12 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         if url is not None and not url.startswith("https://"):
             mistakes.append(f"{flag}: {url!r} does not begin with https://")
     listen = _tried("--listen", _address, arguments.listen, mistakes)
+    reports_listen = _tried("--reports-listen", _address, arguments.reports_listen, mistakes)
     metrics_listen = _tried("--metrics-listen", _address, arguments.metrics_listen, mistakes)
     page = (
         _tried("--page-listen", _address, arguments.page_listen, mistakes) if arguments.page_listen else None
     )
-    if mistakes or listen is None or metrics_listen is None:
+    if mistakes or listen is None or reports_listen is None or metrics_listen is None:
         raise UsageError("\n".join(mistakes))
     return ServeSettings(
         decisions=decisions,
@@ -213,6 +220,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         watch_namespaces=namespaces,
         lease_name=arguments.lease_name,
         listen=listen,
+        reports_listen=reports_listen,
         metrics_listen=metrics_listen,
         webhook_service=arguments.webhook_service,
         webhook_url=arguments.webhook_url,

@@ -19,6 +19,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import JobSubmitted
 from specon_manager.model.settings import Settings
+from specon_manager.runtime.append_file import DiskFullError, UnwritableError
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal, recover
@@ -98,7 +99,9 @@ class Session:
 async def open_session(options: SessionOptions) -> AsyncIterator[Session]:
     """Take the directory, take up what an earlier manager left there, and run until the block is left.
 
-    Raises DirectoryBusyError, JournalError, OSError. A failure of the running manager is raised in the block.
+    Raises DirectoryBusyError, NotOursError, JournalError, DiskFullError, UnwritableError, OSError. A failure
+    of the running manager ends the block and is raised; what still waits for room on the disk at the end
+    raises DiskFullError.
     """
     directory = StateDirectory(options.directory)
     try:
@@ -111,9 +114,22 @@ async def open_session(options: SessionOptions) -> AsyncIterator[Session]:
             journal.begin(state)
         else:
             _log.info("took up %d steps of an earlier manager", recovered.steps)
-        async with _serving(options, directory, state, journal, clock, began_at=began_at) as session:
-            yield session
-        journal.close()
+        try:
+            async with _serving(options, directory, state, journal, clock, began_at=began_at) as session:
+                yield session
+        except BaseExceptionGroup as several:
+            with contextlib.suppress(DiskFullError, UnwritableError):
+                journal.close()
+            # Of the two tasks of a manager the first that fails ends the other.
+            raise several.exceptions[0] from several
+        except BaseException:
+            with contextlib.suppress(DiskFullError, UnwritableError):
+                journal.close()
+            raise
+        try:
+            journal.close()
+        except DiskFullError as error:
+            raise DiskFullError(f"{error}: the last steps are not on record; what was answered is") from error
     finally:
         directory.release()
 

@@ -14,7 +14,7 @@ from specon_sidecar.formats.number import NUMBER
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.record import RecordReader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 _GAP: Final = re.compile(r"\s{2,}")
 _TOTAL: Final = re.compile(rb"(\d+)/(\d+)")

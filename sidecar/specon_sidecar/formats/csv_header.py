@@ -12,7 +12,7 @@ from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.record import RecordReader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 _SEPARATORS: Final = (",", ";", "\t")
 # What a column is called. A sentence with commas is no header.

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
-from specon_sidecar.sample import Sample
 
 # Evidence: so many finite values, at two places of the training or more.
 ENOUGH: Final = 3

@@ -10,7 +10,7 @@ from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.ranks import Ranks
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 # An epoch of more steps than this gives its running mean at each tenth too, or more often: after so many
 # steps at most.

@@ -12,7 +12,7 @@ import msgspec
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.record import RecordReader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 
 class JsonLines:

@@ -18,11 +18,14 @@ from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.position_keys import STEP_KEYS, Position, position_of
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import has_stamp
-from specon_sidecar.sample import Sample
 
-# All repeats are possessive or short: the time is linear in the length of the line.
-_WORD: Final = rb"[A-Za-z_\x80-\xff][\w./%@\x80-\xff-]*+"
+# All repeats are possessive or short, and no word begins within another: the time is linear in the length of
+# the line.
+_LETTER: Final = rb"\w./%@\x80-\xff-"
+_BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
+_WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|num_updates"
@@ -48,15 +51,13 @@ PROGRESS: Final = re.compile(rb"%\||\[\s{0,8}+\d{1,15}+/\d{1,15}+\]")
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
 NAMED: Final = re.compile(
-    rb"(?<![\w./%@-])(" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
+    _BEGIN + rb"(" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
     rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(" + NUMBER + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
-BARE: Final = re.compile(
-    rb"(?<![\w./%@-])(" + _TEXT + rb"(?: " + _TEXT + rb"){0,2}+)\s{1,8}+(" + NUMBER + rb")"
-)
+BARE: Final = re.compile(_BEGIN + rb"(" + _TEXT + rb"(?: " + _TEXT + rb"){0,2}+)\s{1,8}+(" + NUMBER + rb")")
 """Pairs without a sign: `Loss 2.92e+00 (2.95e+00)`, `train loss 3.33`."""
 
 

@@ -25,7 +25,7 @@ from specon_sidecar.formats.metric_names import (
 )
 from specon_sidecar.formats.validation import Place, ValidationSeries
 
-__all__ = ["PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
+__all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
 
 _ANY_LOSS: Final = 100
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
@@ -48,8 +48,10 @@ _NOISE: Final = frozenset(
 PATIENCE: Final = 100
 # Both sides of an adversarial pair must have been seen so often.
 _SEEN_SIDES: Final = 2
-# Keys come from the log and may hold numbers, so the memory of them must be bounded.
+# Keys come from the log and may hold numbers, so the memory of them must be bounded, and so must each key.
 _REMEMBERED: Final = 1024
+LONGEST_NAME: Final = 1024
+"""Letters of a key that may name anything."""
 
 
 class Candidate(NamedTuple):
@@ -126,7 +128,8 @@ class MetricChoice:
         try:
             return self._known[key]
         except KeyError:
-            pass
+            if len(key) > LONGEST_NAME:
+                return None
         name = key.decode("utf-8", "replace") if isinstance(key, bytes) else key
         found = self._judge(_without_noise(name.strip()))
         if len(self._known) < _REMEMBERED:

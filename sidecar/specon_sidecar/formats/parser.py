@@ -7,7 +7,7 @@ import msgspec
 
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import Goal
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 
 class FormatOptions(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from typing import Final, Protocol, runtime_checkable
 from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Candidate, Detection, Evidence
 from specon_sidecar.formats.metric_names import Goal, goal_of
 from specon_sidecar.formats.parser import Format, FormatOptions
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wrappers import Unwrapping
-from specon_sidecar.sample import Sample
 
 
 class Reader(Protocol):

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import LONGEST_NAME, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
 from specon_sidecar.formats.position_keys import Position, position_of
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import wall_time
-from specon_sidecar.sample import Sample
 
 _REMEMBERED: Final = 1024
 
@@ -51,9 +51,9 @@ class RecordReader:
                     found.append((candidate, value))
             if position is not None:
                 _note(places, position, raw)
-        return self._picked(found, places) if found else None
+        return self._pick(found, places) if found else None
 
-    def _picked(
+    def _pick(
         self, found: list[tuple[Candidate, float]], places: dict[Position, tuple[int, object]]
     ) -> Sample | None:
         picked = self._choice.pick(found)
@@ -74,6 +74,8 @@ class RecordReader:
         return record
 
     def _role(self, key: str) -> _Role:
+        if len(key) > LONGEST_NAME:
+            return _UNKNOWN
         candidate, position = self._choice.named(key), position_of(key)
         role = _UNKNOWN if candidate is None and position is None else (candidate, position)
         if len(self._roles) < _REMEMBERED:

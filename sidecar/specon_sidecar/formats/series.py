@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 # So many samples without a step in a row: the log prints no steps any more.
 _PATIENCE: Final = 100

@@ -10,7 +10,7 @@ from typing import Final
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.record import RecordReader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 _KEY: Final = re.compile(rb'\s*"([\w./ -]{1,200})": (?:"([^"]{0,100})"|([\w.+-]{1,100})),?\s*$')
 _LONGEST_RECORD: Final = 1000

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Final
 
 from specon_sidecar.formats.metric_names import words
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 Place = tuple[float | None, int | None]
 """Epoch and step, as far as the line with the value tells them."""

@@ -31,10 +31,10 @@ def bare_server(tmp_path_factory) -> Iterator[Endpoint]:
 @pytest.fixture(scope="session")
 def cluster_endpoint(request) -> Endpoint:
     if "cluster" not in (request.config.option.markexpr or ""):
-        pytest.skip("a whole cluster is used only with -m cluster")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     path = os.environ.get("KUBECONFIG")
     if not path:
-        pytest.skip("KUBECONFIG names no cluster")
+        pytest.skip("KUBECONFIG names no cluster: set it, and ALLOW_CONTEXT to its context")
     return kube_context.endpoint(Path(path))
 
 
@@ -48,6 +48,8 @@ async def kube(request) -> AsyncIterator[KubeClient]:
 @pytest.fixture(params=["fake", CLUSTER])
 async def controlled(request) -> AsyncIterator[KubeClient]:
     """Give a cluster with nodes, a scheduler and controllers."""
+    if request.param != "fake" and not os.environ.get("CONTRACT_IMAGE"):
+        pytest.skip("CONTRACT_IMAGE names no image with sh that the nodes of the cluster have or can pull")
     async with _client(request, controllers=True) as client:
         yield client
 

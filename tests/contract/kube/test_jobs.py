@@ -130,14 +130,14 @@ async def test_lost_pod_fails_a_job_without_retries(controlled, evict):
     await controlled.create(JOBS, job(backoffLimit=0))
     pod = await _running(controlled)
     await _end(controlled, pod, evict=evict)
-    assert await controlled.eventually(lambda: _failed(controlled)) == "BackoffLimitExceeded"
+    assert await controlled.eventually(lambda: _failed(controlled), seconds=60) == "BackoffLimitExceeded"
 
 
 async def test_delete_is_no_disruption(controlled):
     """A policy that ignores disruptions does not help against a DELETE."""
     await controlled.create(JOBS, job(backoffLimit=0, podFailurePolicy=IGNORE_DISRUPTIONS))
     await _end(controlled, await _running(controlled), evict=False)
-    assert await controlled.eventually(lambda: _failed(controlled)) == "BackoffLimitExceeded"
+    assert await controlled.eventually(lambda: _failed(controlled), seconds=60) == "BackoffLimitExceeded"
 
 
 async def test_ignored_eviction_is_replaced(controlled):

@@ -18,7 +18,7 @@ from support.live_stage import LiveStage
 async def live(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveStage]:
     """Give a namespace on the cluster, and remove it and all that a test made there."""
     if "cluster" not in (request.config.option.markexpr or ""):
-        pytest.skip("a whole cluster is used only with -m cluster")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     try:
         settings = read_live_settings()
     except NotAllowedError as error:

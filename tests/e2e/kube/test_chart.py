@@ -46,7 +46,7 @@ REMOVED = (
 async def chart(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ChartStage]:
     """Give a namespace for jobs and one for a release, and remove both with all that is in them."""
     if "cluster" not in (request.config.option.markexpr or ""):
-        pytest.skip("a whole cluster is used only with -m cluster")
+        pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     try:
         settings = read_live_settings()
         api = await Api.connect(kubeconfig=settings.kubeconfig, context=settings.context)

@@ -14,6 +14,7 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
+from specon_manager.runtime.tokens import write_private
 from support.changed_jobs import NOW, changing, ended, nodes
 from support.gangs import gang, with_gang, worker
 
@@ -29,7 +30,7 @@ def typed(tmp_path, capsys):
         directory.mkdir(exist_ok=True)
         address = Address(url="http://127.0.0.1:9", pid=1, port=9)  # where nobody listens
         (directory / "manager.json").write_bytes(msgspec.json.encode(address))
-        (directory / "token").write_text("t")
+        write_private(directory / "token", "t")
         (directory / NAME).unlink(missing_ok=True)
         journal = Journal(directory / NAME, began_at=NOW, version="test")
         journal.begin(state)

@@ -11,12 +11,21 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from specon_manager.__main__ import main
+from specon_manager.backends.kube.admission.annotations import read_options
+from specon_manager.cli.study.classification import annotations
 from specon_manager.cli.study.course import Course, KeptSamples, Mark, by_count, by_time
 from specon_manager.cli.study.curve_view import draw
+from specon_manager.cli.study.likeliest import Reading
 from specon_sidecar.classify import Category, ClassifierSettings
-from specon_sidecar.sample import Sample
+from specon_sidecar.event_files.event_reader import FORMAT as EVENT_FILES
+from specon_sidecar.formats.detect import Evidence
+from specon_sidecar.formats.metric_choice import LONGEST_NAME
+from specon_sidecar.formats.metric_names import fold
+from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.table import FORMATS
 from support.event_files import append, event_file, simple, tensor
 
 
@@ -169,12 +178,12 @@ def test_unrecognised_log_gets_the_likeliest_readings(capsys, tmp_path):
     code, out, _ = classify(capsys, path)
     assert code == 1
     assert 'specon.io/metric: "badness"' in out
-    assert 'specon.io/log-format: "key-value"' in out
+    assert 'specon.io/format: "key-value"' in out
     assert "  3. " in out
     assert "  4. " not in out
     code, found = as_json(capsys, tmp_path, path)
     assert (code, found["recognised"]) == (1, False)
-    assert found["readings"][0]["annotations"]["specon.io/log-format"] == "key-value"
+    assert found["readings"][0]["annotations"]["specon.io/format"] == "key-value"
     assert classify(capsys, path, "--metric", "badness")[0] == 0
 
 
@@ -184,7 +193,53 @@ def test_unrecognised_tags_get_their_annotation(capsys, tmp_path):
     code, out, _ = classify(capsys, tmp_path)
     assert code == 1
     assert 'specon.io/metric: "quality/x"' in out
-    assert "log-format" not in out
+    assert "specon.io/format" not in out
+
+
+NAMES = [
+    "loss",
+    "my  loss",
+    'the "loss"',
+    "back\\slash",
+    "a: b",
+    "perte d'été",
+    "x\ny",
+    "bell\a",
+    "n" * LONGEST_NAME,
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_admission_accepts_what_is_advised(name):
+    """Whatever a reading's annotations are, the webhook takes them, and they mean that reading."""
+    for format_ in (*(one for one in FORMATS if FORMATS[one].detectable), EVENT_FILES):
+        evidence = Evidence(format_, 3, 3, None, None, 1.0)
+        options = read_options(annotations(Reading(format_, name, evidence)))
+        assert (options.format or EVENT_FILES) == format_
+        assert options.metric is None if "\a" in name else fold(options.metric) == fold(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "advised"),
+    [
+        ('step {n} badness={n}.5 the "cost": {n} foo: 1 bar: {m} qux: 2\n', 3),
+        ("hello world {n}\n", 1),
+    ],
+)
+def test_admission_accepts_what_is_printed(capsys, tmp_path, line, advised):
+    """What stands on the screen is YAML of a manifest, and each block of it is accepted by the webhook."""
+    (tmp_path / "log").write_text("".join(line.format(n=n, m=n % 3) for n in range(1, 300)))
+    _, out, _ = classify(capsys, tmp_path / "log")
+    blocks, within = [], False
+    for row in out.splitlines():
+        is_annotation = row.strip().startswith("specon.io/")
+        if is_annotation and not within:
+            blocks.append({})
+        within = is_annotation
+        if is_annotation:
+            blocks[-1] |= yaml.safe_load(row)
+    assert len(blocks) == advised
+    assert all(read_options(block).format for block in blocks)
 
 
 def test_text_without_numbers_shows_its_lines(capsys, tmp_path):
@@ -235,9 +290,9 @@ def test_line_of_ten_gigabytes_is_stepped_over(capsys, tmp_path):
     with path.open("r+b") as file:
         file.seek(10 << 30)
         file.write(b"\n" + text(2500, start=2001).encode())
-    begun = time.monotonic()
+    begun = time.process_time()
     _, found = as_json(capsys, tmp_path, path)
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
     assert found["last"]["step"] == 2500
 
 
@@ -376,6 +431,7 @@ def test_manager_does_not_load_the_follower():
     """The command needs only the sidecar's pure parts and its reader of event files."""
     program = (
         "import sys; import specon_manager.cli.study.classify;"
-        "sys.exit(any(name in sys.modules for name in ('watchdog', 'specon_sidecar.tail', 'tensorboard')))"
+        "strange = ('watchdog', 'specon_sidecar.following.tail', 'tensorboard');"
+        "sys.exit(any(name in sys.modules for name in strange))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0

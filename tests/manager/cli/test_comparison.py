@@ -18,13 +18,14 @@ from specon_manager.cli.run.comparison import (
     to_json,
     write_json,
 )
+from specon_manager.cli.run.machine_load import Load
 from specon_manager.cli.run.result import JobResult, Machine, RunResult
 from specon_sidecar.classify import Category
 
 RUNS = "still runs"
 
 
-def job(name, took):
+def job(name, took, moves=1):
     """Return the result of a job that took so long, failed (None) or still runs."""
     done = isinstance(took, float)
     return JobResult(
@@ -33,7 +34,7 @@ def job(name, took):
         finished_at=None if took == RUNS else took if done else 1.0,
         completion_seconds=took if done else None,
         succeeded=done,
-        moves=0,
+        moves=moves,
         downtimes=(),
         steps_lost=0,
         crashes=0,
@@ -42,17 +43,18 @@ def job(name, took):
     )
 
 
-def run(policy="specon", makespan=None, **took):
-    """Return the result of a run whose jobs took so long."""
+def run(policy="specon", makespan=None, load=None, moves=1, **took):
+    """Return the result of a run whose jobs took so long, and were moved so often."""
     return RunResult(
         policy=policy,
-        jobs=tuple(job(name, seconds) for name, seconds in took.items()),
+        jobs=tuple(job(name, seconds, moves) for name, seconds in took.items()),
         average_completion_seconds=None,
         makespan_seconds=makespan,
         moves_by_outcome={},
         moves=(),
         placements=(),
         machine=Machine(nodes=1, cpus=2.0, names=("node-0",)),
+        load=load,
     )
 
 
@@ -84,6 +86,7 @@ def test_a_job_is_helped_or_hurt_beyond_two_per_cent(with_moves, without, verdic
     assert comparison.jobs[0].verdict is verdict
     counts = (comparison.helped, comparison.hurt, comparison.unchanged, comparison.not_comparable)
     assert sum(counts) == 1
+    assert not comparison.no_verdict
 
 
 def test_differences_are_relative_to_the_run_without_moves():
@@ -108,6 +111,105 @@ def test_a_worse_result_reads_as_worse():
         "makespan 13.0 s -> 13.0 s (+0.0 %, the same)",
         "jobs: 0 helped, 1 hurt, 0 unchanged (within 2 %)",
     ]
+
+
+def busy(others, own=None, seconds=100.0):
+    """Return the load of a machine of two CPUs of which others took so many processor seconds."""
+    return Load(
+        cpus=2, seconds=seconds, own=2 * seconds - (others or 0) if own is None else own, others=others
+    )
+
+
+def test_where_nothing_was_moved_there_is_no_verdict():
+    """Two runs of the same jobs differ by what the machine did: nobody is called better, helped or hurt."""
+    first = run(a=40.0, b=60.0, makespan=60.0, moves=0, load=busy(10.0))
+    second = run("round-robin", a=50.0, b=55.0, makespan=55.0, moves=0, load=busy(10.0))
+    comparison = compare(first, second)
+    assert not comparison.moved
+    assert {each.verdict for each in comparison.jobs} == {Verdict.NO_VERDICT}
+    said = conclusions(comparison)
+    assert said == [
+        "nothing was moved, so what differs is no doing of moves: no verdict",
+        "average completion 52.5 s -> 50.0 s (-4.8 %), 2 jobs",
+        "makespan 55.0 s -> 60.0 s (+9.1 %)",
+        "jobs: 0 helped, 0 hurt, 0 unchanged (within 2 %), 2 without a verdict",
+        "load: others took 5% of 2 CPUs without moves, 5% with them",
+    ]
+    assert "better" not in printed(comparison)
+
+
+def test_a_run_that_scaled_a_job_moved_something():
+    """Changes of jobs that trained count; admissions alone do not."""
+    change = ChangeResult(
+        id="change-1",
+        job="default/a",
+        kind=ChangeKind.SCALE_IN,
+        state=ChangeState.SUCCEEDED,
+        policy="kod2",
+        reason="",
+        note="",
+        beneficiary="",
+        workers_before=3,
+        workers_after=2,
+        restart=True,
+        started_at=0.0,
+        ended_at=1.0,
+        checkpoint_step=None,
+        last_step_before=None,
+        first_step_after=None,
+        downtime=None,
+        steps_lost=None,
+    )
+    admission = msgspec.structs.replace(change, workers_before=0)
+    for changes, moved in (((change,), True), ((admission,), False), ((), False)):
+        assert msgspec.structs.replace(run(moves=0, a=1.0), changes=changes).moved_something is moved
+
+
+def test_a_load_that_drifted_is_said_and_takes_the_word_away():
+    """What the load explains is no success: a verdict stays where it holds with and without the drift."""
+    first = run(a=80.0, b=20.0, makespan=80.0, load=busy(0.0))
+    second = run("round-robin", a=100.0, b=100.0, makespan=100.0, load=busy(60.0))
+    comparison = compare(first, second)
+    assert comparison.drifted
+    assert [each.verdict for each in comparison.jobs] == [Verdict.NO_VERDICT, Verdict.HELPED]
+    assert comparison.makespan.percent_normalised == pytest.approx(100 * (80 / 0.7 - 100) / 100)
+    assert conclusions(comparison) == [
+        "average completion 100.0 s -> 50.0 s (-50.0 %, better), 2 jobs",
+        "makespan 100.0 s -> 80.0 s (-20.0 %, no verdict)",
+        "jobs: 1 helped, 0 hurt, 0 unchanged (within 2 %), 1 without a verdict",
+        (
+            "load: others took 30% of 2 CPUs without moves, 0% with them: it drifted; "
+            "of the processor time that was left: average completion -28.6 %, makespan +14.3 %"
+        ),
+    ]
+
+
+def test_a_load_that_kept_still_is_named_and_changes_no_word():
+    """Five points of a hundred are what two runs differ by anyway."""
+    first = run(a=80.0, makespan=80.0, load=busy(20.0))
+    comparison = compare(first, run("round-robin", a=100.0, makespan=100.0, load=busy(28.0)))
+    assert not comparison.drifted
+    assert conclusions(comparison)[-3:] == [
+        "makespan 100.0 s -> 80.0 s (-20.0 %, better)",
+        "jobs: 1 helped, 0 hurt, 0 unchanged (within 2 %)",
+        "load: others took 14% of 2 CPUs without moves, 10% with them",
+    ]
+
+
+def test_times_of_a_machine_that_was_half_idle_are_not_normalised():
+    """There the load of others cost nobody anything that could be taken out again."""
+    idle = busy(60.0, own=20.0)
+    comparison = compare(run(a=80.0, makespan=80.0, load=busy(0.0)), run(a=100.0, makespan=100.0, load=idle))
+    assert comparison.drifted
+    assert comparison.makespan.percent_normalised is None
+    assert conclusions(comparison)[1] == "makespan 100.0 s -> 80.0 s (-20.0 %, no verdict)"
+    assert conclusions(comparison)[-1].endswith("it drifted, and what differs may come from that")
+
+
+def test_a_load_that_nobody_knows_is_said_so():
+    """Some systems do not count the time of their CPUs."""
+    comparison = compare(run(a=80.0, load=busy(None)), run(a=100.0, load=busy(3.0)))
+    assert conclusions(comparison)[-1].startswith("load: what others took of the machine is not known")
 
 
 def test_what_is_not_known_is_said_so():
@@ -151,7 +253,7 @@ def test_every_job_gets_exactly_one_verdict(took):
     first = run(**{name: pair[0] for name, pair in took.items() if name not in {"policy", "makespan"}})
     second = run(**{name: pair[1] for name, pair in took.items() if name not in {"policy", "makespan"}})
     there, back = compare(first, second), compare(second, first)
-    counts = there.helped + there.hurt + there.unchanged + there.not_comparable
+    counts = there.helped + there.hurt + there.unchanged + there.no_verdict + there.not_comparable
     assert counts == len(there.jobs) == len(first.jobs)
     assert printed(there)
     for one, other in zip(there.jobs, back.jobs, strict=True):
@@ -191,7 +293,8 @@ def test_the_documented_schema_names_every_field():
             for inner in value:
                 yield from fields(inner)
 
-    written = set(fields(json.loads(to_json([run(a=1.0), run(a=2.0)]))))
+    both = [run(a=1.0, load=busy(1.0)), run(a=2.0, load=busy(1.0))]
+    written = set(fields(json.loads(to_json(both))))
     assert {name for name in written if f"`{name}`" not in (comparison.__doc__ or "")} == set()
 
 

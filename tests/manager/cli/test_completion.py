@@ -21,7 +21,7 @@ def test_a_script_knows_commands_and_flags(shell, capsys):
 def test_bash_completes(tmp_path, capsys):
     """The script in a real shell: a beginning has its commands, a command its flags."""
     if shutil.which("bash") is None:
-        pytest.skip("there is no bash")
+        pytest.skip("no bash: put it in PATH")
     main(["completion", "bash"])
     script = tmp_path / "specon.bash"
     script.write_text(capsys.readouterr().out)

@@ -26,6 +26,7 @@ def test_nothing_needs_to_be_given() -> None:
     settings = read()
     assert settings.decisions == CLUSTER_DEFAULTS
     assert settings.listen == Address("0.0.0.0", 8443)
+    assert settings.reports_listen == Address("0.0.0.0", 9443)
     assert settings.hold_room
 
 
@@ -76,6 +77,7 @@ def test_a_mistake_in_the_file_names_its_key(tmp_path: Path, content: str, words
         (["--namespace", "Not A Name"], "--namespace: 'Not A Name'"),
         (["--watch-namespaces", "good,b@d"], "--watch-namespaces: 'b@d'"),
         (["--listen", "8443"], "--listen: '8443' is not HOST:PORT"),
+        (["--reports-listen", ":99999"], "--reports-listen: ':99999' is not HOST:PORT"),
         (["--metrics-listen", "host:99999"], "--metrics-listen: 'host:99999'"),
         (["--reports-url", "http://plain"], "--reports-url: 'http://plain'"),
         (["--config", "/nowhere/config.yaml"], "--config: /nowhere/config.yaml"),

@@ -10,7 +10,7 @@ from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Refusal
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Gate
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from support.cluster import replica_of
 from support.snapshots import NOW, cluster_of
 

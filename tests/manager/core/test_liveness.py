@@ -20,7 +20,7 @@ from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.model.standing import to_move, to_preemption, to_resizing
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 from support import told
 from support.changed_worlds import OwnedTold

@@ -6,7 +6,7 @@ import pytest
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Progress
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint, Observation, Report
 from support.cluster import DIGEST, Cluster, replica_of
 

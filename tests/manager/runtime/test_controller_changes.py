@@ -78,7 +78,7 @@ async def test_no_policy_is_asked_before_everything_was_told_that_is_there():
     happened = []
     controller.observers.append(lambda stepped: happened.append(type(stepped.event)))
     running = asyncio.create_task(controller.run("one", SETTINGS))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while ev.Tick not in happened:  # noqa: ASYNC110  (observers are told, and wake nobody)
             await asyncio.sleep(0.01)
     running.cancel()

@@ -1,5 +1,6 @@
 """The journal: the manager's only memory, across crashes, rotations and tampering."""
 
+import errno
 import stat
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.runtime import journal as module
+from specon_manager.runtime.append_file import DiskFullError, UnwritableError
 from specon_manager.runtime.journal import Journal, JournalError, first_difference, recover
 from specon_sidecar.classify import Category
 from support.cluster import SETTINGS, Cluster
@@ -43,6 +45,20 @@ def write(path: Path, cluster: Cluster, *, after: int = 0) -> Journal:
         journal.append(now, event, actions)
     journal.sync()
     return journal
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Give what an eventful journal holds, its bytes, and a path for others."""
+    path = tmp_path_factory.mktemp("journal") / module.NAME
+    write(path, eventful()).close()
+    return recover(path), path.read_bytes(), path
+
+
+def unsealed(path: Path) -> list[bytes]:
+    """Return the lines as version 0.1 wrote them: without checksums."""
+    lines = map(msgspec.json.decode, path.read_bytes().splitlines())
+    return [msgspec.json.encode({key: line[key] for key in line if key != "crc"}) + b"\n" for line in lines]
 
 
 @pytest.fixture
@@ -121,13 +137,72 @@ def test_a_journal_of_another_schema_is_refused(path):
 def test_a_journal_without_the_later_fields_is_still_read(path):
     """A journal lives longer than the manager that began it: fields that came later may be missing."""
     write(path, eventful()).close()
-    lines = path.read_bytes().splitlines(keepends=True)
-    begin = msgspec.json.decode(lines[0])
+    begin = msgspec.json.decode(unsealed(path)[0])
     del begin["last_at"]
     path.write_bytes(msgspec.json.encode(begin) + b"\n")
     recovered = recover(path)
     assert recovered is not None
     assert recovered.last_at == AT
+
+
+def test_a_journal_of_version_0_1_is_read_and_gone_on_with(path):
+    """Its lines have no checksum; those that a later manager adds do, and both are read."""
+    cluster = eventful()
+    write(path, cluster).close()
+    lines = unsealed(path)
+    path.write_bytes(b"".join(lines[:8]))
+    write(path, cluster, after=7).close()
+    assert [b'"crc"' in line for line in path.read_bytes().splitlines()] == [
+        *(False for _ in lines[:8]),
+        *(True for _ in lines[8:]),
+    ]
+    recovered = recover(path)
+    assert recovered is not None
+    assert recovered.state == cluster.state
+    assert first_difference(path) == (len(cluster.history), None)
+
+
+@given(data=st.data())
+@settings(max_examples=150, derandomize=True)
+def test_no_changed_byte_goes_unnoticed(whole, data):
+    """Whichever byte of whichever line is another one, the journal is refused, or says the same as before."""
+    before, written, path = whole
+    content = bytearray(written)
+    where = data.draw(st.integers(0, len(content) - 2))  # the last byte is what a crash cuts off
+    content[where] = data.draw(st.integers(0, 255).filter(lambda byte: byte != content[where]))
+    path.write_bytes(content)
+    line = content[:where].count(b"\n") + 1
+    try:
+        assert recover(path) == before
+    except JournalError as error:
+        assert line <= error.line <= line + 1  # noqa: PT017 - the other outcome is as good
+
+
+@pytest.mark.parametrize("what", ["a digit", "a line less", "two lines in each other's place"])
+def test_damage_that_still_reads_well_is_named_with_what_can_be_done(path, what):
+    """File, line, and the command that goes on from what is good: nothing is guessed."""
+    write(path, eventful()).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    if what == "a digit":
+        at = lines[6].index(b'"now":') + 7
+        changed = b"1" if lines[6][at : at + 1] != b"1" else b"2"
+        lines[6] = lines[6][:at] + changed + lines[6][at + 1 :]
+    elif what == "a line less":
+        del lines[6]
+    else:
+        lines[6:8] = lines[7], lines[6]
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match=rf"{path}, line 7: its checksum is wrong") as caught:
+        recover(path)
+    assert f"the 6 before it are good: `specon replay --cut {path}`" in str(caught.value)
+
+
+def test_a_journal_of_which_nothing_is_good_says_where_else_to_begin(path):
+    """The file before it ends where it begins; and one may begin anew."""
+    write(path, eventful()).close()
+    path.write_bytes(path.read_bytes().replace(b'"at":5', b'"at":6', 1))
+    with pytest.raises(JournalError, match=r"line 1: .*\n.*journal\.jsonl\.1.*--fresh"):
+        recover(path)
 
 
 def test_only_its_owner_may_read_a_journal(path):
@@ -199,7 +274,7 @@ def test_a_tampered_action_is_the_first_difference(path):
     agreed, difference = first_difference(path)
     assert (agreed, difference) == (len(cluster.history), None)
     number = next(i for i, (_, _, actions) in enumerate(cluster.history) if actions)
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = unsealed(path)
     assert b'"node":"node-0"' in lines[number + 1]
     lines[number + 1] = lines[number + 1].replace(b'"node":"node-0"', b'"node":"node-9"', 1)
     path.write_bytes(b"".join(lines))
@@ -210,6 +285,107 @@ def test_a_tampered_action_is_the_first_difference(path):
     assert difference.event == cluster.history[number][1]
     assert difference.recorded[0] != difference.replayed[0]
     assert difference.replayed == tuple(cluster.history[number][2])
+
+
+class Disk:
+    """A disk without room for more than so many bytes, under every file that is written."""
+
+    def __init__(self, monkeypatch, room):
+        self.room = room
+        self._write = module.os.write
+        monkeypatch.setattr(module.os, "write", self.write)
+
+    def write(self, descriptor, content):
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self._write(descriptor, bytes(content)[: self.room])
+        self.room -= written
+        return written
+
+
+@pytest.mark.parametrize("room", [0, 1, 700, 3000])
+def test_a_full_disk_loses_nothing_of_what_comes_later(path, monkeypatch, room):
+    """What finds no room is written once there is some; a crash before leaves what was written until then."""
+    cluster = eventful()
+    journal = write(path, cluster, after=0)
+    disk = Disk(monkeypatch, room)
+    for number in range(1, 60):
+        journal.append(cluster.now + number, ev.Tick(), [])
+    for _ in range(3):
+        with pytest.raises(DiskFullError, match=f"{path}: No space left on device"):
+            journal.sync()
+    torn = recover(path)
+    assert torn is not None
+    assert len(cluster.history) <= torn.steps < len(cluster.history) + 59
+    disk.room = 1 << 30
+    journal.sync()
+    recovered = recover(path)
+    assert recovered is not None
+    assert recovered.steps == len(cluster.history) + 59
+    journal.close()
+
+
+def test_a_file_that_cannot_be_written_at_all_is_named(path, monkeypatch):
+    """A broken disk is not waited for."""
+    journal = write(path, eventful())
+
+    def broken(*arguments):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(module.os, "fdatasync", broken)
+    with pytest.raises(UnwritableError, match=f"{path}: cannot be synced: Input/output error"):
+        journal.sync()
+    monkeypatch.setattr(module.os, "write", broken)
+    journal.append(1.0, ev.Tick(), [])
+    with pytest.raises(UnwritableError, match=f"{path}: cannot be written: Input/output error"):
+        journal.close()
+
+
+def test_a_rotation_without_room_goes_on_with_the_old_file(path, monkeypatch):
+    """Nothing is left of the new file, and it is tried again later."""
+    monkeypatch.setattr(module, "_ROTATE_BYTES", 300)
+    monkeypatch.setattr(module, "_AGAIN_BYTES", 50)
+    cluster = eventful()
+    journal = write(path, cluster)
+    disk = Disk(monkeypatch, 10)
+    assert not journal.rotate_if_large(cluster.state)
+    assert not journal.rotate_if_large(cluster.state)
+    assert [file.name for file in path.parent.iterdir()] == [module.NAME]
+    disk.room = 1 << 30
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.sync()
+    assert journal.rotate_if_large(cluster.state)
+    assert len(list(path.parent.iterdir())) == 2
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.close()
+    for name in (module.NAME, f"{module.NAME}.1"):
+        assert first_difference(path.with_name(name))[1] is None
+
+
+@pytest.mark.parametrize("call", ["open", "link", "replace"])
+def test_a_rotation_that_fails_halfway_loses_nothing(path, monkeypatch, call):
+    """Whatever the system refuses, the present file is used further, and the next rotation is whole."""
+    monkeypatch.setattr(module, "_ROTATE_BYTES", 300)
+    monkeypatch.setattr(module, "_AGAIN_BYTES", 1)
+    cluster = eventful()
+    journal = write(path, cluster)
+
+    def refused(*arguments, **named):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if call == "replace" else module.os, call, refused)
+        assert not journal.rotate_if_large(cluster.state)
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.sync()
+    recovered = recover(path)
+    assert recovered is not None
+    assert recovered.steps == len(cluster.history) + 1
+    assert journal.rotate_if_large(cluster.state)
+    journal.append(cluster.now, ev.Tick(), [])
+    journal.close()
+    for name in (module.NAME, f"{module.NAME}.1"):
+        assert first_difference(path.with_name(name))[1] is None
 
 
 _EVENTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 50)), max_size=30)

@@ -10,7 +10,7 @@ from specon_sidecar.wire import CheckpointInstruction
 
 A = "default/a/worker/0"
 B = "default/b/worker/0"
-LONG = 60.0
+LONG = 600.0
 
 
 def request(identity: str = "move-1", *, replica: str = A, incarnation: str = "1", deadline: float = 100.0):
@@ -88,7 +88,7 @@ def test_a_late_withdrawal_does_not_take_out_a_newer_request(mailbox):
 async def test_a_poll_returns_at_once_for_what_the_sidecar_does_not_know(mailbox):
     """What is there already is not waited for."""
     mailbox.put(request())
-    await asyncio.wait_for(mailbox.news(A, "1", frozenset(), LONG), 1)
+    await asyncio.wait_for(mailbox.news(A, "1", frozenset(), LONG), 60)
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ async def test_a_poll_waits_while_there_is_nothing_new_for_this_sidecar(mailbox,
     await turns()
     assert not waiting.done()
     mailbox.put(request("move-2", incarnation=incarnation))
-    await asyncio.wait_for(waiting, 1)
-    assert await asyncio.wait_for(mailbox.news(A, incarnation, {"move-2"}, 0.001), 1) is None
+    await asyncio.wait_for(waiting, 60)
+    assert await asyncio.wait_for(mailbox.news(A, incarnation, {"move-2"}, 0.001), 60) is None
 
 
 async def test_a_poll_sees_a_request_the_moment_it_comes(mailbox):
@@ -113,7 +113,7 @@ async def test_a_poll_sees_a_request_the_moment_it_comes(mailbox):
     await turns()
     assert not any(poll.done() for poll in polls)
     mailbox.put(request())
-    await asyncio.wait_for(asyncio.gather(*polls), 1)
+    await asyncio.wait_for(asyncio.gather(*polls), 60)
 
 
 async def test_a_poll_after_the_news_waits_for_the_next(mailbox):
@@ -121,7 +121,7 @@ async def test_a_poll_after_the_news_waits_for_the_next(mailbox):
     first = asyncio.ensure_future(mailbox.news(A, "1", set(), LONG))
     await turns()
     mailbox.put(request("move-1"))
-    await asyncio.wait_for(first, 1)
+    await asyncio.wait_for(first, 60)
     second = asyncio.ensure_future(mailbox.news(A, "1", {"move-1"}, LONG))
     await turns()
     assert not second.done()

@@ -44,7 +44,7 @@ async def visitor():
 
 async def event(answer):
     """Return the next event of a stream, its name and what it says."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         name = data = ""
         while line := (await answer.content.readline()).decode():
             if line.startswith("event: "):
@@ -160,7 +160,7 @@ async def test_who_has_gone_is_noticed():
     async with visiting(listeners=1, heartbeat=0.02) as visitor:
         async with visitor.session.get(visitor.url + "events", headers=OWNER) as answer:
             await event(answer)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             refused = True
             while refused:
                 async with visitor.session.get(visitor.url + "events", headers=OWNER) as answer:

@@ -27,7 +27,7 @@ class Drawn:
 
 
 async def taken(events, count=1):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [await anext(events) for _ in range(count)]
 
 

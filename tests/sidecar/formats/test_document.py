@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from specon_sidecar.formats.safe_pattern import LENGTHS
+from specon_sidecar.formats.safe_pattern import LENGTHS, LONGEST_PATTERN
 from specon_sidecar.formats.table import FORMATS
 
 PAGE = Path(__file__).parents[3] / "docs" / "log-formats.md"
@@ -18,4 +18,5 @@ def test_lengths_are_those_of_the_code():
     """The lengths of lines that patterns may search are told as they are."""
     page = PAGE.read_text(encoding="utf-8")
     assert f"{LENGTHS[0]:,} bytes" in page
+    assert f"at most {LONGEST_PATTERN:,} characters" in page
     assert all(one.writers and one.summary for one in FORMATS.values())

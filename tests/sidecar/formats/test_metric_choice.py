@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_sidecar.formats.metric_choice import PATIENCE, MetricChoice
+from specon_sidecar.formats.metric_choice import LONGEST_NAME, PATIENCE, MetricChoice
 
 
 def pick(choice, **values):
@@ -122,3 +122,12 @@ def test_empty_metric_is_refused():
     """A blank name would match nothing for ever."""
     with pytest.raises(ValueError, match="metric must not be empty"):
         MetricChoice("  ")
+
+
+@pytest.mark.parametrize("kind", [str, str.encode], ids=["text", "bytes"])
+def test_long_names(kind):
+    """A key that is longer than any name names nothing, and is not remembered."""
+    choice = MetricChoice()
+    assert choice.named(kind("a" * (LONGEST_NAME - 5) + "_loss")) is not None
+    assert choice.named(kind("a" * (LONGEST_NAME - 4) + "_loss")) is None
+    assert len(choice._known) == 1

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from specon_sidecar.following.lines import LineSplitter
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import FORMATS, make_reader
-from specon_sidecar.lines import LineSplitter
 
 SAMPLES = Path(__file__).parent / "samples"
 NAN = math.nan

@@ -3,9 +3,9 @@
 from specon_sidecar.formats.epochs import Epochs
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.ranks import Ranks
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
 from specon_sidecar.formats.table import make_reader
-from specon_sidecar.sample import Sample
 
 
 def admitted(*places, rewritten=False):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from specon_sidecar.formats.families import FAMILIES
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import FORMATS, REGULAR_EXPRESSION, make_parser, make_reader
-from specon_sidecar.sample import Sample
 
 # Bytes that mean something to one format or another, so that the parsers get further than their first test.
 TOKENS = (

@@ -35,7 +35,7 @@ _PROBLEMS: Final = {
     413: "The body is too long.",
     422: "What is asked for is wrong; the error names the field.",
     429: "Too many messages of this incarnation.",
-    503: "Nobody can take it now: a standby, or an incarnation that is not known yet.",
+    503: "Nobody can take it now: a standby, a full disk, or an incarnation that is not known yet.",
 }
 _COME_AGAIN: Final = frozenset({429, 503})
 
@@ -123,7 +123,7 @@ def _paths() -> Object:
         "requestBody": _body("LocalJob"),
         "responses": {
             "201": {
-                "description": "Submitted.",
+                "description": "Submitted, and on record: it survives the manager.",
                 "content": _json(
                     {"type": "object", "properties": {"job": {"type": "string"}}, "required": ["job"]}
                 ),
@@ -135,8 +135,8 @@ def _paths() -> Object:
         "description": "Local managers only: on Kubernetes create a Migration; this is 403 there.",
         "requestBody": _body("MoveWanted"),
         "responses": {
-            "201": _answered("MoveTold", "It has begun."),
-            "202": _answered("MoveTold", "It is queued until others have ended."),
+            "201": _answered("MoveTold", "It has begun, and is on record."),
+            "202": _answered("MoveTold", "It is queued until others have ended, and on record."),
         },
     }
     withdraw = {
@@ -151,7 +151,7 @@ def _paths() -> Object:
                 "schema": {"type": "string"},
             }
         ],
-        "responses": {"200": _answered("MoveTold", "It is withdrawn.")},
+        "responses": {"200": _answered("MoveTold", "It is withdrawn, and that is on record.")},
     }
     pause = {
         "summary": "Order nothing new from now on",

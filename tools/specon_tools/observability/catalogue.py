@@ -12,8 +12,10 @@ from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category
-from specon_sidecar.metrics import SidecarCollector
-from specon_sidecar.snapshot import Snapshot
+from specon_sidecar.classify.curve import Estimate
+from specon_sidecar.reporting.metrics import SidecarCollector
+from specon_sidecar.reporting.snapshot import Snapshot
+from specon_sidecar.wire import Observation, Report
 
 EVERYWHERE: Final = "every manager"
 ON_KUBERNETES: Final = "manager on Kubernetes"
@@ -97,13 +99,17 @@ def _info(family: Metric, labels: tuple[str, ...], told_by: str) -> MetricInfo:
 
 def _full() -> Snapshot:
     """Return a snapshot in which everything is known: what is not is not told."""
-    return Snapshot(
+    report = Report(
+        schema=1,
+        replica="",
+        incarnation="",
+        session="",
+        sequence=0,
         category=Category.CONVERGED,
         gain=0.0,
         confidence=0.0,
-        remaining_gain=0.0,
-        value=0.0,
-        step=0,
+        remaining_gain=Estimate(value=0.0, uncertainty=0.0),
+        last=Observation(name="", value=0.0, age=0.0),
         total_steps=0,
-        sample_age=0.0,
     )
+    return Snapshot(report=report, step=0)

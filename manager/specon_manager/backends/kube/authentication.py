@@ -56,7 +56,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class _Kept(Struct, frozen=True):
-    caller: Caller | None
+    caller: Caller
     until: float
 
 
@@ -85,6 +85,8 @@ class KubeIdentities:
         self._monotonic = monotonic
         self._now = now
         self._callers: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
+        self._refused: OrderedDict[tuple[bytes, str], float] = OrderedDict()
+        """Until when; for themselves, so that a stream of bad tokens makes nobody forget a good one."""
         self._owners: OrderedDict[bytes, tuple[bool, float]] = OrderedDict()
         self._asking: dict[tuple[bytes, str], asyncio.Future[Caller | None]] = {}
         self._calls = asyncio.Semaphore(_MOST_CALLS)
@@ -127,6 +129,8 @@ class KubeIdentities:
         if kept is not None and kept.until > self._monotonic():
             self._callers.move_to_end(key)
             return kept.caller
+        if self._refused.get(key, 0.0) > self._monotonic():
+            return None
         asking = self._asking.get(key)
         if asking is None:
             asking = asyncio.ensure_future(self._review(token, audience, key))
@@ -145,8 +149,13 @@ class KubeIdentities:
             spec["audiences"] = [audience]
         status = await self._ask(TOKEN_REVIEWS, "TokenReview", spec)
         caller = _caller_of(status, audience)
-        seconds = _REFUSED_SECONDS if caller is None else min(self._seconds_left(token), _LONGEST_SECONDS)
-        _keep(self._callers, key, _Kept(caller, self._monotonic() + seconds))
+        now = self._monotonic()
+        if caller is None:
+            self._callers.pop(key, None)
+            _keep(self._refused, key, now + _REFUSED_SECONDS)
+        else:
+            seconds = min(self._seconds_left(token), _LONGEST_SECONDS)
+            _keep(self._callers, key, _Kept(caller, now + seconds))
         return caller
 
     async def _ask(self, resource: Any, kind: str, spec: Object) -> Object:

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit, NotLeadingError, Order
+from specon_manager.backends.kube.background import Background
 from specon_manager.backends.kube.owners.bare import bring_back
 from specon_manager.backends.kube.owners.patching import resumed
 from specon_manager.backends.kube.owners.way import Hands, Keeper, RefusedError
@@ -65,8 +66,11 @@ class KubeBackend:
         `now` is the manager's clock, seconds.
         """
         self._holds, self._sleep = holds, sleep
-        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep)
-        self._watch = ClusterWatch(api, settings.watch, remark=remark, noticed=self._noticed)
+        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep, fixed=self._fixed)
+        self._background = Background()
+        self._watch = ClusterWatch(
+            api, settings.watch, remark=remark, noticed=self._noticed, background=self._background
+        )
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
         self._book = Book()
@@ -85,10 +89,10 @@ class KubeBackend:
                 unheard=self._watch.without_sidecar,
                 give_back=self._rooms.give_back,
                 wake=self._watch.wake,
-            )
+            ),
+            self._background,
         )
         self._emit: Emit = _before_begin
-        self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[tuple[str, str, str]] = set()
 
     @property
@@ -141,9 +145,13 @@ class KubeBackend:
         await self._watch.begin(state, self._say)
         self._spawn(self._rooms.tidy(state))
         self._spawn(self._restore_weights(state))
-        self._spawn(self._tick())
-        self._spawn(self._settle())
+        self._spawn(self._tick(), endless=True)
+        self._spawn(self._settle(), endless=True)
         self._spawn(self._placer.look_after_strays())
+
+    async def broken(self) -> NoReturn:
+        """Wait until a task breaks without which nobody should lead, and raise why; see `Background`."""
+        await self._background.broken()
 
     async def carry_out(self, order: Order) -> None:
         """Carry one order out; see `Backend`. Waits neither for disruption budgets nor for pods.
@@ -182,11 +190,7 @@ class KubeBackend:
 
     async def end(self) -> None:
         """Stop watching; nothing that runs is touched."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._placer.end()
-        await self._watch.end()
+        await self._background.end()
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -254,6 +258,10 @@ class KubeBackend:
     def _owner(self, replica: str) -> OwnerInfo | None:
         return self._ledger.owner_of_job(job_of(replica))
 
+    def _fixed(self, owner: OwnerInfo) -> None:
+        self._ledger.fix(owner)
+        self._watch.wake()
+
     def _fence(self) -> None:
         if not self._holds():
             raise NotLeadingError("this manager does not hold the lease any more: nothing is done")
@@ -264,15 +272,8 @@ class KubeBackend:
             self._placer.forget(event.job)
         self._emit(event)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s", error, exc_info=error)
+    def _spawn(self, work: Coroutine[Any, Any, None], *, endless: bool = False) -> None:
+        self._background.start(work, endless=endless)
 
 
 def _before_begin(event: Event) -> NoReturn:

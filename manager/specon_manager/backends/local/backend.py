@@ -17,7 +17,12 @@ from specon_manager.backends.local import pods
 from specon_manager.backends.local.gangs import place_of
 from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.backends.local.pod_files import PodSpec, job_directory, replica_directory
+from specon_manager.backends.local.pod_files import (
+    PodSpec,
+    job_directory,
+    make_checkpoint_directory,
+    replica_directory,
+)
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
@@ -32,7 +37,7 @@ from specon_manager.model.events import (
     StartRefused,
 )
 from specon_manager.model.resources import Resources
-from specon_sidecar.events import log_size
+from specon_sidecar.event_files.events import log_size
 
 _log = logging.getLogger(__name__)
 _USAGE_SECONDS: Final = 1.0
@@ -77,6 +82,8 @@ class LocalBackend:
     async def begin(self, state: State, emit: Emit) -> None:
         """Report the nodes and take up the pods that an earlier manager started."""
         self._emit = emit
+        for folder in (self._root, self._shared):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for node in self._settings.nodes:
             emit(self._observed(node, used=0.0))
         for name in state.nodes.keys() - self._nodes.keys():
@@ -136,6 +143,10 @@ class LocalBackend:
     def _root(self) -> Path:
         return self._settings.directory / "replicas"
 
+    @property
+    def _shared(self) -> Path:
+        return self._settings.directory / "jobs"
+
     async def _start_replica(self, order: StartReplica) -> None:
         node = None if order.node is None else self._nodes.get(order.node)
         if node is None:
@@ -193,7 +204,7 @@ class LocalBackend:
         """Return how the pod is run. What depends on the moment is kept when the order is given twice."""
         job = msgspec.convert(order.template, LocalJob)
         directory = replica_directory(self._root, order.replica)
-        shared = job_directory(self._settings.directory / "jobs", order.replica)
+        shared = job_directory(self._shared, order.replica)
         place = place_of(order)
         values = {
             "directory": str(directory),
@@ -203,8 +214,9 @@ class LocalBackend:
             **place.placeholders,
         }
         values["log"] = self._path(fill_in(job.log, values))
-        values["checkpoint_path"] = self._path(fill_in(job.checkpoints, values))
-        Path(values["checkpoint_path"]).mkdir(parents=True, exist_ok=True)
+        checkpoints = fill_in(job.checkpoints, values)
+        values["checkpoint_path"] = self._path(checkpoints)
+        make_checkpoint_directory(Path(values["checkpoint_path"]), directory=checkpoints.endswith("/"))
         shared.mkdir(parents=True, exist_ok=True)
         environment = {**self._settings.environment, **place.environment}
         environment |= {name: fill_in(text, values) for name, text in job.environment.items()}
@@ -231,9 +243,11 @@ class LocalBackend:
         token_file = directory / f"token-{incarnation}"
         if not token_file.exists():
             directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(token_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            temporary = directory / f".{token_file.name}"  # of a full disk half a token would stay
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w") as file:
                 file.write(self._token(replica, incarnation))
+            temporary.replace(token_file)
         log = Path(values["log"])
         command = [
             sys.executable,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 import time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 Reason = Literal["exited", "evicted", "killed after grace", "killed", "lost", "not started"]
 Record = TypeVar("Record", bound=msgspec.Struct)
 
+_log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
 
 
@@ -136,18 +138,39 @@ def read_exit(spec: PodSpec) -> Exit | None:
     return read_record(spec.incarnation_directory / supervise.EXIT_FILE, Exit)
 
 
-def record_lost(spec: PodSpec, reason: Reason) -> None:
-    """Record the end of a pod whose supervisor did not. The caller holds the replica's lock: all is over."""
+def record_lost(spec: PodSpec, reason: Reason) -> Exit | None:
+    """Record the end of a pod whose supervisor did not, and return it; None where it was never started.
+
+    The caller holds the replica's lock: all is over, even where the record finds no room on the disk.
+    """
+    if (known := read_exit(spec)) is not None:
+        return known
     record = read_start(spec)
-    if record is None or read_exit(spec) is not None:
-        return
-    ended = {
-        "reason": reason,
-        "error": "the supervisor was gone before it could record the end",
-        "started_at": record.started_at,
-        "ended_at": time.time(),
-    }
-    supervise.write_json(str(spec.incarnation_directory / supervise.EXIT_FILE), ended)
+    if record is None:
+        return None
+    ended = Exit(
+        reason=reason,
+        error="the supervisor was gone before it could record the end",
+        started_at=record.started_at,
+        ended_at=time.time(),
+    )
+    path = spec.incarnation_directory / supervise.EXIT_FILE
+    try:
+        supervise.write_json(str(path), msgspec.to_builtins(ended))
+    except OSError as error:
+        _log.error("%s cannot be written: %s", path, error.strerror)
+    return ended
+
+
+def make_checkpoint_directory(path: Path, *, directory: bool = False) -> None:
+    """Make the folder that checkpoints go to, or that of the one file that is written again and again.
+
+    A path names a file where one is there, or where it ends in a suffix with a letter (`model.pt`, not
+    `lr0.1`) and nothing is there; `directory` says that it is none. Raises OSError.
+    """
+    is_file = path.exists() and not path.is_dir()
+    may_be = not directory and not path.exists() and any(map(str.isalpha, path.suffix))
+    (path.parent if is_file or may_be else path).mkdir(parents=True, exist_ok=True)
 
 
 @contextlib.contextmanager

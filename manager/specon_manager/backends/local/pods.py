@@ -103,8 +103,9 @@ class Pod:
         while (ended := read_exit(self.spec)) is None:
             if await end_marked(self.spec.mark, KILL_SECONDS):
                 with contextlib.suppress(BlockingIOError), lock_replica(Path(self.spec.directory)):
-                    record_lost(self.spec, "killed" if self._killed else "lost")
-                    continue
+                    ended = record_lost(self.spec, "killed" if self._killed else "lost")
+                    if ended is not None:
+                        return ended
             await asyncio.sleep(LOCK_POLL_SECONDS)
         return ended
 
@@ -117,7 +118,10 @@ class Pod:
         grace = self.spec.grace_seconds if grace_seconds is None else max(0.0, grace_seconds)
         if self._record is not None and self.alive:
             path = self.spec.incarnation_directory / supervise.EVICTION_FILE
-            supervise.write_json(str(path), {"grace_seconds": grace})
+            try:
+                supervise.write_json(str(path), {"grace_seconds": grace})
+            except OSError as error:  # a full disk keeps nothing from being ended
+                _log.error("%s cannot be written, its own grace holds: %s", path, error.strerror)
             self._record.supervisor.send(signal.SIGTERM)
         bound = grace + self.spec.sidecar_grace_seconds + EVICTION_MARGIN_SECONDS
         try:

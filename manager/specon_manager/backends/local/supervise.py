@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -37,6 +38,8 @@ FIRST_RESTART_SECONDS = 0.2  # doubled for each restart of the sidecar...
 LAST_RESTART_SECONDS = 10.0  # ...up to this; a sidecar that lasted so long starts anew at the first
 LEFTOVER_SECONDS = 5.0  # a killed process can hang in the kernel; its lock then outlives this supervisor
 WAKE_SECONDS = 3600.0
+ROOM_SECONDS = 1.0  # between two looks whether a full disk has room again
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 # <linux/prctl.h>
 PR_SET_PDEATHSIG = 1
@@ -322,7 +325,22 @@ class Supervisor:
             "started_at": self._started_at,
             "ended_at": time.time(),
         }
-        write_json(os.path.join(self._directory, EXIT_FILE), record)
+        path = os.path.join(self._directory, EXIT_FILE)
+        while True:
+            try:
+                write_json(path, record)
+            except OSError as trouble:
+                # Without it a training that is complete would be started again; whoever cannot wait says so.
+                if trouble.errno not in NO_ROOM or _told_to_end(ROOM_SECONDS):
+                    raise
+            else:
+                return
+
+
+def _told_to_end(seconds: float) -> bool:
+    """Whether SIGTERM comes within so many seconds."""
+    received = signal.sigtimedwait({signal.SIGTERM}, seconds)
+    return received is not None
 
 
 def _kill_group(leader: int) -> None:

@@ -7,10 +7,10 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
-from specon_manager.runtime.state_directory import read_address
+from specon_manager.runtime.state_directory import address_and_token
 from specon_manager.usage import UsageError
 
-_SECONDS: Final = 10
+_SECONDS: Final = 30  # longer than a manager takes to have a job on record, or to say that it cannot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,13 +91,13 @@ def _name(command: list[str], directory: Path) -> str:
 
 def _ask(directory: Path, path: str, body: bytes | None = None) -> Any:
     """Return the manager's answer; raises UsageError with what it, or the network, has to say."""
-    address = read_address(directory)
-    if address is None:
-        raise UsageError(f"--state: no manager was ever started in {directory}")
     try:
-        token = (directory / "token").read_text().strip()
+        known = address_and_token(directory)
     except OSError as error:
         raise UsageError(f"--state: {error}") from error
+    if known is None:
+        raise UsageError(f"--state: no manager was ever started in {directory}")
+    address, token = known
     request = urllib.request.Request(  # noqa: S310  (the URL is the manager's own, on loopback)
         address.url + path,
         data=body,

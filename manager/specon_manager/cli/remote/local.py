@@ -18,7 +18,7 @@ from specon_manager.model.cluster import job_of
 from specon_manager.model.transactions import Kind
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
-from specon_manager.runtime.state_directory import Address, read_address
+from specon_manager.runtime.state_directory import Address, address_and_token
 from specon_manager.usage import UsageError
 from specon_manager.views.names import short_name
 from specon_manager.views.queues import queue_rows, waiting_rows
@@ -26,7 +26,7 @@ from specon_manager.views.transactions import TransactionRow, rows_of, what
 from specon_manager.views.view import View
 from specon_manager.views.words import word_of_state
 
-_SECONDS: Final = 10.0
+_SECONDS: Final = 30.0  # longer than a manager takes to have an order on record, or to say that it cannot
 _CONFLICT: Final = 409
 _OK: Final = 300
 
@@ -38,11 +38,14 @@ class LocalRemote:
 
     def __init__(self, directory: Path) -> None:
         """Take the directory; raises UsageError where no manager was ever started in it."""
-        address = read_address(directory)
-        if address is None:
+        try:
+            known = address_and_token(directory)
+        except OSError as error:
+            raise UsageError(f"--state: the owner's token cannot be read: {error}") from error
+        if known is None:
             raise UsageError(f"--state: no manager was ever started in {directory}")
-        self._directory, self._address = directory, address
-        self._token = _token(directory)
+        self._directory = directory
+        self._address, self._token = known
         self._http: aiohttp.ClientSession | None = None
 
     @property
@@ -186,13 +189,6 @@ def _recovered(directory: Path, silent: UsageError) -> Recovered:
     if recovered is None:
         raise silent
     return recovered
-
-
-def _token(directory: Path) -> str:
-    try:
-        return (directory / "token").read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--state: the owner's token cannot be read: {error}") from error
 
 
 def _silent(address: Address, error: Exception) -> str:

@@ -10,11 +10,13 @@ Results are also written as JSON, for other programs. A file holds one object:
   `state`, `policy`, `purpose`, `reason`, `note`, `beneficiary`, `workers_before`, `workers_after`, `restart`,
   `started_at`, `ended_at`, `checkpoint_step`, `last_step_before`, `first_step_after`, `downtime`,
   `steps_lost`; `placements` with `job`, `replica`, `node`, `start`, `end`; `machine` with `nodes`, `cpus`,
-  `names`; `workers`, by job an array of `at` and `workers`
+  `names`; `workers`, by job an array of `at` and `workers`; `load` of the machine with `cpus`,
+  `seconds`, and the processor seconds of the run, `own`, and of everything else, `others`
 - `comparison`: of the first run with the second where there are two (`Comparison`), else null: `policy`,
-  `policy_without`; `jobs` with `name`, `completion`, `verdict`; `helped`, `hurt`, `unchanged`,
-  `not_comparable`; `average_completion` and `makespan`, which are like each `completion` an object of
-  `with_moves`, `without`, `seconds`, `percent`
+  `policy_without`, `moved`, `drifted`, `load`, `load_without`; `jobs` with `name`, `completion`, `verdict`;
+  `helped`, `hurt`, `unchanged`, `no_verdict`, `not_comparable`; `average_completion` and `makespan`, which
+  are like each `completion` an object of `with_moves`, `without`, `seconds`, `percent`, and
+  `percent_normalised`, which is what `percent` would be of the processor time that others left
 
 All times are in seconds, those of a run since its begin. What is not known is null.
 """
@@ -22,7 +24,6 @@ All times are in seconds, those of a run since its begin. What is not known is n
 import os
 import tempfile
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
@@ -32,39 +33,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli.run.result import JobResult, RunResult, in_jobs, in_seconds
+from specon_manager.cli.run.machine_load import Load
+from specon_manager.cli.run.result import RunResult, in_jobs, in_seconds
+from specon_manager.cli.run.verdict import THRESHOLD_PERCENT, Difference, Judge, Verdict
 from specon_manager.views.names import job_label
-
-THRESHOLD_PERCENT: Final = 2.0
-"""A job whose completion time differs by no more than this is called unchanged."""
-
-
-class Verdict(StrEnum):
-    """What the moves did to a job; one that failed in only one of the runs was hurt or helped as well."""
-
-    HELPED = "helped"
-    HURT = "hurt"
-    UNCHANGED = "unchanged"
-    NOT_COMPARABLE = "not comparable"  # not in both runs, not over in both, or a failure in both
-
 
 _STYLES: Final = {
     Verdict.HELPED: "green",
     Verdict.HURT: "red",
     Verdict.UNCHANGED: "",
+    Verdict.NO_VERDICT: "",
     Verdict.NOT_COMPARABLE: "yellow",
 }
-
-
-class Difference(Struct, frozen=True, kw_only=True):
-    """One time in both runs, in seconds; negative differences mean that it was shorter with moves."""
-
-    with_moves: float | None
-    without: float | None
-    seconds: float | None
-    """None where one of the two is not known."""
-    percent: float | None
-    """Of the time without moves; None where that is not known or 0."""
 
 
 class JobComparison(Struct, frozen=True, kw_only=True):
@@ -80,64 +60,54 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     policy: str
     policy_without: str
+    moved: bool
+    """Whether the first run moved anything: without that there is no verdict."""
+    drifted: bool
+    """Whether others took another part of the machine in one run than in the other."""
     jobs: tuple[JobComparison, ...]
     helped: int
     hurt: int
     unchanged: int
     """Within 2 % of the time without moves."""
+    no_verdict: int
     not_comparable: int
     average_completion: Difference
     """Over the jobs that succeeded in both runs, so that a job which failed makes no run look faster."""
     makespan: Difference
+    load: Load | None = None
+    load_without: Load | None = None
 
 
 def compare(with_moves: RunResult, without: RunResult) -> Comparison:
     """Compare two runs; jobs are the same where their names are."""
+    judge = Judge(with_moves, without)
     first = {job.name: job for job in with_moves.jobs}
     second = {job.name: job for job in without.jobs}
-    jobs = tuple(_job(name, first.get(name), second.get(name)) for name in dict.fromkeys([*first, *second]))
+    jobs = tuple(
+        JobComparison(name=name, completion=completion, verdict=verdict)
+        for name in dict.fromkeys([*first, *second])
+        for completion, verdict in [judge.job(first.get(name), second.get(name))]
+    )
     both = [job.completion for job in jobs if job.completion.seconds is not None]
     verdicts = [job.verdict for job in jobs]
     return Comparison(
         policy=with_moves.policy,
         policy_without=without.policy,
+        moved=judge.moved,
+        drifted=judge.drifted,
         jobs=jobs,
         helped=verdicts.count(Verdict.HELPED),
         hurt=verdicts.count(Verdict.HURT),
         unchanged=verdicts.count(Verdict.UNCHANGED),
+        no_verdict=verdicts.count(Verdict.NO_VERDICT),
         not_comparable=verdicts.count(Verdict.NOT_COMPARABLE),
-        average_completion=_difference(
+        average_completion=judge.difference(
             _mean([each.with_moves for each in both]), _mean([each.without for each in both])
         ),
-        makespan=_difference(with_moves.makespan_seconds, without.makespan_seconds),
+        makespan=judge.difference(with_moves.makespan_seconds, without.makespan_seconds),
+        load=with_moves.load,
+        load_without=without.load,
     )
-
-
-def _job(name: str, first: JobResult | None, second: JobResult | None) -> JobComparison:
-    completion = _difference(
-        None if first is None else first.completion_seconds,
-        None if second is None else second.completion_seconds,
-    )
-    percent = completion.percent
-    if first is not None and second is not None and first.succeeded is not second.succeeded:
-        # An end in failure is worse than any completion time; a job that still runs shows nothing.
-        over = first.finished_at is not None and second.finished_at is not None
-        ending = Verdict.HELPED if first.succeeded else Verdict.HURT
-        verdict = ending if over else Verdict.NOT_COMPARABLE
-    elif percent is None:
-        verdict = Verdict.NOT_COMPARABLE
-    elif abs(percent) <= THRESHOLD_PERCENT:
-        verdict = Verdict.UNCHANGED
-    else:
-        verdict = Verdict.HURT if percent > 0 else Verdict.HELPED
-    return JobComparison(name=name, completion=completion, verdict=verdict)
-
-
-def _difference(with_moves: float | None, without: float | None) -> Difference:
-    known = with_moves is not None and without is not None
-    seconds = with_moves - without if with_moves is not None and without is not None else None
-    percent = 100 * seconds / without if known and seconds is not None and without else None
-    return Difference(with_moves=with_moves, without=without, seconds=seconds, percent=percent)
 
 
 def _mean(values: list[float | None]) -> float | None:
@@ -172,22 +142,56 @@ def conclusions(comparison: Comparison) -> list[str]:
     """Return in words what the moves did: times without moves first, then with them."""
     counted = sum(job.completion.seconds is not None for job in comparison.jobs)
     counts = f"{comparison.helped} helped, {comparison.hurt} hurt, {comparison.unchanged} unchanged"
-    left_out = f", {comparison.not_comparable} not comparable" if comparison.not_comparable else ""
-    return [
-        f"average completion {_change(comparison.average_completion)}, {in_jobs(counted)}",
-        f"makespan {_change(comparison.makespan)}",
+    left_out = f", {comparison.no_verdict} without a verdict" if comparison.no_verdict else ""
+    left_out += f", {comparison.not_comparable} not comparable" if comparison.not_comparable else ""
+    lines = [
+        f"average completion {_change(comparison.average_completion, comparison)}, {in_jobs(counted)}",
+        f"makespan {_change(comparison.makespan, comparison)}",
         f"jobs: {counts} (within {THRESHOLD_PERCENT:g} %){left_out}",
     ]
+    if not comparison.moved:
+        lines = ["nothing was moved, so what differs is no doing of moves: no verdict", *lines]
+    return [*lines, *_load_lines(comparison)]
 
 
-def _change(difference: Difference) -> str:
+def _load_lines(comparison: Comparison) -> list[str]:
+    """Return what else the machine did, and what follows from it."""
+    with_moves, without = comparison.load, comparison.load_without
+    if with_moves is None or without is None:
+        return []
+    first, second = with_moves.others_share, without.others_share
+    if first is None or second is None:
+        return ["load: what others took of the machine is not known, and may have differed"]
+    told = f"load: others took {second:.0%} of {without.cpus} CPUs without moves, {first:.0%} with them"
+    if not comparison.drifted:
+        return [told]
+    figures = (("average completion", comparison.average_completion), ("makespan", comparison.makespan))
+    normalised = [
+        f"{name} {each.percent_normalised:+.1f} %"
+        for name, each in figures
+        if each.percent_normalised is not None
+    ]
+    if not normalised:
+        return [f"{told}: it drifted, and what differs may come from that"]
+    return [f"{told}: it drifted; of the processor time that was left: {', '.join(normalised)}"]
+
+
+def _change(difference: Difference, comparison: Comparison) -> str:
     without = in_seconds(difference.without, "unknown")
     with_moves = in_seconds(difference.with_moves, "unknown")
     if difference.percent is None:
         return f"{without} s -> {with_moves} s (not comparable)".replace("unknown s", "unknown")
     shown = round(difference.percent, 1)
-    word = "the same" if shown == 0 else "worse" if shown > 0 else "better"
-    return f"{without} s -> {with_moves} s ({shown:+.1f} %, {word})"
+    word = _word(shown)
+    if comparison.drifted:
+        normalised = difference.percent_normalised
+        agree = normalised is not None and _word(round(normalised, 1)) == word
+        word = word if agree else "no verdict"
+    return f"{without} s -> {with_moves} s ({shown:+.1f} %{f', {word}' if comparison.moved else ''})"
+
+
+def _word(percent: float) -> str:
+    return "the same" if percent == 0 else "worse" if percent > 0 else "better"
 
 
 class ResultFile(Struct, frozen=True, kw_only=True):

@@ -104,6 +104,7 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
             plain=arguments.plain,
             web=arguments.web,
             verbose=arguments.verbose,
+            anew="name another directory with --keep",
         )
     )
 
@@ -119,7 +120,7 @@ def _require(*modules: str) -> None:
 def _directory(keep: Path | None) -> Iterator[Path]:
     """Yield a directory for the run; a temporary one is removed afterwards."""
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        keep.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield keep
         return
     temporary = Path(tempfile.mkdtemp(prefix="specon-demo-"))

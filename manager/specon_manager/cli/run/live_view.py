@@ -60,14 +60,20 @@ class LiveView:
         if self._last is not None:
             self._console.print(self._last, end="")
 
-    def update(self, state: State, now: float) -> None:
-        """Show the state. What cannot be shown is said so in its place: a picture never ends a run."""
+    def update(self, state: State, now: float, trouble: str = "") -> None:
+        """Show the state, below what troubles the manager.
+
+        What cannot be shown is said so in its place: a picture never ends a run.
+        """
         try:
             view = render(state, now, title=self._title, began=self._began)
             lines = self._console.render_lines(view, pad=False)
         except Exception as error:  # noqa: BLE001 - the run that is shown matters more than its picture
             words = Text(printable(f"this state cannot be shown: {error!r}"), style="red")
             lines = self._console.render_lines(words, pad=False)
+        if trouble:
+            told = self._console.render_lines(Text(printable(trouble), style="bold red"), pad=False)
+            lines = [*told, *lines]
         self._last = SegmentLines(lines, new_lines=True)
         self._live.update(self._last, refresh=True)
 

@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from specon_manager.cli.output import console_for_results
 from specon_manager.cli.run.comparison import write_json
 from specon_manager.cli.run.plot import plot
+from specon_manager.cli.run.put_aside import put_aside
 from specon_manager.cli.run.result import print_result
 from specon_manager.cli.run.running import (
     RunOptions,
@@ -25,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nodes", default="auto", help="auto (one per core, at most four), a number, or gpu")
     parser.add_argument(
         "--state", type=Path, metavar="DIR", help="journal, logs and checkpoints (default: JOBS.specon)"
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="run every job anew: what an earlier run left is put aside"
     )
     parser.add_argument("--policy", help="policy in place of the file's, with its default parameters")
     parser.add_argument(
@@ -45,8 +50,11 @@ def main(arguments: argparse.Namespace) -> int:
     file = load(arguments.jobs)
     if arguments.policy is not None:
         file = with_policy(file, arguments.policy)
+    directory = arguments.state or arguments.jobs.with_suffix(".specon")
+    if arguments.fresh and (aside := put_aside(directory)) is not None:
+        print(f"specon: the earlier run is put aside in {aside}", file=sys.stderr, flush=True)
     session = SessionOptions(
-        directory=arguments.state or arguments.jobs.with_suffix(".specon"),
+        directory=directory,
         jobs=file.jobs,
         settings=file.settings,
         nodes=nodes_of_this_machine(arguments.nodes),
@@ -59,7 +67,12 @@ def main(arguments: argparse.Namespace) -> int:
     title = f"{arguments.jobs}, policy {file.settings.policy}"
     result = run(
         RunOptions(
-            title=title, session=session, plain=arguments.plain, web=arguments.web, verbose=arguments.verbose
+            title=title,
+            session=session,
+            plain=arguments.plain,
+            web=arguments.web,
+            verbose=arguments.verbose,
+            anew="the same command with --fresh, which puts what is there aside; or give a job another name",
         )
     )
     console = console_for_results()

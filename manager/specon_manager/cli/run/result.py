@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from specon_manager.cli.run.machine_load import Load
 from specon_manager.cli.run.placements import Placement, PlacementLog
 from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount, result_of
 from specon_manager.core.state import State
@@ -66,10 +67,18 @@ class RunResult(Struct, frozen=True, kw_only=True):
     moves: tuple[TransactionResult, ...]
     placements: tuple[Placement, ...]
     machine: Machine
+    load: Load | None = None
+    """How busy the machine was meanwhile; None where nobody measured it."""
     changes: tuple[TransactionResult, ...] = ()
     """Admissions, scalings and preemptions, in the order of their begin."""
     workers: Mapping[str, tuple[WorkerCount, ...]] = {}
     """By job."""
+
+    @property
+    def moved_something(self) -> bool:
+        """Whether anything that trained was moved, scaled or preempted: else it only placed jobs."""
+        moved = any(job.moves or job.downtimes for job in self.jobs)
+        return moved or any(change.workers_before > 0 for change in self.changes)
 
 
 def summarize(state: State, *, began: float, placements: Iterable[Placement] = ()) -> RunResult:

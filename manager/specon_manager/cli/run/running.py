@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -17,14 +16,19 @@ from rich.console import Console
 from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
+from specon_manager.cli.run.former_run import remarks
 from specon_manager.cli.run.live_view import LiveView
+from specon_manager.cli.run.machine_load import LoadMeter
+from specon_manager.cli.run.manager_log import logging_to
 from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.policies.table import policy_named
 from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.state_directory import make_ours
 from specon_manager.serving.session import Session, SessionOptions, open_session
 from specon_manager.usage import UsageError
 from specon_manager.views.happenings import happenings
+from specon_manager.views.names import printable
 
 _FRAMES_PER_SECOND: Final = 4
 
@@ -39,6 +43,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     web: bool = False
     """Plain lines, and before them a link to the status page: it shows what the live view would."""
     verbose: bool = False
+    anew: str = ""
+    """What one does to run jobs again that have ended in the state directory."""
 
 
 def samples_directory() -> Path:
@@ -87,9 +93,17 @@ def with_policy(file: JobFile, policy: str) -> JobFile:
 
 
 def run(options: RunOptions) -> RunResult:
-    """Run to the end and return what came of it. Raises KeyboardInterrupt after Ctrl-C has cleaned up."""
-    with _log_file(options.session.directory):
-        return asyncio.run(_run(options))
+    """Run to the end and return what came of it. Raises KeyboardInterrupt after Ctrl-C has cleaned up.
+
+    Raises UsageError where the state directory cannot be used, NotOursError, and as `open_session` does.
+    """
+    directory = options.session.directory
+    try:
+        make_ours(directory)
+        with logging_to(directory):
+            return asyncio.run(_run(options))
+    except OSError as error:
+        raise UsageError(f"{error.filename or directory}: {error.strerror or error}") from error
 
 
 async def _run(options: RunOptions) -> RunResult:
@@ -97,7 +111,9 @@ async def _run(options: RunOptions) -> RunResult:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
+    meter = LoadMeter({cpu for node in options.session.nodes for cpu in node.cpus})
     async with open_session(options.session) as session:
+        _say_what_is_known(options, session)
         placements = PlacementLog()
         session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
         log = TransactionLog()
@@ -115,8 +131,18 @@ async def _run(options: RunOptions) -> RunResult:
         raise KeyboardInterrupt
     result = summarize(state, began=began_at, placements=placements.placements)
     return msgspec.structs.replace(
-        result, changes=log.changes(state, began_at), workers=log.courses(began_at)
+        result,
+        load=meter.load(),
+        changes=log.changes(state, began_at),
+        workers=log.courses(began_at),
     )
+
+
+def _say_what_is_known(options: RunOptions, session: Session) -> None:
+    """Say which jobs an earlier run has submitted: they are not submitted again."""
+    told = list(remarks(options.session.jobs, session.controller.state))
+    for line in [*told, f"to run them anew: {options.anew}"] if told and options.anew else told:
+        print(f"specon: {printable(line)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -128,11 +154,12 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
         session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
         yield
         return
+    controller = session.controller
     with LiveView(title=options.title, began=session.began_at) as view:
 
         async def draw() -> None:
             while True:
-                view.update(session.controller.state, session.controller.clock.now())
+                view.update(controller.state, controller.clock.now(), controller.stalled)
                 await asyncio.sleep(1 / _FRAMES_PER_SECOND)
 
         drawing = asyncio.ensure_future(draw())
@@ -140,7 +167,7 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
             yield
         finally:
             drawing.cancel()
-            view.update(session.controller.state, session.controller.clock.now())
+            view.update(controller.state, controller.clock.now(), controller.stalled)
 
 
 class _Printer:
@@ -153,19 +180,3 @@ class _Printer:
             stepped.before, stepped.after, began=self._began, now=stepped.now, verbose=self._verbose
         ):
             print(line, flush=True)
-
-
-@contextlib.contextmanager
-def _log_file(directory: Path) -> Iterator[None]:
-    """Send the log to a file: the terminal belongs to the view."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = logging.FileHandler(directory / "manager.log")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        handler.close()

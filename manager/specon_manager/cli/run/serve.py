@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
+from specon_manager.backends.kube.background import leaves
 from specon_manager.serving.serve_settings import ServeSettings, read_serve_settings
 from specon_manager.serving.serve_settings import add_arguments as add_settings
 from specon_manager.usage import UsageError
@@ -46,12 +47,12 @@ async def _serve(settings: ServeSettings) -> int:
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
+    metrics = ApiMetrics(registry)
     try:
-        api = await Api.connect(
-            kubeconfig=settings.kubeconfig, context=settings.context, observer=ApiMetrics(registry)
-        )
+        api = await Api.connect(kubeconfig=settings.kubeconfig, context=settings.context, observer=metrics)
     except ApiUnavailableError as error:
         raise UsageError(str(error)) from error
+    api.reading.observer = metrics.unreadable
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -78,8 +79,9 @@ async def _until(stop: asyncio.Event, manager: "ClusterManager") -> int:
     try:
         running.result()
     except OSError as error:
-        raise UsageError(f"--listen, --metrics-listen: {error}") from error
+        raise UsageError(f"--listen, --reports-listen, --metrics-listen: {error}") from error
     except BaseExceptionGroup as several:
-        _log.critical("the manager ends: %s", several.exceptions[0], exc_info=several.exceptions[0])
+        why = next(leaves(several))
+        _log.critical("the manager ends, and another one may lead: %s", why, exc_info=why)
         return 1
     return 0

@@ -1,5 +1,6 @@
 """What `specon classify` found out, in words and as JSON. Pure."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -7,17 +8,21 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.admission.annotations import PREFIX
 from specon_manager.cli.study.course import Course, Mark, place
 from specon_manager.cli.study.likeliest import Reading
 from specon_manager.views.names import printable
 from specon_sidecar.classify import Category, ClassifierSettings
+from specon_sidecar.event_files.event_reader import FORMAT
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.reader import Reader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.table import REGULAR_EXPRESSION
 
 _SCHEMA: Final = 1
 _EXAMPLES: Final = 3
 _EXAMPLE: Final = 160
+_EXAMPLE_PATTERN: Final = r"step (?P<step>\d+) cost (?P<value>\S+)"
 
 
 class Classification(Struct, frozen=True, kw_only=True):
@@ -138,9 +143,13 @@ def report(found: Classification) -> bytes:
 
 
 def annotations(reading: Reading) -> Mapping[str, str]:
-    """Return the annotations of a pod that make the sidecar read its log so."""
-    metric = {"specon.io/metric": reading.metric}
-    return metric if reading.format == "event-files" else {"specon.io/log-format": reading.format, **metric}
+    """Return the annotations of a pod that make the sidecar read its log so.
+
+    Event files are told by what they are. A name that no annotation can hold is left out.
+    """
+    found = {} if reading.format == FORMAT else {f"{PREFIX}format": reading.format}
+    metric = " ".join(reading.metric.split())  # names are compared with single blanks
+    return found | ({f"{PREFIX}metric": metric} if metric.isprintable() else {})
 
 
 def _advice(found: Classification) -> Iterator[str]:
@@ -148,14 +157,19 @@ def _advice(found: Classification) -> Iterator[str]:
         yield "likeliest readings, and the annotations that choose them:"
     for number, one in enumerate(found.readings, 1):
         yield f"  {number}. {one.format}, metric {printable(one.metric)!r}: {_told(one.evidence)}"
-        yield from (f'       {key}: "{printable(value)}"' for key, value in annotations(one).items())
+        yield from _yaml(annotations(one))
     if not found.readings:
-        yield "  no named number was found; lines of another form need a pattern:"
-        yield '       specon.io/log-format: "regular-expression"   (here: --pattern)'
+        yield "  no named number was found; lines of another form need a pattern (here: --pattern), such as"
+        yield from _yaml({f"{PREFIX}format": REGULAR_EXPRESSION, f"{PREFIX}pattern": _EXAMPLE_PATTERN})
     yield from (
         f"  a line    {printable(line[:_EXAMPLE].decode('utf-8', 'replace'))}"
         for line in found.examples[:_EXAMPLES]
     )
+
+
+def _yaml(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield annotations as they stand in a manifest: a text of JSON is one of YAML."""
+    yield from (f"       {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in found.items())
 
 
 def _action(found: Classification, course: Course) -> str:

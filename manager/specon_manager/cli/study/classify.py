@@ -24,7 +24,7 @@ from specon_manager.cli.study.reading import Reading, with_goal
 from specon_manager.usage import UsageError
 from specon_sidecar import parse
 from specon_sidecar.classify import ClassifierSettings
-from specon_sidecar.event_reader import EventReader
+from specon_sidecar.event_files.event_reader import EventReader
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Reader
 from specon_sidecar.formats.table import make_reader

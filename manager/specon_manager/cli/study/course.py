@@ -11,8 +11,8 @@ from msgspec import Struct
 from specon_sidecar.classify import Category, ClassifierSettings, Judgement
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
-from specon_sidecar.observer import Observer
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
+from specon_sidecar.observing.observer import Observer
 
 MOST_SAMPLES: Final = 16_384
 _MOST_POINTS: Final = 4096

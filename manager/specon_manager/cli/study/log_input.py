@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from specon_manager.usage import UsageError
-from specon_sidecar.events import EventFiles, EventsError
-from specon_sidecar.lines import MAX_LINE_BYTES, LineSplitter
-from specon_sidecar.log_choice import MOST_ENTRIES, Log, choose_log
+from specon_sidecar.event_files.events import EventFiles, EventsError
+from specon_sidecar.following.lines import MAX_LINE_BYTES, LineSplitter
+from specon_sidecar.following.log_choice import MOST_ENTRIES, Log, choose_log
 
 _CHUNK: Final = 1 << 18
 _HEAD: Final = 1 << 16
@@ -84,7 +84,7 @@ class EventInput:
         """Yield the events that are there now, as lines."""
         try:
             for lines in self._files.read():
-                progress(sum(place.offset for place in self._files.places.values()))
+                progress(sum(position.offset for position in self._files.positions.values()))
                 yield lines
         except EventsError as error:
             raise UsageError(f"{self.log.path}: {error}") from error

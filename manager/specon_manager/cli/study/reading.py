@@ -9,7 +9,7 @@ from specon_manager.cli.study.log_input import LogInput
 from specon_sidecar.classify import ClassifierSettings
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Reader
-from specon_sidecar.sample import Sample
+from specon_sidecar.formats.sample import Sample
 
 
 class Reading(Struct):

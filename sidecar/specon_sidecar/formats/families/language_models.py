@@ -9,8 +9,8 @@ LANGUAGE_MODELS: Final = (
         name="hugging-face",
         writers="transformers Trainer 4 and 5, TRL, axolotl, LLaMA-Factory (printed dictionaries; no step)",
         needles=(b"{'", b"'epoch': "),
-        line=r"\{'loss': .*'epoch': '?(?P<epoch>[\d.]+)",
-        also=r"\{'eval_.*'epoch': '?(?P<eval_epoch>[\d.]+)",
+        line=r"^(?>.*?\{'loss': ).*'epoch': '?(?P<epoch>[\d.]+)",
+        also=r"^(?>.*?\{'eval_).*'epoch': '?(?P<eval_epoch>[\d.]+)",
         context=(b"Num Epochs = ", r"Num Epochs = (?P<epochs>[\d,]+)"),
     ),
     Family(

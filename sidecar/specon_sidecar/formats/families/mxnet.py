@@ -11,7 +11,7 @@ _METRICS: Final = (
         r"(?!.*(?:val|test)).*loss",
         r"(?!.*val).*(?:cross-?entropy|perplexity|ppl)",
     ),
-    *(r"(?!.*val).*accuracy", r"(?!.*val).*acc\w*"),
+    *(r"(?!.*val).*accuracy", r"(?!.*val)(?:.*\W)?+\w*acc\w*"),
 )
 
 MXNET: Final = (

@@ -38,7 +38,7 @@ VISION: Final = (
         name="detectron2",
         writers="Detectron2, maskrcnn-benchmark",
         needles=(b"iter: ", b"eta: "),
-        line=r"\beta: .{1,40}?  iter: (?P<step>\d+)  .*?\b(?:total_)?loss: ",
+        line=r"^(?>.*?\beta: .{1,40}?  iter: (?P<step>\d+)  ).*?\b(?:total_)?loss: ",
         metrics=("total_loss", "loss"),
     ),
     Family(

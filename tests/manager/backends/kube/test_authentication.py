@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from specon_manager.backends.kube import authentication
 from specon_manager.backends.kube.authentication import KubeIdentities
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 
@@ -180,7 +181,8 @@ async def test_what_is_no_token_is_not_asked_about(cluster, identities, shown):
 async def test_the_number_of_kept_answers_is_bounded(cluster, identities, monkeypatch):
     """The one not asked for longest goes first."""
     monkeypatch.setattr("specon_manager.backends.kube.authentication._MOST_KEPT", 3)
-    cluster.knows(token("a"))
+    for name in ("a", "b", "c", "d"):
+        cluster.knows(token(name))
     for name in ("b", "c", "d"):
         await identities.may_report(token("a"), REPLICA, UID)
         await identities.may_report(token(name), REPLICA, UID)
@@ -211,3 +213,16 @@ async def test_a_sidecar_is_no_owner(cluster, identities):
     cluster.knows(token("a"))
     cluster.allowed.add("system:serviceaccount:ml:default")
     assert not await identities.is_owner(token("a"))
+
+
+async def test_a_stream_of_bad_tokens_makes_nobody_forget_a_good_one(identities, cluster, monkeypatch):
+    """Refusals are kept apart: what is known of sidecars needs no word of the API server while it is away."""
+    monkeypatch.setattr(authentication, "_MOST_KEPT", 3)
+    good = token("good")
+    cluster.knows(good)
+    assert await identities.may_report(good, REPLICA, UID)
+    for index in range(10):
+        assert not await identities.may_report(token(f"bad-{index}"), REPLICA, UID)
+    cluster.error = ApiUnavailableError("away")
+    assert await identities.may_report(good, REPLICA, UID)
+    assert len(identities._refused) == 3

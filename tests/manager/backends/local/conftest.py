@@ -54,7 +54,7 @@ class Place:
         path = path or self.log
         return path.read_text().splitlines() if path.exists() else []
 
-    async def eventually(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    async def eventually(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Wait for something that other processes bring about."""
         deadline = time.monotonic() + seconds
         while not (met := condition()):
@@ -74,7 +74,7 @@ class Place:
         )
 
     async def ended(self, pod: Pod) -> Exit:
-        return await asyncio.wait_for(pod.wait(), 20)
+        return await asyncio.wait_for(pod.wait(), 60)
 
     async def lost(self, pod: Pod) -> Exit:
         """Kill the supervisor, and wait until the manager has dealt with it."""

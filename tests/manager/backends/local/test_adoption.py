@@ -58,7 +58,7 @@ async def test_a_pod_survives_its_manager_and_is_adopted(place: Place) -> None:
     waiting = asyncio.create_task(pod.wait())
     await asyncio.sleep(0)
     (place.folder / "release").touch()
-    exit_ = await asyncio.wait_for(waiting, 10)
+    exit_ = await asyncio.wait_for(waiting, 60)
     assert (exit_.code, exit_.reason) == (9, "exited")
     (pod,) = await pods.find_pods(place.root)
     assert not pod.alive
@@ -74,7 +74,7 @@ async def test_an_adopted_pod_can_be_evicted(place: Place) -> None:
     (pod,) = await pods.find_pods(place.root)
     assert pod.spec == spec
     await place.ready()
-    exit_ = await asyncio.wait_for(pod.evict(), 10)
+    exit_ = await asyncio.wait_for(pod.evict(), 60)
     assert (exit_.signal, exit_.reason) == (15, "evicted")
     assert place.processes() == []
 
@@ -94,15 +94,16 @@ async def test_a_manager_killed_right_after_the_spawn(place: Place, *, find_firs
     assert place.lines() == ["ready"]
 
 
-async def test_a_manager_killed_right_before_the_spawn(place: Place) -> None:
+async def test_a_manager_killed_right_before_the_spawn(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """An incarnation that was ordered and never spawned is no pod, holds nothing, and can be started."""
     spec = place.spec(["echo", "ran"])
     with place.manager(DIE_RIGHT_BEFORE_THE_SPAWN + start_and_stay(spec)) as manager:
         assert manager.stdout.read() == ""
     assert (spec.incarnation_directory / supervise.SPEC_FILE).exists()
     # Nobody holds the lock, so there is nothing to wait for.
-    assert await asyncio.wait_for(pods.find_pods(place.root), 5) == []
-    exit_ = await asyncio.wait_for((await pods.start(spec)).wait(), 10)
+    monkeypatch.setattr(pods, "START_SECONDS", 600.0)
+    assert await asyncio.wait_for(pods.find_pods(place.root), 60) == []
+    exit_ = await asyncio.wait_for((await pods.start(spec)).wait(), 60)
     assert exit_.code == 0
     assert place.lines() == ["ran"]
 
@@ -116,7 +117,7 @@ async def test_a_pod_may_be_bound_to_its_manager(place: Place) -> None:
         assert pod.alive
         await place.ready()
         manager.kill()
-    exit_ = await asyncio.wait_for(pod.wait(), 10)
+    exit_ = await asyncio.wait_for(pod.wait(), 60)
     assert (exit_.signal, exit_.reason) == (15, "evicted")
     assert place.processes() == []
 
@@ -127,7 +128,7 @@ async def test_a_bound_pod_notices_a_manager_that_died_before(place: Place) -> N
     with place.manager(DIE_RIGHT_AFTER_THE_SPAWN + start_and_stay(spec)) as manager:
         assert manager.stdout.read() == ""
     pod = await pods.start(spec)
-    exit_ = await asyncio.wait_for(pod.wait(), 10)
+    exit_ = await asyncio.wait_for(pod.wait(), 60)
     assert exit_.reason == "evicted"
     await place.eventually(lambda: place.processes() == [])
 
@@ -137,13 +138,13 @@ async def test_a_pod_that_was_lost_meanwhile_is_found(place: Place) -> None:
     pod = await pods.start(place.spec(place.waiting()))
     pod._record.supervisor.send(signal.SIGKILL)
     (found,) = await pods.find_pods(place.root)
-    assert (await asyncio.wait_for(found.wait(), 10)).reason == "lost"
+    assert (await asyncio.wait_for(found.wait(), 60)).reason == "lost"
 
 
 async def test_garbage_is_passed_over(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     """Strange files below the root keep no pod from being found."""
     pod = await pods.start(place.spec(["true"]))
-    exit_ = await asyncio.wait_for(pod.wait(), 10)
+    exit_ = await asyncio.wait_for(pod.wait(), 60)
     place.root.joinpath("a file").write_text("x")
     for name, files in {
         "empty": {},

@@ -76,9 +76,9 @@ async def test_a_later_eviction_may_shorten_the_grace(place: Place) -> None:
     first = asyncio.create_task(pod.evict())
     await asyncio.sleep(0)
     assert pod.alive
-    second = await asyncio.wait_for(pod.evict(0.1), 10)
+    second = await asyncio.wait_for(pod.evict(0.1), 60)
     assert second.reason == "killed after grace"
-    assert await asyncio.wait_for(first, 10) == second
+    assert await asyncio.wait_for(first, 60) == second
 
 
 async def test_a_deaf_sidecar_is_killed_after_its_grace(place: Place) -> None:
@@ -116,7 +116,7 @@ async def test_a_supervisor_that_hangs_does_not_hang_the_eviction(
         place.spec(place.waiting(), sidecar_command=place.waiting(), sidecar_grace_seconds=0.0)
     )
     pod._record.supervisor.send(signal.SIGSTOP)
-    exit_ = await asyncio.wait_for(pod.evict(0.1), 20)
+    exit_ = await asyncio.wait_for(pod.evict(0.1), 60)
     assert exit_.reason == "killed"
     assert not pod.alive
     assert place.processes() == []

@@ -12,6 +12,7 @@ from specon_manager.backends.local.pod_files import (
     Exit,
     is_lock_free,
     lock_replica,
+    make_checkpoint_directory,
     read_record,
     replica_directory,
 )
@@ -44,6 +45,35 @@ def test_other_identities_are_refused(replica: str) -> None:
     """Only namespace/job/role/index names a replica, and nothing may lead out of the root."""
     with pytest.raises(ValueError, match="replica: "):
         replica_directory(Path("/pods"), replica)
+
+
+@pytest.mark.parametrize("name", ["model.pt", "weights.tar.gz", "last.ckpt"])
+def test_the_one_file_of_checkpoints_is_left_to_the_trainer(tmp_path: Path, name: str) -> None:
+    """Where the checkpoint path names a file its folder is made, and never a folder of its name."""
+    path = tmp_path / "out" / name
+    make_checkpoint_directory(path)
+    path.write_bytes(b"weights")
+    make_checkpoint_directory(path)
+    assert path.read_bytes() == b"weights"
+
+
+def test_a_file_without_a_suffix_is_one_too(tmp_path: Path) -> None:
+    """What is there says whether a checkpoint path names a file."""
+    (tmp_path / "checkpoint").write_bytes(b"weights")
+    make_checkpoint_directory(tmp_path / "checkpoint")
+    assert (tmp_path / "checkpoint").is_file()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "lr0.1", ".hidden"])
+def test_a_folder_of_checkpoints_is_made(tmp_path: Path, name: str) -> None:
+    """Any other checkpoint path is a folder, and so is one that ends in a slash."""
+    for _ in range(2):
+        make_checkpoint_directory(tmp_path / "out" / name)
+        make_checkpoint_directory(tmp_path / "run.d", directory=True)
+    assert (tmp_path / "out" / name).is_dir()
+    assert (tmp_path / "run.d").is_dir()
+    make_checkpoint_directory(tmp_path / "run.d")
+    assert (tmp_path / "run.d").is_dir()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_a_pid_with_another_start_time_is_a_stranger() -> None:
 
 async def test_the_wait_for_a_stranger_is_over_at_once() -> None:
     """A process that was replaced under its pid is gone."""
-    await asyncio.wait_for(Process(os.getpid(), 1).gone(), 5)
+    await asyncio.wait_for(Process(os.getpid(), 1).gone(), 60)
 
 
 @pytest.mark.processes
@@ -44,7 +44,7 @@ async def test_an_end_is_noticed(place: Place, monkeypatch: pytest.MonkeyPatch, 
     await asyncio.sleep(0)
     assert not waiting.done()
     process.send(signal.SIGTERM)
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, 60)
     assert not process.alive
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 - returns at once

@@ -2,6 +2,9 @@
 
 Whatever starts with `specon.io/` is checked. An annotation that is neither in the table nor one of those that
 we write ourselves is a mistake: a typing error in a key would otherwise silently change nothing.
+
+Anybody may write them, so their number, their length and the form of a pattern are looked at before anything
+that could take long.
 """
 
 import difflib
@@ -45,7 +48,22 @@ SIGNALS: Final = f"{PREFIX}signals"
 WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, WHOLE_CPU, SIGNALS})
 """Annotations that no user writes; on a pod that is created anew from its manifest they are no mistake."""
 
+MOST: Final = 64
+"""Annotations of ours on one object: more than twice as many as there are."""
+LONGEST: Final = 4096
+"""Characters of one."""
+LONGEST_TOGETHER: Final = 16_384
+"""Characters of all of them."""
+LONGEST_PATTERN: Final = 512
+MOST_GROUPS: Final = 10
+"""Opening parentheses of a pattern."""
+MOST_OPERATORS: Final = 96
+"""Signs of a pattern that are not taken literally."""
+_OPERATORS: Final = re.compile(r"[\[*+?{\\^$|]")
+_MOST_NAMED: Final = 10
+_LONGEST_KEY: Final = 128
 _LONGEST_SHOWN: Final = 80
+_LONGEST_MISTAKE: Final = 1024
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -143,6 +161,20 @@ def _one_line(given: str) -> str:
     return given
 
 
+def _pattern(given: str) -> str:
+    """Read a regular expression of a size at which finding out what it may cost is cheap.
+
+    Whether it is one, and safe to search lines with, is judged with the format, whose reader is made for it.
+    """
+    if len(given) > LONGEST_PATTERN:
+        raise ValueError(f"is longer than {LONGEST_PATTERN} characters")
+    if given.count("(") > MOST_GROUPS:
+        raise ValueError(f"has more than {MOST_GROUPS} opening parentheses")
+    if sum(1 for _ in _OPERATORS.finditer(given)) > MOST_OPERATORS:
+        raise ValueError(f"has more than {MOST_OPERATORS} of the signs [ * + ? {{ \\ ^ $ |")
+    return parse.text(given)
+
+
 def _checkpoint_mode(given: str) -> CheckpointMode:
     mode = parse.checkpoint_mode(given)
     if mode.kind == "file":
@@ -172,7 +204,7 @@ ANNOTATIONS: Final = (
         "none",
         "regular expression with named groups, for the format regular-expression",
         r"step (?P<step>\d+) loss (?P<value>\S+)",
-        parse.pattern,
+        _pattern,
     ),
     Annotation("metric", "the format's first choice", "metric of the log to judge by", "val_loss", _one_line),
     Annotation(
@@ -273,29 +305,73 @@ ANNOTATIONS: Final = (
 _BY_KEY: Final = {one.key: one for one in ANNOTATIONS}
 
 
-def read_options(annotations: Mapping[str, str]) -> Options:
+def read_options(annotations: Mapping[Any, Any]) -> Options:
     """Return what the annotations of a pod say; those with another prefix are not ours.
 
-    Raises AnnotationError with every mistake.
+    Raises AnnotationError with every mistake, or the first ten: nothing else, whatever the annotations are.
     """
-    mistakes: list[str] = []
+    ours = [
+        key
+        for key in annotations
+        if isinstance(key, str) and key.startswith(PREFIX) and key not in WRITTEN_BY_US
+    ]
+    mistakes = _too_much(annotations, ours)
     values: dict[str, Any] = {}
-    for key in sorted(annotations):
-        if not key.startswith(PREFIX) or key in WRITTEN_BY_US:
-            continue
+    for key in () if mistakes else sorted(ours):
+        if len(mistakes) == _MOST_NAMED:
+            mistakes.append(f"{PREFIX}*: what is wrong beyond these was not looked at")
+            break
         known = _BY_KEY.get(key)
         if known is None:
-            mistakes.append(f"{key}: is not known{_similar(key)}")
+            mistakes.append(f"{_cut(key, _LONGEST_KEY)}: is not known{_similar(key)}")
             continue
         try:
             values[known.field] = known.read(annotations[key])
-        except ValueError as error:
-            mistakes.append(f"{key}: {_shown(annotations[key])} {error}")
+        except Exception as error:  # noqa: BLE001  (whatever a reader runs into, the text is its owner's)
+            mistakes.append(_cut(f"{key}: {_shown(annotations[key])} {_said(error)}", _LONGEST_MISTAKE))
     if not mistakes:  # of a wrong value no more can be said
         mistakes += _contradictions(values)
     if mistakes:
         raise AnnotationError(mistakes)
     return Options(**values)
+
+
+def options_said(annotations: Mapping[Any, Any]) -> Options:
+    """Return what the annotations of an object say; those that cannot be read say nothing.
+
+    Admission refuses them; they may be older than its rules, or on an object that no webhook sees. What
+    differs from pod to pod is left out: those of a kind are read once.
+    """
+    ours = {
+        key: value
+        for key, value in annotations.items()
+        if isinstance(key, str) and key.startswith(PREFIX) and key not in WRITTEN_BY_US
+    }
+    return Options(migrate=False) if _too_much(ours, [*ours]) else _said_by(tuple(sorted(ours.items())))
+
+
+@functools.lru_cache(maxsize=1024)
+def _said_by(annotations: tuple[tuple[str, str], ...]) -> Options:
+    try:
+        return read_options(dict(annotations))
+    except AnnotationError:
+        return Options(migrate=False)
+
+
+def _too_much(annotations: Mapping[Any, Any], ours: Sequence[str]) -> list[str]:
+    """Name what is too much to be looked at any closer, or no text at all."""
+    if len(ours) > MOST:
+        return [f"{PREFIX}*: there are {len(ours)} annotations that begin so, more than {MOST}"]
+    for key in ours:
+        if not isinstance(annotations[key], str):
+            return [f"{_cut(key, _LONGEST_KEY)}: is no text, but {type(annotations[key]).__name__}"]
+        if len(annotations[key]) > LONGEST:
+            shown = f"{_cut(key, _LONGEST_KEY)}: {_shown(annotations[key])}"
+            return [f"{shown} is longer than {LONGEST} characters"]
+    together = sum(len(key) + len(annotations[key]) for key in ours)
+    if together > LONGEST_TOGETHER:
+        return [f"{PREFIX}*: these annotations have {together} characters, more than {LONGEST_TOGETHER}"]
+    return []
 
 
 def doubts(options: Options) -> list[str]:
@@ -316,6 +392,8 @@ def doubts(options: Options) -> list[str]:
 
 
 def _similar(key: str) -> str:
+    if len(key) > _LONGEST_KEY:
+        return ""
     found = difflib.get_close_matches(key, _BY_KEY, n=1, cutoff=0.8)
     return (
         f"; did you mean {found[0]}?"
@@ -325,7 +403,16 @@ def _similar(key: str) -> str:
 
 
 def _shown(value: str) -> str:
-    return repr(value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}…")
+    return repr(_cut(value, _LONGEST_SHOWN))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def _said(error: Exception) -> str:
+    """Return what a reader says; of an error that it does not promise, which it is."""
+    return str(error) if type(error) is ValueError else f"cannot be read: {type(error).__name__}: {error}"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -333,8 +420,8 @@ def _objection(format_name: str, options: FormatOptions) -> str:
     """Return why logs cannot be read in this way, empty where they can; all parsers are made for it."""
     try:
         make_reader(format_name, options)
-    except ValueError as error:
-        return str(error)
+    except Exception as error:  # noqa: BLE001  (it parses an expression that anybody may have written)
+        return _cut(_said(error), _LONGEST_MISTAKE)
     return ""
 
 

@@ -1,6 +1,5 @@
 """The pod with its sidecar: what is missing is added, what is there is left alone. Pure."""
 
-import copy
 import math
 from collections.abc import Mapping
 from typing import Any, Final
@@ -54,10 +53,10 @@ def inject(
     `pins` says on which node, by the value of its hostname label, the next incarnation of a replica is to be.
     Raises RefusedError where a sidecar could not do its work.
     """
-    pod = copy.deepcopy(pod)
+    pod = {**pod}
     metadata, spec = _within(pod, "metadata"), _within(pod, "spec")
     replica = _replica(pod, namespace)
-    trainer = trainer_of(pod, options)
+    trainer = _own(spec, trainer_of(pod, options))
     warnings = _check(pod, trainer, options)
     others = _within_list(spec, "initContainers")
     if not any(one.get("name") == SIDECAR_NAME for one in others):
@@ -147,21 +146,33 @@ def _pin(spec: Object, annotations: Object, replica: str | None, pins: Mapping[s
     return []
 
 
+def _own(spec: Object, trainer: Object) -> Object:
+    """Return the trainer's container as one that may be changed, in its place among the others."""
+    containers = _within_list(spec, "containers")
+    place = next(index for index, each in enumerate(containers) if each is trainer)
+    containers[place] = {**trainer}
+    return containers[place]
+
+
 def _within(holder: Object, key: str) -> Object:
-    """Return the mapping under `key`, made where it is missing; raises RefusedError where it is none."""
-    if holder.get(key) is None:
-        holder[key] = {}
-    found = holder[key]
+    """Return a copy of the mapping under `key`, put into its place, and made where it is missing.
+
+    What the copies hold is shared with the pod that came, which stays as it is: a whole copy takes long where
+    somebody sends a thousand containers. Raises RefusedError where it is no mapping.
+    """
+    found = {} if holder.get(key) is None else holder[key]
     if not isinstance(found, dict):
         raise RefusedError(f"{key}: must be a mapping, not {type(found).__name__}")
-    return found
+    copied: Object = {**found}
+    holder[key] = copied
+    return copied
 
 
 def _within_list(holder: Object, key: str) -> list[Object]:
-    """Return the list under `key`, made where it is missing; raises RefusedError where it is none."""
-    if holder.get(key) is None:
-        holder[key] = []
-    found = holder[key]
+    """Return a copy of the list under `key`, likewise; its objects are shared. Raises RefusedError."""
+    found = [] if holder.get(key) is None else holder[key]
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise RefusedError(f"{key}: must be a list of objects")
-    return found
+    copied: list[Object] = [*found]
+    holder[key] = copied
+    return copied

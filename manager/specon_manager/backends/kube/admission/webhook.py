@@ -11,14 +11,13 @@ from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.admission.annotations import INJECT, QUEUE
 from specon_manager.backends.kube.admission.injection import InjectionSettings
-from specon_manager.backends.kube.admission.review import Entry, NoReviewError, review
+from specon_manager.backends.kube.admission.review import Entry, NoReviewError
+from specon_manager.backends.kube.admission.reviews import BusyError, Reviews, TooLargeError
 
 Object = dict[str, Any]
 Observer = Callable[[str, str], None]
 """Told of each answer: the entry, and `allowed`, `patched`, `denied` or `unreadable`."""
 
-MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
-"""What the API server lets an object have, with room for the review around it."""
 PATHS: Final[Mapping[Entry, str]] = {"inject": "/v1/admission/inject", "gate": "/v1/admission/gate"}
 _BODY_SECONDS: Final = 10.0  # the API server gives up after 5
 _ASKED: Final = (
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 def webhook_routes(
-    settings: Callable[[], InjectionSettings],
+    settings: Callable[[], InjectionSettings | None],
     pins: Callable[[], Mapping[str, str]],
     observer: Observer | None = None,
     *,
@@ -36,15 +35,18 @@ def webhook_routes(
 ) -> list[web.RouteDef]:
     """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
 
+    Without settings pods are let pass as they are.
+
     A review has to be there within so many seconds.
     """
+    reviews = Reviews()
 
     def handler(entry: Entry) -> Callable[[web.Request], Any]:
         async def answered(request: web.Request) -> web.Response:
             try:
                 async with asyncio.timeout(seconds):
-                    body = await _read(request)
-                response = review(_decoded(body), settings(), pins(), entry)
+                    body = await reviews.read(request.content.iter_any())
+                response = await reviews.judged(body, settings(), pins(), entry)
             except NoReviewError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=400)
@@ -53,13 +55,16 @@ def webhook_routes(
                 late = web.json_response({"error": f"no whole review within {seconds:g} seconds"}, status=408)
                 late.force_close()
                 return late
-            except _TooLargeError as error:
+            except TooLargeError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=413)
+            except BusyError as error:
+                _tell(observer, entry, "unreadable")
+                return web.json_response({"error": str(error)}, status=503)
             said = response["response"]
             outcome = "denied" if not said["allowed"] else "patched" if "patch" in said else "allowed"
             if outcome == "denied":
-                _log.info("%s: denied: %s", entry, said["status"]["message"])
+                _log.info("%s: denied: %.300s", entry, said["status"]["message"])
             _tell(observer, entry, outcome)
             return web.Response(body=msgspec.json.encode(response), content_type="application/json")
 
@@ -137,30 +142,6 @@ def _webhook(
             }
         ],
     }
-
-
-class _TooLargeError(ValueError):
-    pass
-
-
-async def _read(request: web.Request) -> bytes:
-    """Return the body, within a bound of its own."""
-    body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > MAX_REVIEW_BYTES:
-            raise _TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
-    return bytes(body)
-
-
-def _decoded(body: bytes) -> Object:
-    try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoReviewError(f"not JSON: {error}") from error
-    if not isinstance(decoded, dict):
-        raise NoReviewError("the body is no object")
-    return decoded
 
 
 def _tell(observer: Observer | None, entry: str, outcome: str) -> None:

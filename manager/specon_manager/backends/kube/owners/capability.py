@@ -85,7 +85,8 @@ def capability(owner: OwnerInfo | None, options: Options, server: tuple[int, int
         why = theirs or f"a {owner.kind} cannot be suspended, and its number of pods is no training job's"
         return _none(owner.kind, why, suspends=owner.kind in SINCE)
     alone = _no_gang(owner)
-    way = _Way("none", alone) if alone else _WAYS[owner.kind](owner, server)
+    fixed = f"the controller of {owner} lets nobody change the number of its workers" if owner.fixed else ""
+    way = _Way("none", alone or fixed) if alone or fixed else _WAYS[owner.kind](owner, server)
     why = way.why if way.resizing == "none" else _not_asked(owner, options)
     queued = "" if options.queue else "it has no annotation specon.io/queue"
     fewest, most = _bounds(owner, options)

@@ -52,6 +52,8 @@ class JobPatch(Struct, frozen=True):
 
     body: Object
     form: Literal["merge"] = "merge"
+    resizes: bool = False
+    """Whether it changes the number of workers."""
 
 
 def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
@@ -62,7 +64,8 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     body: Object = {}
     if wish.suspended is not None and suspended(kind, obj) is not wish.suspended:
         _merge(body, _switched(kind, suspend=wish.suspended))
-    if wish.workers is not None and workers_of(kind, obj) != wish.workers:
+    resizes = wish.workers is not None and workers_of(kind, obj) != wish.workers
+    if wish.workers is not None and resizes:
         _merge(body, _resized(kind, obj, wish.workers))
     known = mapping(mapping(obj.get("metadata")).get("annotations"))
     marks = {
@@ -75,7 +78,7 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     if not body:
         return None
     version = mapping(obj.get("metadata")).get("resourceVersion")
-    return JobPatch(_merge(body, {"metadata": {"resourceVersion": version}}))
+    return JobPatch(_merge(body, {"metadata": {"resourceVersion": version}}), resizes=resizes)
 
 
 def suspended(kind: str, obj: Object) -> bool:

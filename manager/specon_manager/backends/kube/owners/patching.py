@@ -17,6 +17,8 @@ Object = dict[str, Any]
 Decide = Callable[[Object], JobWish | None]
 """What an object is to say, from what it says; None: it stays as it is. May raise RefusedError."""
 
+UNCHANGEABLE: Final = "its controller lets nobody change the number of its workers (the field is immutable)"
+_LONGEST: Final = 200
 _ATTEMPTS: Final = 8
 """Somebody else, first of all its controller, may write the object at the same time."""
 
@@ -46,7 +48,8 @@ async def patched(
     resource, _ = OWNER_RESOURCES[owner.kind]
     asked = False
     for attempt in range(_ATTEMPTS):
-        patch = _needed(owner, await _read(hands, owner), decide)
+        found = await _read(hands, owner)
+        patch = _needed(owner, found, decide)
         if patch is None:
             return False
         if not asked:
@@ -58,6 +61,9 @@ async def patched(
         except ApiError as error:
             if error.not_found:
                 raise OwnerGoneError(f"{owner} is gone") from error
+            if error.immutable and patch.resizes:
+                hands.fixed(owner)
+                raise RefusedError(f"{owner}: {UNCHANGEABLE}") from error
             if not error.conflict or attempt == _ATTEMPTS - 1:
                 raise
         else:
@@ -79,11 +85,18 @@ async def _read(hands: Hands, owner: OwnerInfo) -> Object:
 
 
 def _needed(owner: OwnerInfo, found: Object, decide: Decide) -> JobPatch | None:
-    wish = decide(found)
     try:
+        wish = decide(found)
         return None if wish is None else job_patch(owner.kind, found, wish)
+    except RefusedError:
+        raise
     except ValueError as error:
         raise RefusedError(f"{owner}: {error}") from error
+    except Exception as error:
+        # Its user wrote it: what cannot be read cannot be changed, and breaks nothing else.
+        raise RefusedError(
+            f"{owner} cannot be read: {type(error).__name__}: {str(error)[:_LONGEST]}"
+        ) from error
 
 
 async def may_go(hands: Hands, pods: Sequence[PodInfo], *, whole: bool) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from specon_manager.backends.kube.owners.grants import Grants
 from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 
 Object = dict[str, Any]
 
@@ -49,5 +50,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     fence: Callable[[], None]
     """Raises where this manager leads no more; called right before every change."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    fixed: Callable[[OwnerInfo], None] = lambda _: None
+    """Told of an owner whose controller lets nobody change its number of workers."""
     grants: Grants = field(default_factory=Grants)
     """What was let go under disruption budgets in the last seconds."""

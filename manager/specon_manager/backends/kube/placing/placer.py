@@ -7,10 +7,10 @@ of it already, in which order pods come, or how often one of them is created aga
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.background import Background
 from specon_manager.backends.kube.owners.way import BlockedError, RefusedError
 from specon_manager.backends.kube.placing.book import Book, waits_for_us
 from specon_manager.backends.kube.placing.gates import release
@@ -32,15 +32,15 @@ _STRAY_SECONDS: Final = 5.0
 class Placer:
     """Carries out PlaceJob; see `Placement` for one order."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Tools, background: Background | None = None) -> None:
         self._tools = tools
+        self._background = background or Background()
         self._book: Book = tools.book
         self._placements: dict[str, Placement] = {}
         self._working: dict[str, asyncio.Task[None]] = {}
         self._woken: dict[str, asyncio.Event] = {}
         self._strays: dict[str, float] = {}
         """Since when a gated pod is seen that no queue holds, by UID."""
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def order(self, order: PlaceJob) -> None:
         """Have an order carried out in the place of an earlier one for the same job."""
@@ -49,7 +49,8 @@ class Placer:
         placement = Placement(order, flight, self._tools)
         self._placements[order.job] = placement
         self._woken[order.job] = asyncio.Event()
-        self._working[order.job] = self._spawn(self._carry_out(placement, self._woken[order.job], former))
+        work = self._carry_out(placement, self._woken[order.job], former)
+        self._working[order.job] = self._background.start(work, f"placing {order.job}")
 
     def noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
         """Take note of a pod that came, changed or went."""
@@ -80,9 +81,7 @@ class Placer:
 
     async def end(self) -> None:
         """Stop; what is half done is done by the next manager."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.end()
 
     async def _carry_out(
         self, placement: Placement, woken: asyncio.Event, former: asyncio.Task[None] | None
@@ -142,14 +141,3 @@ class Placer:
     def _wake(self, job: str) -> None:
         if job in self._woken:
             self._woken[job].set()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s", error, exc_info=error)

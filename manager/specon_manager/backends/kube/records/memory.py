@@ -262,20 +262,23 @@ class ClusterMemory:
     async def _read(self) -> tuple[list[Progressed], list[Migrated], list[Recorded]]:
         progresses, migrations, jobs, problems = [], [], [], []
         async for item in self._items(TRAINING_PROGRESSES):
-            progress, wrong = read_progress(item)
-            problems += wrong
-            if progress is not None:
-                progresses.append(progress)
+            with self._api.reading.of(TRAINING_PROGRESSES.kind, _called(item)):
+                progress, wrong = read_progress(item)
+                problems += wrong
+                if progress is not None:
+                    progresses.append(progress)
         async for item in self._items(MIGRATIONS):
-            migration, wrong = read_migration(item)
-            problems += wrong
-            migrations.append(migration)
+            with self._api.reading.of(MIGRATIONS.kind, _called(item)):
+                migration, wrong = read_migration(item)
+                problems += wrong
+                migrations.append(migration)
         try:
             async for item in self._items(TRAINING_JOBS):
-                job, wrong = read_training_job(item)
-                problems += wrong
-                if job is not None:
-                    jobs.append(job)
+                with self._api.reading.of(TRAINING_JOBS.kind, _called(item)):
+                    job, wrong = read_training_job(item)
+                    problems += wrong
+                    if job is not None:
+                        jobs.append(job)
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -327,3 +330,8 @@ class ClusterMemory:
             if each.replica is not None and each.status.manifest is not None:
                 failed = closed.get(each.name, each.status.state) is MoveState.FAILED
                 self._moves.remember(each, restored.state, failed=failed)
+
+
+def _called(item: Object) -> str:
+    metadata = item["metadata"]
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -35,7 +35,7 @@ from specon_manager.backends.kube.records.records import (
 from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES, Object
 from specon_manager.model.cluster import Phase, Progress, Replica, index_of, role_of
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 
 
 class ProgressStatus(ReplicaRecord, frozen=True):

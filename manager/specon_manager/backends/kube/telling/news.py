@@ -1,13 +1,19 @@
 """What one step changed that the owner of a job wants to read, in plain words. Pure."""
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
+from specon_manager.backends.kube.admission.annotations import PREFIX
+from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
 from specon_manager.backends.kube.telling.note import Note
 from specon_manager.backends.kube.telling.transaction_news import words_of_transactions
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
 from specon_sidecar.classify import Category
+
+_PATIENCE: Final = 30.0
+"""Seconds without a sample."""
 
 
 def words_of(before: State, after: State, event: Event | None = None) -> list[Note]:
@@ -35,6 +41,29 @@ def _categories(before: State, after: State, event: Event | None) -> Iterator[No
         was = Category.UNKNOWN if former is None else former.progress.category
         if category is not was and category is not Category.UNKNOWN:
             yield _category(replica)
+        elif is_not_understood(replica) and (former is None or not is_not_understood(former)):
+            yield _not_understood(replica)
+
+
+def is_not_understood(replica: Replica) -> bool:
+    """Whether its sidecar has read its log for half a minute and found no sample of the training in it."""
+    progress = replica.progress
+    if (
+        progress.category is not Category.UNKNOWN
+        or progress.value is not None
+        or progress.reported_at is None
+    ):
+        return False
+    return progress.reported_at - progress.category_since >= _PATIENCE
+
+
+def _not_understood(replica: Replica) -> Note:
+    words = replica.progress.reason or (
+        f"no sample of its training was found in its log for {_PATIENCE:g} s; look at the log of its "
+        f"container {SIDECAR_NAME}, and set {PREFIX}log-path, {PREFIX}format or {PREFIX}pattern"
+    )
+    text = f"its log is not understood: {words}"
+    return Note(replica=replica.name, reason="NotUnderstood", action="Observe", text=text, warning=True)
 
 
 def _category(replica: Replica) -> Note:

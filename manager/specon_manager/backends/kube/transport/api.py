@@ -23,6 +23,7 @@ from specon_manager.backends.kube.transport.errors import (
     ApiError,
     ApiUnavailableError,
 )
+from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.transport.resources import PODS, Object, Resource
 
 __all__ = ["Api", "ApiError", "ApiUnavailableError", "Object", "Observer"]
@@ -78,6 +79,8 @@ class Api:
         self._seconds = seconds
         self._page_seconds = page_seconds
         self._observer = observer
+        self.reading = Reading()
+        """Guards whoever reads the objects that come from here."""
         self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
         self._sleep = sleep
 

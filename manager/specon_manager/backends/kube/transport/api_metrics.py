@@ -25,6 +25,17 @@ class ApiMetrics:
             registry=registry,
         )
 
+        self._unreadable = Counter(
+            "specon_objects_unreadable_total",
+            "Times that an object could not be read, by its kind: it says nothing, and the log has its name.",
+            ["kind"],
+            registry=registry,
+        )
+
+    def unreadable(self, kind: str) -> None:
+        """Count an object that could not be read."""
+        self._unreadable.labels(kind).inc()
+
     def __call__(self, verb: str, resource: str, code: str, seconds: float) -> None:
         """Take one request in."""
         self._requests.labels(verb, resource, code).inc()

@@ -1,6 +1,10 @@
 """What a call to the API server may end in: it says no, or nobody knows."""
 
-from typing import Any
+from typing import Any, Final
+
+_LONGEST: Final = 400
+_END: Final = 120
+"""Characters of a message; the end of a long one says what is wrong with what was dumped before it."""
 
 
 class ApiError(Exception):
@@ -51,6 +55,11 @@ class ApiError(Exception):
         return self.status == 422  # noqa: PLR2004
 
     @property
+    def immutable(self) -> bool:
+        """Whether a field was to be changed that nobody may change: the server's word, or a webhook's."""
+        return self.status in {400, 403, 422} and "immutable" in self.message
+
+    @property
     def blocked(self) -> bool:
         """Whether a PodDisruptionBudget stands against an eviction."""
         return self.status == 429 and "DisruptionBudget" in self.causes  # noqa: PLR2004
@@ -80,16 +89,17 @@ class AnswerTooLargeError(ApiUnavailableError):
 def error_of(status: int, body: Any, text: str, retry_after: str | None) -> ApiError | ApiUnavailableError:
     """Return the error that an answer stands for; `body` is its JSON (None: not JSON), `text` the call."""
     answer = body if isinstance(body, dict) else {}
-    reason, message = str(answer.get("reason") or "Unknown"), str(answer.get("message") or "no words")
+    reason, message = _cut(answer.get("reason") or "Unknown"), _cut(answer.get("message") or "no words")
     if status >= 500:  # noqa: PLR2004
         return ApiUnavailableError(f"{text}: {status} {reason}: {message}", status=status)
     details = answer.get("details")
     details = details if isinstance(details, dict) else {}
     listed = [cause for cause in details.get("causes") or () if isinstance(cause, dict)]
-    causes = tuple(str(cause.get("reason", "")) for cause in listed)
+    causes = tuple(_cut(cause.get("reason", "")) for cause in listed)
     if status == 429:  # noqa: PLR2004
         # Only here does the server say which disruption budget it is; elsewhere the message has everything.
-        message = " ".join([message, *(str(cause["message"]) for cause in listed if cause.get("message"))])
+        words = (str(cause["message"]) for cause in listed if cause.get("message"))
+        message = _cut(" ".join([message, *words]))
     return ApiError(
         status,
         reason,
@@ -97,6 +107,12 @@ def error_of(status: int, body: Any, text: str, retry_after: str | None) -> ApiE
         causes=causes,
         retry_after=_seconds(retry_after or details.get("retryAfterSeconds")),
     )
+
+
+def _cut(given: object) -> str:
+    """Return the words in one line, without the middle of long ones: they become reasons that people read."""
+    text = " ".join(str(given).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - _END]} … {text[-_END:]}"
 
 
 def _seconds(value: Any) -> float | None:

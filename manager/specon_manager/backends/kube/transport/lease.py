@@ -60,13 +60,14 @@ class Elector:
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
         labels: Mapping[str, str] = _NO_LABELS,
+        annotations: Mapping[str, str] = _NO_LABELS,
         noticed: Callable[[Object], None] = lambda _: None,
     ) -> None:
         """Be the candidate `identity`, which no other process has, for the Lease of that name.
 
-        Whoever takes the Lease gives it `labels`. `noticed` is told of the Lease each time that it is seen,
-        so also before this candidate leads; what others write on it stays there. Raises ValueError where the
-        times leave no room between one leader and the next.
+        Whoever takes the Lease gives it `labels` and `annotations`; what others write on it stays there.
+        `noticed` is told of the Lease each time that it is seen, so also before this candidate leads. Raises
+        ValueError where the times leave no room between one leader and the next.
         """
         if not 0 < retry_seconds < renew_seconds < lease_seconds:
             raise ValueError(
@@ -89,7 +90,7 @@ class Elector:
         self._sleep = sleep
         self._wall = wall
         self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
-        self._labels = labels
+        self._given = {"labels": labels, "annotations": annotations}
         self._noticed = noticed
         self._lease: Object | None = None
         """As last seen."""
@@ -208,8 +209,9 @@ class Elector:
         self._own_term = now
         transitions = spec.get("leaseTransitions")
         metadata: Object = (lease or {}).get("metadata") or {"name": self._name, "namespace": self._namespace}
-        if self._labels:
-            metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **self._labels}}
+        for field, given in self._given.items():
+            if given:
+                metadata = {**metadata, field: {**(metadata.get(field) or {}), **given}}
         body: Object = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,

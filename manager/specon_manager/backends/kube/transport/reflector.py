@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.transport.api import PAGE_OBJECTS, Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import Object, Resource
+from specon_manager.backends.kube.transport.turns import Turns
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.5  # seconds; doubled from failure to failure
 _LONGEST_PAUSE: Final = 30.0
 _SHORTEST_WATCH: Final = 1.0  # seconds; one that ends sooner, and empty, is a failure too
 _WARN_FROM: Final = 3  # failures in a row; a connection may always break
-_AT_ONCE: Final = 500  # objects compared between two turns of the loop
 
 
 class Tracked(Protocol):
@@ -49,7 +49,7 @@ class Reflector(Generic[T]):
 
     `changed` is called for each change of what `slim` leaves of an object, one after the other, removals
     before additions; an object that was replaced by one of the same name is removed, then added. It must not
-    raise. An object that `slim` cannot read (it raised) is as if it were not there, and is logged.
+    raise. An object that `slim` cannot read (it raised) is as if it were not there; see `Reading`.
     """
 
     def __init__(
@@ -95,6 +95,11 @@ class Reflector(Generic[T]):
         self.items: Mapping[tuple[str, str], T] = MappingProxyType(self._items)
         """All objects by namespace and name, as they are now."""
 
+    @property
+    def plural(self) -> str:
+        """What is followed, such as `pods`."""
+        return self._resource.plural
+
     async def run(self) -> None:
         """Follow the collection until cancelled; whatever is wrong with the API is waited for."""
         resync_at = float("-inf")
@@ -126,19 +131,19 @@ class Reflector(Generic[T]):
         listed: dict[tuple[str, str], T] = {}
         version = ""
         pages = self._api.pages(self._resource, self._namespace, limit=self._page_size, **self._selectors)
+        turns = Turns()
         async for page, at in pages:
             for item in page:
                 left = self._slimmed(item)
                 if left is not None:
                     listed[_key(item)] = left
+                await turns.give()
             version = at
-            await asyncio.sleep(0)
         for key in [key for key in self._items if key not in listed]:
             self._put(key, None)
-        for number, (key, slim) in enumerate(listed.items(), 1):
+        for key, slim in listed.items():
             self._put(key, slim)
-            if number % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+            await turns.give()
         self._version = version
         self.synced.set()
 
@@ -154,10 +159,12 @@ class Reflector(Generic[T]):
             silence_seconds=self._silence_seconds,
             **self._selectors,
         )
+        turns = Turns()
         async with aclosing(events):
             async for kind, item in events:
                 self._happened(kind, item)
                 heard, self._failures = True, 0
+                await turns.give()
         if heard or self._monotonic() - began >= _SHORTEST_WATCH:
             self._failures = 0
         else:
@@ -165,25 +172,24 @@ class Reflector(Generic[T]):
 
     def _happened(self, kind: str, item: Object) -> None:
         if kind != "BOOKMARK":
-            key = _key(item)
-            slim = self._slimmed(item)
+            key, slim = _key(item), self._slimmed(item)
             # A DELETED shows the last state; what its watcher has not seen of it (an exit code) comes first.
             if kind != "DELETED" or (slim is not None and self._is_known(key, slim)):
                 self._put(key, slim)
             if kind == "DELETED":
                 self._put(key, None)
-        self._version = item["metadata"]["resourceVersion"]
+        with self._api.reading.of(self._resource.kind, "of a watch"):
+            self._version = item["metadata"]["resourceVersion"]
 
     def _is_known(self, key: tuple[str, str], item: T) -> bool:
         known = self._items.get(key)
         return known is not None and known.uid == item.uid
 
     def _slimmed(self, item: Object) -> T | None:
-        try:
+        """Return what is left of an object; None where it cannot be read."""
+        with self._api.reading.of(self._resource.kind, "/".join(filter(None, _key(item)))):
             return self._slim(item)
-        except Exception:  # noqa: BLE001  (objects are others': one that is odd must not blind us for all)
-            _log.exception("cannot read %s %s", self._resource.kind, "/".join(_key(item)))
-            return None
+        return None
 
     def _put(self, key: tuple[str, str], after: T | None) -> None:
         """Store what is left of an object, and say so if it is a change."""
@@ -201,5 +207,6 @@ class Reflector(Generic[T]):
 
 
 def _key(item: Object) -> tuple[str, str]:
-    metadata = item["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
+    metadata = item.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    return str(named.get("namespace") or ""), str(named.get("name") or "")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -10,9 +11,10 @@ from msgspec import Struct
 
 from specon_manager.backends.base import Emit
 from specon_manager.backends.kube.admission.annotations import INJECT
+from specon_manager.backends.kube.background import Background
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reflector import Change, Reflector
-from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS
+from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS, Object
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
 from specon_manager.backends.kube.watching.nodes import NodeBook
@@ -29,9 +31,10 @@ from specon_manager.backends.kube.watching.volumes import (
     slim_volume,
 )
 from specon_manager.core.state import State
+from specon_manager.model.resources import Resources
 
 _log = logging.getLogger(__name__)
-_AT_ONCE: Final = 200  # changes between two turns of the loop
+_TURN_SECONDS: Final = 0.02  # that changes are applied between two turns of the loop
 _ALWAYS_SERVED: Final = frozenset({"Job", "StatefulSet"})
 _VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that could not be read
 
@@ -55,12 +58,17 @@ class ClusterWatch:
         *,
         remark: Remarks,
         noticed: Callable[[PodInfo | None, PodInfo | None], None],
+        background: Background | None = None,
     ) -> None:
-        """`noticed` hears of each change of a pod that matters by itself, after the ledger has."""
+        """`noticed` hears of each change of a pod that matters by itself, after the ledger has.
+
+        The tasks that follow the cluster are some of `background`.
+        """
         self._api, self._settings = api, settings
+        self._background = background or Background()
         self._remark, self._noticed = remark, noticed
         self._namespaces = frozenset(settings.namespaces)
-        self.ledger = Ledger(remark=remark)
+        self.ledger = Ledger(remark=remark, reading=api.reading)
         self.nodes = NodeBook()
         self._changes: deque[tuple[Callable[[Any, Any], None], Any, Any]] = deque()
         self._woken = asyncio.Event()
@@ -69,7 +77,6 @@ class ClusterWatch:
         self._judging = asyncio.Event()
         self._not_injected: dict[str, PodInfo] = {}
         self._foreign: set[str] = set()
-        self._tasks: list[asyncio.Task[None]] = []
         self.pods: Reflector[PodInfo] | None = None
 
     @property
@@ -106,7 +113,8 @@ class ClusterWatch:
                     changed=self._queue_owner,
                 )
                 reflectors.append(owners)
-        self._tasks += [asyncio.create_task(reflector.run()) for reflector in reflectors]
+        for reflector in reflectors:
+            self._background.start(reflector.run(), f"following {reflector.plural}", endless=True)
         for reflector in reflectors:
             await reflector.synced.wait()
         await self._apply()
@@ -114,15 +122,13 @@ class ClusterWatch:
         self.ledger.remember(state)
         self._emit = emit
         self._tell()
-        works = (self._follow(), self._judge_volumes(), self._measure())
-        self._tasks += [asyncio.create_task(work) for work in works]
+        self._background.start(self._follow(), "applying what changed", endless=True)
+        self._background.start(self._judge_volumes(), "judging volumes", endless=True)
+        self._background.start(self._measure(), "measuring nodes", endless=True)
 
     async def end(self) -> None:
         """Stop."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._background.end()
 
     def wake(self) -> None:
         """Have what changed in the ledger told soon."""
@@ -139,10 +145,14 @@ class ClusterWatch:
         volumes: dict[str, Volume] = {}
         for name in set(detail.claims):
             try:
-                claim = slim_claim(await self._api.get(PVCS, name, pod.namespace))
-                claims[name] = claim
-                if claim.volume:
-                    volumes[claim.volume] = slim_volume(await self._api.get(PVS, claim.volume))
+                found = await self._api.get(PVCS, name, pod.namespace)
+                with self._api.reading.of(PVCS.kind, f"{pod.namespace}/{name}"):
+                    claims[name] = slim_claim(found)
+                bound = claims[name].volume if name in claims else ""
+                if bound:
+                    found = await self._api.get(PVS, bound)
+                    with self._api.reading.of(PVS.kind, bound):
+                        volumes[bound] = slim_volume(found)
             except ApiError as error:
                 if not error.not_found:
                     raise
@@ -180,9 +190,12 @@ class ClusterWatch:
     async def _apply(self) -> None:
         """Apply what came in, a part at a time: thousands of pods may come at once."""
         while True:
-            for _ in range(min(len(self._changes), _AT_ONCE)):
+            ends = time.perf_counter() + _TURN_SECONDS
+            while self._changes and time.perf_counter() < ends:
                 apply, before, after = self._changes.popleft()
-                apply(before, after)
+                kind, name = _named(before if after is None else after)
+                with self._api.reading.of(kind, name):
+                    apply(before, after)
             if self._emit is not None:
                 self._tell()
             if not self._changes:
@@ -259,13 +272,8 @@ class ClusterWatch:
             try:
                 if await self._api.serves(NODE_METRICS):
                     listed, _ = await self._api.list(NODE_METRICS)
-                    usage = {
-                        str(mapping(each.get("metadata")).get("name", "")): resources_of(
-                            amounts_of(each.get("usage"))
-                        )
-                        for each in listed
-                    }
-                    self.nodes.measured(usage)
+                    with self._api.reading.of(NODE_METRICS.kind, "of some node"):
+                        self.nodes.measured(dict(map(_usage, listed)))
                     self._woken.set()
                     trouble = False
             except (ApiError, ApiUnavailableError) as error:
@@ -275,3 +283,17 @@ class ClusterWatch:
                 self.nodes.measured({})
                 self._woken.set()
             await asyncio.sleep(self._settings.metrics_seconds)
+
+
+def _named(found: PodInfo | NodeInfo | OwnerInfo) -> tuple[str, str]:
+    """Return kind and name of an object, for words about it."""
+    if isinstance(found, NodeInfo):
+        return NODES.kind, found.name
+    return found.kind if isinstance(found, OwnerInfo) else PODS.kind, f"{found.namespace}/{found.name}"
+
+
+def _usage(measured: Object) -> tuple[str, Resources]:
+    """Return a node's name, and what it uses."""
+    return str(mapping(measured.get("metadata")).get("name", "")), resources_of(
+        amounts_of(measured.get("usage"))
+    )

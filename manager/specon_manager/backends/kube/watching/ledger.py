@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.admission.identity import Identity
 from specon_manager.backends.kube.records.names import EARLIER_OWNER
+from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
@@ -52,8 +53,9 @@ class _Job(Struct, kw_only=True):
 class Ledger:
     """Takes changes of pods and owners in; gives events out."""
 
-    def __init__(self, *, remark: Remarks) -> None:
+    def __init__(self, *, remark: Remarks, reading: Reading | None = None) -> None:
         self._remark = remark
+        self._reading = Reading() if reading is None else reading
         self._jobs: dict[str, _Job] = {}
         self._owners = OwnerBook()
         self._jobs_of: dict[tuple[str, str, str], set[str]] = {}
@@ -142,6 +144,13 @@ class Ledger:
                 self._jobs_of.setdefault(_key_of(after or before), set()).add(job)
             self._dirty.add(job)
 
+    def fix(self, owner: OwnerInfo) -> None:
+        """Take note that nobody may change the number of workers of such owners in this namespace."""
+        if self._owners.fix(owner.kind, owner.namespace):
+            for (kind, namespace, _), jobs in self._jobs_of.items():
+                if (kind, namespace) == (owner.kind, owner.namespace):
+                    self._dirty |= jobs
+
     def judge(self, uid: str, pod: PodInfo, verdict: Verdict) -> None:
         """Take note of what a pod's volumes mean for it."""
         identity = _identity(pod)
@@ -207,7 +216,9 @@ class Ledger:
         """Return what is to be told since the last call: of each job first itself, then its replicas."""
         events: list[Event] = []
         for name in sorted(self._dirty):
-            events += self._of_job(self._jobs[name]) if name in self._jobs else []
+            if name in self._jobs:
+                with self._reading.of("job", name):
+                    events += self._of_job(self._jobs[name])
         self._dirty.clear()
         return events
 
@@ -237,7 +248,7 @@ class Ledger:
         """Return the job as its pods, or its owner alone, describe it; None where neither does anew."""
         template = None
         if owner is not None:
-            template = (owner.worker_requests, owner.ps_requests, owner.annotations, owner.constraints)
+            template = (owner.worker_requests, owner.ps_requests, owner.options, owner.constraints)
         if ours:
             job.template = template
             return spec_of(job.name, ours, owner, self._verdicts, self.server)

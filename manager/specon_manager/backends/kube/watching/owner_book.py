@@ -1,5 +1,7 @@
 """The objects that create pods, as they are found: by key, by UID, and by the job that is theirs. Pure."""
 
+import msgspec
+
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo, carried
 from specon_manager.backends.kube.watching.translate import told_by_owner
 
@@ -15,6 +17,17 @@ class OwnerBook:
         self._by_uid: dict[str, OwnerInfo] = {}
         self._of_job: dict[str, dict[Key, OwnerInfo]] = {}
         """Those from which a job is told without any pod, by its name."""
+        self._fixed: set[tuple[str, str]] = set()
+        """Kinds whose numbers of workers nobody can change, with the namespace in which that was seen.
+
+        A controller decides it for all; but what one tenant's odd object brings about is no other's business.
+        """
+
+    def fix(self, kind: str, namespace: str) -> bool:
+        """Take note that numbers of workers cannot be changed there; whether that is news."""
+        news = (kind, namespace) not in self._fixed
+        self._fixed.add((kind, namespace))
+        return news
 
     def changed(self, before: OwnerInfo | None, after: OwnerInfo | None) -> set[str]:
         """Take note of an owner that came, changed or went; return the jobs that it may be told anew from."""
@@ -71,6 +84,8 @@ class OwnerBook:
         return carried(owner, job_set)
 
     def _whole(self, owner: OwnerInfo | None) -> OwnerInfo | None:
+        if owner is not None and (owner.kind, owner.namespace) in self._fixed:
+            owner = msgspec.structs.replace(owner, fixed=True)
         if owner is None or owner.kind != "JobSet":
             return owner
         top = self._by_key.get(("TrainJob", owner.namespace, owner.name))

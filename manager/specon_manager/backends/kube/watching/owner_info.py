@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission import annotations as names
+from specon_manager.backends.kube.admission.annotations import Options
 from specon_manager.backends.kube.admission.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.owners.job_patch import REPLICA_SPECS, asked_of, suspended, workers_of
 from specon_manager.backends.kube.transport.resources import (
@@ -78,10 +79,8 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     """How many parameter servers, or launchers, it has."""
     scaled: str = ""
     """Our mark of that, `FROM:TO`."""
-    queue: str = ""
-    """The queue that its pods name."""
-    annotations: tuple[tuple[str, str], ...] = ()
-    """Those of its workers' template that begin with `specon.io/`."""
+    options: Options = Options()
+    """What the annotations of its workers' template say."""
     worker_requests: Resources = NOTHING
     ps_requests: Resources | None = None
     """What a worker and a parameter server will reserve, without a sidecar; the second None without any."""
@@ -101,6 +100,8 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     """Of a TFJob: whether its workers are told only of the parameter servers (enableDynamicWorker)."""
     elastic: tuple[int, int] | None = None
     """Of a PyTorchJob: the fewest and the most workers of its elasticPolicy."""
+    fixed: bool = False
+    """Whether its controller was seen to let nobody change the number of its workers."""
     launcher_works: bool = False
     """Of an MPIJob: whether its launcher trains as well."""
 
@@ -299,11 +300,6 @@ def _owner(
     )
     template = {} if template is None else template
     of_pods, pod = mapping(template.get("metadata")), mapping(template.get("spec"))
-    said = {
-        str(key): str(value)
-        for key, value in mapping(of_pods.get("annotations")).items()
-        if str(key).startswith(names.PREFIX) and key != names.CA
-    }
     workers, scaled = workers_of(kind, obj), str(annotations.get(names.SCALED, ""))
     grace = pod.get("terminationGracePeriodSeconds", 30)
     facts: dict[str, Any] = {
@@ -326,8 +322,7 @@ def _owner(
         controller="" if controller is None else f"{controller.get('kind')} {controller.get('name')}",
         volcano=volcano_in(pod, annotations) or volcano_in(pod, mapping(of_pods.get("annotations"))),
         scaled=scaled,
-        queue=said.get(names.QUEUE, ""),
-        annotations=tuple(sorted(said.items())),
+        options=names.options_said(mapping(of_pods.get("annotations"))),
         constraints=constraints_of(pod),
         grace_seconds=float(grace) if isinstance(grace, int | float) else 30.0,
         priority_class=str(pod.get("priorityClassName") or ""),

@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission import annotations as names
+from specon_manager.backends.kube.admission.annotations import Options
 from specon_manager.backends.kube.admission.identity import Identity, controller_of, identity_of
 from specon_manager.backends.kube.watching.fields import mapping, mappings
 from specon_manager.backends.kube.watching.quantities import amounts_of, requested, resources_of
@@ -56,8 +57,8 @@ class Detail(Struct, frozen=True, kw_only=True):
     """What is known of a pod that has a sidecar, or that holds room, beside what is known of every pod."""
 
     identity: Identity | None
-    annotations: Mapping[str, str]
-    """Those that begin with `specon.io/`."""
+    options: Options
+    """What its annotations say, without what we wrote ourselves."""
     created: str
     owner: Owner | None
     constraints: Constraints
@@ -225,7 +226,7 @@ def _detail(pod: Object) -> Detail:
     pinned = str(annotations.get(names.PINNED, ""))
     return Detail(
         identity=identity_of(pod),
-        annotations={str(key): str(value) for key, value in annotations.items() if _ours(key)},
+        options=names.options_said(annotations),
         created=str(metadata.get("creationTimestamp", "")),
         owner=_owner(pod),
         constraints=_kept(constraints_of(spec, pinned=pinned)),
@@ -320,11 +321,6 @@ def _owner(pod: Object) -> Owner | None:
         uid=str(reference.get("uid", "")),
         group=group.partition("/")[0] if "/" in group else "",
     )
-
-
-def _ours(key: object) -> bool:
-    # The authorities' certificates are long, and nobody here reads them.
-    return isinstance(key, str) and key.startswith(names.PREFIX) and key != names.CA
 
 
 def _kept(value: Any) -> Any:

@@ -1,17 +1,11 @@
 """Pods and their owner as the job that the core knows. Pure."""
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.annotations import (
-    WRITTEN_BY_US,
-    AnnotationError,
-    Options,
-    read_options,
-)
+from specon_manager.backends.kube.admission.annotations import Options
 from specon_manager.backends.kube.owners.capability import Capability, capability
 from specon_manager.backends.kube.owners.table import immovable_because, owner_immovable_because
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
@@ -23,17 +17,8 @@ from specon_manager.model.resources import NOTHING, Resources
 
 
 def options_of(pod: Detail) -> Options:
-    """Return what a pod's annotations say; those that cannot be read say nothing (admission refused them)."""
-    # Without what differs from pod to pod: those of a kind are read once.
-    return _read(_for_options(pod.annotations.items()))
-
-
-@functools.lru_cache(maxsize=4096)
-def _read(annotations: tuple[tuple[str, str], ...]) -> Options:
-    try:
-        return read_options(dict(annotations))
-    except AnnotationError:
-        return Options(migrate=False)
+    """Return what a pod's annotations say."""
+    return pod.options
 
 
 def told_by_owner(owner: OwnerInfo) -> bool:
@@ -44,7 +29,7 @@ def told_by_owner(owner: OwnerInfo) -> bool:
     """
     if owner.controller and not (owner.kind == "JobSet" and owner.controller == f"TrainJob {owner.name}"):
         return False
-    options = _read(_for_options(owner.annotations))
+    options = owner.options
     asked = options.queue is not None or options.max_workers is not None or options.min_workers is not None
     return bool(owner.job) and not owner.over and options.inject is True and asked
 
@@ -57,7 +42,7 @@ def spec_of_owner(
     `known` is what was last told of it when there were some: they know more than the template (what the
     sidecar and their claims add, the value of their PriorityClass).
     """
-    options = _read(_for_options(owner.annotations))
+    options = owner.options
     can = capability(owner, options, server)
     spec = JobSpec(
         name=owner.job_name,
@@ -103,7 +88,7 @@ def spec_of(
         requests[role_of(replica_of(pod))] = pod.reserved
     latest = ordered[-1]
     detail = _detail(latest)
-    options = options_of(detail)
+    options = detail.options
     if owner is not None:
         owner = _with_what_pods_say(owner, detail)
     can = capability(owner, options, server)
@@ -171,10 +156,6 @@ def _with_what_pods_say(owner: OwnerInfo, pod: Detail) -> OwnerInfo:
     if (kueue, volcano) == (owner.kueue, owner.volcano):
         return owner
     return msgspec.structs.replace(owner, kueue=kueue, volcano=volcano)
-
-
-def _for_options(annotations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(each for each in annotations if each[0] not in WRITTEN_BY_US))
 
 
 def constraints_with(pod: Detail, verdict: Verdict) -> Constraints:

@@ -1,22 +1,28 @@
 """What annotations say, and with which words wrong ones are refused."""
 
 import contextlib
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.admission import annotations as annotations_module
 from specon_manager.backends.kube.admission.annotations import (
     ANNOTATIONS,
     WRITTEN_BY_US,
     AnnotationError,
     Options,
     doubts,
+    options_said,
     read_options,
 )
 from specon_sidecar.parse import CheckpointMode
 from specon_tools.documentation.annotations import table
 from support.kube_pods import annotated
+
+CPU_SECONDS = 0.5
+"""Ten times what it may take on an idle machine; unbounded it took seconds, or never came to an end."""
 
 
 def mistakes_of(annotations):
@@ -201,3 +207,75 @@ def test_what_is_allowed_and_does_nothing_is_doubted(options, said):
     """In words for a warning: nothing is refused that trains as it stands."""
     found = doubts(read_options({f"specon.io/{name}": value for name, value in options.items()}))
     assert found == ([] if said is None else [said])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "said"),
+    [
+        ({f"specon.io/{index:06d}": "" for index in range(80_000)}, "specon.io/*: there are 80000"),
+        ({"specon.io/pattern": "a" * 2_900_000}, "specon.io/pattern: 'aaa"),
+        ({"specon.io/log-path": "/" + "a" * 4096}, "specon.io/log-path: '/aaa"),
+        (dict.fromkeys(("specon.io/format", "specon.io/metric", "specon.io/marker", "specon.io/container",
+                        "specon.io/queue"), "a" * 4000), "specon.io/*: these annotations have 20"),
+        ({"specon.io/" + "k" * 5000: ""}, "specon.io/kkk"),
+        ({"specon.io/queue": 7}, "specon.io/queue: is no text, but int"),
+        ({"specon.io/queue": {"a": "b"}}, "specon.io/queue: is no text, but dict"),
+    ],
+)  # fmt: skip
+def test_too_much_is_refused_before_it_is_looked_at(annotations, said):
+    """Number, length and form come first, and what is said of them is short."""
+    began = time.thread_time()
+    (mistake,) = mistakes_of(annotations)
+    assert time.thread_time() - began < CPU_SECONDS
+    assert mistake.startswith(said)
+    assert len(mistake) < 2000
+
+
+def test_ten_mistakes_are_named_at_most():
+    """The owner of a pod reads no more of them, and for each unknown one a similar one is looked for."""
+    *named, rest = mistakes_of({f"specon.io/log-pa{index}": "" for index in range(30)})
+    assert len(named) == 10
+    assert all("did you mean specon.io/log-path?" in mistake for mistake in named)
+    assert rest == "specon.io/*: what is wrong beyond these was not looked at"
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?P<value>a{99999999999})",
+        "(?P<value>x)" + "(" * 200 + ")" * 200,
+        "(?P<value>x)" + "(?:" * 90 + "a" + ")?" * 90,
+        "(?P<value>x)" + "a?" * 200,
+        "(?i)(?P<value>x)" + "[\0-\uffff]" * 90,
+        "(?P<value>x)" + "()" * 100,
+        "(?P<value>\ud800)",
+        "(?P<value>x)" + "\\b" * 100 + "(((((((((",
+    ],
+)
+def test_a_pattern_that_is_dear_to_judge_is_refused_at_once(pattern):
+    """Whatever judging it would raise, and however long that would take."""
+    began = time.thread_time()
+    (mistake,) = mistakes_of({"specon.io/pattern": pattern})
+    assert time.thread_time() - began < CPU_SECONDS
+    assert "specon.io/pattern: " in mistake
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), RecursionError("too deep"), TypeError("odd")])
+def test_whatever_a_reader_raises_is_a_mistake_of_the_text(monkeypatch, error):
+    """It names the annotation, and what was raised."""
+
+    def raising(*_):
+        raise error
+
+    monkeypatch.setattr(annotations_module, "make_reader", raising)
+    pattern = f"(?P<value>never seen before {error})"
+    (mistake,) = mistakes_of(annotated(pattern=pattern))
+    assert mistake.startswith("specon.io/format, specon.io/pattern: cannot be read: ")
+    assert type(error).__name__ in mistake
+
+
+def test_what_cannot_be_read_says_nothing():
+    """Of an object that no webhook saw; its owner may not have it moved, that is all that is known."""
+    for odd in ({"specon.io/pattern": "(?P<value>a{99999999999})"}, {"specon.io/queue": 7}, {7: "x"}):
+        said = options_said({"specon.io/inject": "true", **odd})
+        assert said in (Options(migrate=False), Options(inject=True))

@@ -8,8 +8,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
+from specon_manager.backends.kube.admission.reviews import MAX_REVIEW_BYTES
 from specon_manager.backends.kube.admission.webhook import (
-    MAX_REVIEW_BYTES,
     WebhookSettings,
     webhook_configuration,
     webhook_routes,

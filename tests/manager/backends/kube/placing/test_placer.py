@@ -5,10 +5,12 @@ import asyncio
 import pytest
 
 from fakekube.cluster import FakeCluster
+from fakekube.failures import FailureError
 from fakekube.kinds import JOBS as FAKE_JOBS
 from fakekube.kinds import TF_JOBS as FAKE_TF_JOBS
 from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.backend import KubeSettings
+from specon_manager.backends.kube.owners import patching
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS
 from specon_manager.model.events import JobGone, JobObserved, JobRefused, ReplicaGone, ReplicaStarted
@@ -62,6 +64,20 @@ def _mark(cluster, kind=FAKE_JOBS):
 
 def _gates(cluster):
     return [pod["spec"].get("schedulingGates") for pod in pods_of(cluster)]
+
+
+def _deny_scaling(cluster):
+    """Refuse another number of workers, as the webhook of a JobSet does: with all of the object."""
+    admit = cluster.machinery.admission
+
+    async def admission(kind, value, operation):
+        before = cluster.store.get(kind, ("default", "train"))
+        if kind is FAKE_JOBS and operation == "UPDATE" and value["spec"] != before["spec"]:
+            dumped = "Invalid value: " + "x" * 20_000
+            raise FailureError(403, "Forbidden", f"admission webhook denied: {dumped}: field is immutable")
+        return await admit(kind, value, operation)
+
+    cluster.machinery.admission = admission
 
 
 async def _gated(cluster, api, stage, workers=3, **spec):
@@ -193,6 +209,42 @@ async def test_a_job_that_starts_anew_with_another_number_is_suspended_changed_a
     assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
     assert job["spec"]["tfReplicaSpecs"]["PS"]["replicas"] == 1
     assert (job["spec"]["runPolicy"]["suspend"], _mark(cluster, FAKE_TF_JOBS)) == (False, (None, "2:3"))
+
+
+async def test_a_controller_that_lets_nobody_scale_is_recognised_once(cluster, api, stage):
+    """The order is refused in a few words, and the job is said to be no elastic one from then on."""
+    await _admitted(cluster, api, stage, workers=2)
+    _deny_scaling(cluster)
+    assert stage.said(JobObserved)[-1].spec.resizing == "live"
+    await place(stage, "change-2", gang("node-0", "node-1", "node-2"))
+    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    assert refused.reason == (
+        "Job train: its controller lets nobody change the number of its workers (the field is immutable)"
+    )
+    await stage.until(lambda: stage.said(JobObserved)[-1].spec.resizing == "none")
+    spec = stage.said(JobObserved)[-1].spec
+    assert spec.unscalable == "the controller of Job train lets nobody change the number of its workers"
+    assert (spec.held, spec.unpreemptible) == (True, "")
+    before = len(cluster.server.requests)
+    await place(stage, "change-3", gang("node-0", "node-1", "node-2"))
+    await stage.hear(JobRefused, job=JOB, change="change-3")
+    tried = [one for one in cluster.server.requests[before:] if one[0] == "PATCH" and "/jobs/" in one[1]]
+    assert tried == []
+    assert len(where(cluster)) == 2
+
+
+async def test_an_object_that_cannot_be_read_is_refused_in_words(cluster, api, stage, monkeypatch):
+    """Nobody leads any the worse for it."""
+    await _admitted(cluster, api, stage, workers=2)
+
+    def odd(*_):
+        raise RecursionError("maximum recursion depth exceeded" * 100)
+
+    monkeypatch.setattr(patching, "job_patch", odd)
+    await place(stage, "change-2", gang("node-0"))
+    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    assert refused.reason.startswith("Job train cannot be read: RecursionError: maximum recursion depth")
+    assert len(refused.reason) < 300
 
 
 @pytest.mark.parametrize("placement", [{}, gang("node-0")], ids=["preempt", "scale-in"])

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from specon_manager.backends.kube.admission.annotations import Options
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.core.step import step
@@ -12,7 +13,7 @@ from support.cluster import SETTINGS
 from support.custom_resources import restored_from, training_job_of
 
 JOB = "default/bert"
-ANNOTATIONS = (("specon.io/inject", "true"), ("specon.io/queue", "research"))
+OPTIONS = Options(inject=True, queue="research")
 
 
 def owner(uid):
@@ -22,8 +23,7 @@ def owner(uid):
         name="bert",
         uid=uid,
         job="bert",
-        queue="research",
-        annotations=ANNOTATIONS,
+        options=OPTIONS,
         suspended=True,
         workers=2,
         asked=2,

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.records.records import with_record
 from specon_manager.model.cluster import Phase, Progress, Replica
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
-from specon_sidecar.curve import Estimate
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 from support.custom_resources import CRDS, FIRST_CRDS, migration_of, progress_of, served
 

@@ -190,6 +190,30 @@ def test_a_change_of_category_is_told_with_its_step_and_reason():
     assert told(state(Category.CONVERGED), state(Category.CONVERGED)) == []
 
 
+def unheard(seconds, reason="", **more):
+    progress = Progress(category_since=100.0, reported_at=100.0 + seconds, reason=reason, **more)
+    replica = Replica(name=NAME, job="ns/job", phase=Phase.RUNNING, progress=progress)
+    return State(replicas={NAME: replica})
+
+
+def test_a_log_that_is_not_understood_is_told_after_half_a_minute_and_once():
+    """With what the sidecar saw and what to set; an older one gives no reason, so that we give one."""
+    before, seen = unheard(29), "3 lines, none with a loss; set specon.io/format"
+    assert told(unheard(10), before) == []
+    ((reason, text, warning),) = told(before, unheard(30, seen))
+    assert (reason, warning) == ("NotUnderstood", True)
+    assert text == f"its log is not understood: {seen}"
+    assert told(unheard(30, seen), unheard(40, "4 lines, none with a loss")) == []
+    ((_, text, _),) = told(before, unheard(31))
+    assert "no sample of its training was found in its log for 30 s" in text
+    assert "specon.io/log-path, specon.io/format or specon.io/pattern" in text
+
+
+def test_a_log_with_a_sample_is_understood():
+    """However little it says of the training yet."""
+    assert told(unheard(29), unheard(30, "only 1 point yet", value=2.5)) == []
+
+
 def test_trouble_is_a_warning():
     (found,) = words_of(state(), state(Category.DIVERGING))
     assert found.warning

@@ -18,8 +18,8 @@ def slim(kind, *given, **spec):
 def test_a_job_is_described_by_its_template(kind):
     """Number, queue, annotations and requests are known before there is any pod."""
     owner = slim(kind, 3)
-    assert (owner.workers, owner.asked, owner.queue) == (3, 3, "team-a")
-    assert dict(owner.annotations)["specon.io/max-workers"] == "8"
+    assert (owner.workers, owner.asked, owner.options.queue) == (3, 3, "team-a")
+    assert owner.options.max_workers == 8
     assert owner.worker_requests == Resources(cpu=1, memory=2**30)
     beside = kind in {"TFJob", "MPIJob"}
     assert (owner.ps, owner.ps_requests is not None) == (int(beside), beside)
@@ -88,7 +88,7 @@ def test_a_train_job_has_the_pods_of_its_job_set():
         True,
         "change-1",
     )
-    assert (whole.job_name, whole.workers, whole.queue) == ("a/train-node-0", 3, "team-a")
+    assert (whole.job_name, whole.workers, whole.options.queue) == ("a/train-node-0", 3, "team-a")
 
 
 @pytest.mark.parametrize("kind", KINDS)

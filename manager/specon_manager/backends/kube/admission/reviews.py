@@ -1,0 +1,105 @@
+"""Reviews beside the loop: whoever sends the dearest ones that there are keeps no lease from being renewed.
+
+Anybody who reaches the port may send them, without a token. So their size, the number of values in them and
+what is held of them at once are bounded before they are decoded, and they are decoded and judged in a thread
+of their own, one after the other. One that waited longer than whoever asked would is dropped.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+
+from specon_manager.backends.kube.admission.injection import InjectionSettings
+from specon_manager.backends.kube.admission.review import Entry, NoReviewError, review
+
+Object = dict[str, Any]
+
+MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
+"""What the API server lets an object have, with room for the review around it."""
+MOST_VALUES: Final = 30_000
+"""Values in a review, about: a pod with thirty containers of two hundred variables has half of that."""
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of all reviews that are being read or wait."""
+MOST_WAITING: Final = 512
+_PATIENCE: Final = 5.0  # seconds; so long waits the API server, as the chart has it
+
+
+class TooLargeError(ValueError):
+    """A review that is not read."""
+
+
+class BusyError(Exception):
+    """There are too many reviews at this moment."""
+
+
+class Reviews:
+    """Reads reviews and has them judged."""
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")
+        self._waiting = 0
+        self._bytes = 0
+
+    async def read(self, chunks: AsyncIterator[bytes]) -> bytes:
+        """Return a body. Raises TooLargeError, and BusyError where too much is being read."""
+        body = bytearray()
+        try:
+            async for chunk in chunks:
+                body += chunk
+                self._bytes += len(chunk)
+                if len(body) > MAX_REVIEW_BYTES:
+                    raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+                if self._bytes > MOST_BYTES:
+                    raise BusyError("too much of other reviews is being read")
+            return bytes(body)
+        finally:
+            self._bytes -= len(body)
+
+    async def judged(
+        self, body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
+    ) -> Object:
+        """Return the answer to a review. Raises NoReviewError, TooLargeError and BusyError."""
+        if self._waiting >= MOST_WAITING or self._bytes + len(body) > MOST_BYTES:
+            raise BusyError(f"{self._waiting} other reviews wait")
+        self._waiting += 1
+        self._bytes += len(body)
+        until = self._monotonic() + _PATIENCE
+
+        def judge() -> Object:
+            if self._monotonic() > until:
+                raise BusyError(f"the review waited for more than {_PATIENCE:g} seconds")
+            return answered(body, settings, pins, entry)
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._worker, judge)
+        finally:
+            self._waiting -= 1
+            self._bytes -= len(body)
+
+
+def answered(
+    body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
+) -> Object:
+    """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
+    if len(body) > MAX_REVIEW_BYTES:
+        raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+    # What stands between two values, or begins one that holds others; in a text it counts as well. A million
+    # lists in each other are no long body, and take seconds to decode.
+    if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
+        raise NoReviewError(f"the review has more than {MOST_VALUES} values")
+    return review(_decoded(body), settings, pins, entry)
+
+
+def _decoded(body: bytes) -> Object:
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NoReviewError(f"not JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise NoReviewError("the body is no object")
+    return decoded

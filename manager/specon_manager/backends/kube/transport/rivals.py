@@ -1,0 +1,169 @@
+"""Other releases of the manager over the same namespaces: two that lead there would depose each other.
+
+Each release has a Lease of its own, so that the Lease of one says nothing to the other. All of them carry a
+label, and say in an annotation after which namespaces their manager looks. Anybody may write Leases: one is
+believed in our own namespace, or in one to which a webhook configuration of specon points, which takes an
+administrator. Clocks are never compared, as in an election: a Lease is alive while it is seen to change.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import LEASES, MUTATING_WEBHOOKS, Object
+
+NAMESPACES: Final = "specon.io/namespaces"
+"""Annotation of a Lease: the namespaces that its manager looks after, with commas; empty: all of them."""
+_WEBHOOKS: Final = ".specon.io"
+_LOOK: Final = 3.0  # seconds between two looks; a leader renews its Lease every two
+_LONGEST: Final = 60.0
+_SHOWN: Final = 200
+_log = logging.getLogger(__name__)
+
+
+class Rival(Struct, frozen=True, kw_only=True):
+    """The Lease of another release, as it was last seen."""
+
+    place: tuple[str, str]
+    """Its namespace and its name."""
+    holder: str
+    namespaces: tuple[str, ...]
+    since: str
+    """When its holder took it, as it says: of two that lead the earlier goes on."""
+    seconds: float
+    """For how long it holds without a renewal."""
+    version: str
+
+    def __str__(self) -> str:
+        where = ", ".join(self.namespaces) or "all namespaces"
+        return f"{self.holder} leads by the Lease {'/'.join(self.place)} and looks after {where}"[:_SHOWN]
+
+
+class Rivals:
+    """Looks for other releases that lead over namespaces of ours."""
+
+    def __init__(
+        self,
+        api: Api,
+        *,
+        lease: tuple[str, str],
+        labels: Mapping[str, str],
+        namespaces: Collection[str] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Look on behalf of the release with this Lease (namespace and name), whose Leases have `labels`."""
+        self._api, self._own = api, lease
+        self._selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        self._namespaces = frozenset(namespaces)
+        self._monotonic, self._sleep = monotonic, sleep
+        self._seen: dict[tuple[str, str], tuple[str, float, bool]] = {}
+        """Of each Lease its version, since when it has that, and whether it was seen to change."""
+        self._since = ""
+        self._unsure = False
+        self.present: Rival | None = None
+        """Whom we stand by for; None where it is nobody."""
+
+    async def absent(self) -> None:
+        """Wait until no other release leads over our namespaces; its name is said once."""
+        while True:
+            rivals = await self._found()
+            alive = next((each for each in rivals if self._is_alive(each)), None)
+            if alive is not None and alive.place != (self.present and self.present.place):
+                _log.warning("standing by for another release of specon: %s", alive)
+            self.present = alive
+            if not rivals:
+                return
+            await self._sleep(_LOOK)
+
+    async def watch(self) -> None:
+        """Look while we lead. Raises NotLeadingError once another release leads that did so before us."""
+        while True:
+            for rival in await self._found():
+                ours = (self._since or "~", *self._own)
+                if self._is_alive(rival) and (rival.since or "~", *rival.place) < ours:
+                    self.present = rival
+                    raise NotLeadingError(f"another release of specon was here first: {rival}")
+                if self._is_alive(rival):
+                    _log.warning("another release of specon is to stand by for this one: %s", rival)
+            await self._sleep(_LOOK)
+
+    def _is_alive(self, rival: Rival) -> bool:
+        """Whether it was seen to be renewed; one that was seen once only may be left from long ago."""
+        return self._seen[rival.place][2]
+
+    async def _found(self) -> list[Rival]:
+        """Return the Leases of others over our namespaces that are held, perhaps by somebody who lives."""
+        try:
+            listed, _ = await self._api.list(LEASES, label_selector=self._selector)
+            rivals = [each for each in map(self._read, listed) if each is not None]
+            believed = await self._believed(rivals)
+        except (ApiError, ApiUnavailableError) as error:
+            if not self._unsure:
+                _log.warning("whether another release of specon is here is not known: %s", error)
+            self._unsure = True
+            return []
+        self._unsure = False
+        now = self._monotonic()
+        self._seen = {each.place: self._looked_at(each, now) for each in rivals}
+        return [
+            each
+            for each in rivals
+            if each.place[0] in believed and now - self._seen[each.place][1] <= each.seconds
+        ]
+
+    def _looked_at(self, rival: Rival, now: float) -> tuple[str, float, bool]:
+        known = self._seen.get(rival.place)
+        if known is None:
+            return rival.version, now, False
+        return known if known[0] == rival.version else (rival.version, now, True)
+
+    def _read(self, lease: Object) -> Rival | None:
+        """Return another release's Lease; None for our own, for one that nobody holds, or of elsewhere."""
+        with self._api.reading.of(LEASES.kind, "of a manager"):
+            metadata, spec = lease["metadata"], lease.get("spec") or {}
+            place = (str(metadata["namespace"]), str(metadata["name"]))
+            if place == self._own:
+                self._since = str(spec.get("acquireTime") or "")
+                return None
+            said = str((metadata.get("annotations") or {}).get(NAMESPACES, ""))
+            namespaces = tuple(sorted(filter(None, said.split(","))))
+            apart = namespaces and self._namespaces and self._namespaces.isdisjoint(namespaces)
+            if apart or not spec.get("holderIdentity"):
+                return None
+            wanted = spec.get("leaseDurationSeconds")
+            return Rival(
+                place=place,
+                holder=str(spec["holderIdentity"]),
+                namespaces=namespaces,
+                since=str(spec.get("acquireTime") or ""),
+                seconds=min(float(wanted), _LONGEST) if isinstance(wanted, int) else _LONGEST,
+                version=str(metadata.get("resourceVersion", "")),
+            )
+        return None
+
+    async def _believed(self, rivals: Collection[Rival]) -> set[str]:
+        """Return the namespaces whose Leases are believed; those of tenants are not."""
+        believed = {self._own[0]}
+        if any(each.place[0] not in believed for each in rivals):
+            configurations, _ = await self._api.list(MUTATING_WEBHOOKS)
+            for each in configurations:
+                with self._api.reading.of(MUTATING_WEBHOOKS.kind, "of some release"):
+                    believed |= set(served_from(each))
+        return believed
+
+
+def served_from(configuration: Mapping[str, Any]) -> list[str]:
+    """Return the namespaces to which the webhooks of specon in a configuration point."""
+    found = []
+    for webhook in configuration.get("webhooks") or ():
+        service = (webhook.get("clientConfig") or {}).get("service") or {}
+        if str(webhook.get("name", "")).endswith(_WEBHOOKS) and service.get("namespace"):
+            found.append(str(service["namespace"]))
+    return found

@@ -1,0 +1,1 @@
+"""TensorBoard event files: found, read as far as they are written, and their scalars made samples."""

@@ -1,0 +1,1 @@
+"""Follow a file that grows: its lines in order, whatever happens to it, and which file a path means."""

@@ -1,0 +1,1 @@
+"""The trainer's process: found in the pod, observed and signalled."""

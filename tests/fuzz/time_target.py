@@ -1,0 +1,84 @@
+"""What the fuzzer measures: how long readers take for a line, and that twice the line takes twice as long.
+
+A NUL is never part of a line. Here it cuts the last line of an input into what begins a long line, what is
+repeated in it, and what ends it; without two of them the thirds of that line are taken.
+"""
+
+from typing import NamedTuple
+
+from specon_sidecar.following.lines import MAX_LINE_BYTES
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.regular_expression import compile_pattern
+from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, make_reader
+from support.processor_time import least_seconds
+
+NAMES = (AUTO, *(name for name in FORMATS if name != REGULAR_EXPRESSION))
+# The lines before it that a reader is shown: a heading, samples.
+LINES_BEFORE = 20
+TRIES = 3
+LONG = MAX_LINE_BYTES
+# A line of this length that takes less is no matter, however the time grows. Readers take a tenth of it.
+QUICK_SECONDS = 0.05
+# What is linear takes twice as long for twice the line; what is quadratic, four times.
+MOST_TIMES = 3.0
+MOST_SECONDS = 1.0
+# A pattern that is as slow as it may be takes about a second for a line.
+SEARCH_SECONDS = 4.0
+
+
+class Stretched(NamedTuple):
+    """A line of any length, and what stands before it."""
+
+    before: list[bytes]
+    begin: bytes
+    repeated: bytes
+    end: bytes
+
+    def line(self, length: int) -> bytes:
+        """Return it in so many bytes, or a few less."""
+        times = (length - len(self.begin) - len(self.end)) // len(self.repeated)
+        return self.begin + self.repeated * times + self.end
+
+
+def stretch(data: bytes) -> Stretched:
+    """Return what an input stands for."""
+    *before, last = data.splitlines() or [b""]
+    third = len(last) // 3
+    parts = last.split(b"\0") if last.count(b"\0") == 2 else [last[:third], last[third : 2 * third], last]
+    begin, repeated, end = (part.replace(b"\0", b"") for part in parts)
+    return Stretched([line for line in before[-LINES_BEFORE:] if line], begin, repeated or b" ", end)
+
+
+def check_time(data: bytes, *names: str) -> None:
+    """Raise where a reader of one of these names takes too long for the long line of an input."""
+    stretched = stretch(data)
+    for name in names:
+        long = seconds(name, stretched, LONG)
+        if long >= QUICK_SECONDS:
+            short = seconds(name, stretched, LONG // 2)
+            told = f"{name}: {short:.3f} s for {LONG // 2:,} bytes, {long:.3f} s for twice as many"
+            assert long < MOST_TIMES * short, told
+            assert long < MOST_SECONDS, told
+
+
+def seconds(name: str, stretched: Stretched, length: int) -> float:
+    """Return the processor time that a reader takes for the line in this length."""
+    line = stretched.line(length)
+    # A reader remembers the names that it has met.
+    readers = [make_reader(name, FormatOptions()) for _ in range(TRIES)]
+    for reader in readers:
+        reader.read(stretched.before)
+    fresh = iter(readers)
+    return least_seconds(lambda: next(fresh).read([line]), enough=QUICK_SECONDS, tries=TRIES)
+
+
+def check_search_time(data: bytes) -> None:
+    """Raise where the pattern on the first line takes too long for the longest line that it searches."""
+    pattern, _, rest = data.partition(b"\n")
+    try:
+        expression, longest = compile_pattern(pattern.decode("utf-8", "replace"))
+    except ValueError:
+        return  # refused, as most patterns are
+    line = stretch(rest).line(longest)[:longest]
+    taken = least_seconds(lambda: expression.search(line), enough=SEARCH_SECONDS)
+    assert taken < SEARCH_SECONDS, f"{taken:.3f} s for {len(line):,} bytes"

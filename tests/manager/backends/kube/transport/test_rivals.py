@@ -1,0 +1,159 @@
+"""Who else leads over the same namespaces, as far as Leases tell, and whom one goes on to lead beside."""
+
+import asyncio
+
+import pytest
+
+from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.transport.api import ApiError
+from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.resources import LEASES
+from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
+from support.virtual_time import run_virtually, virtual_now
+
+OWN, OTHER = ("specon", "specon"), ("other", "other")
+
+
+class Cluster:
+    """Leases, which live ones renew every two seconds, and webhook configurations."""
+
+    def __init__(self):
+        self.reading = Reading()
+        self.leases, self.alive, self.configurations = {}, set(), []
+        self.error = None
+        self.asked = 0
+
+    def hold(
+        self, place, *, namespaces="", holder="them", since="2026-01-01T00:00:00Z", alive=True, seconds=12
+    ):
+        self.leases[place] = {
+            "metadata": {"namespace": place[0], "name": place[1], "annotations": {NAMESPACES: namespaces}},
+            "spec": {"holderIdentity": holder, "acquireTime": since, "leaseDurationSeconds": seconds},
+        }
+        self.alive |= {place} if alive else set()
+
+    def install(self, namespace, name="inject.specon.io"):
+        service = {"clientConfig": {"service": {"namespace": namespace}}}
+        self.configurations.append({"webhooks": [{"name": name, **service}]})
+
+    async def list(self, resource, *, label_selector=""):
+        self.asked += 1
+        if self.error is not None:
+            raise self.error
+        if resource is not LEASES:
+            return self.configurations, "1"
+        assert label_selector == "specon.io/lease=manager"
+        for place, lease in self.leases.items():
+            changes = int(virtual_now() / 2) if place in self.alive else 0
+            lease["metadata"]["resourceVersion"] = str(changes)
+        return list(self.leases.values()), "1"
+
+
+def rivals_in(cluster, *namespaces):
+    labels = {"specon.io/lease": "manager"}
+    return Rivals(cluster, lease=OWN, labels=labels, namespaces=namespaces, monotonic=virtual_now)
+
+
+def waited(cluster, *namespaces, seconds=300.0):
+    """Return after how many seconds nobody else is there, None for longer than `seconds`, and for whom."""
+
+    async def scenario():
+        rivals = rivals_in(cluster, *namespaces)
+        try:
+            async with asyncio.timeout(seconds):
+                await rivals.absent()
+        except TimeoutError:
+            return None, rivals.present
+        return virtual_now(), rivals.present
+
+    return run_virtually(scenario())
+
+
+def test_alone_one_waits_for_nobody():
+    """Not even where one's own Lease is held, by another replica."""
+    cluster = Cluster()
+    cluster.hold(OWN)
+    assert waited(cluster) == (0.0, None)
+    assert cluster.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "stands_by"),
+    [
+        ("", (), True),
+        ("", ("a",), True),
+        ("a,b", (), True),
+        ("a,b", ("b", "c"), True),
+        ("a,b", ("c",), False),
+    ],
+)
+def test_one_stands_by_where_namespaces_are_shared(theirs, ours, stands_by, caplog):
+    """Who is there is said once, with its Lease and its namespaces."""
+    cluster = Cluster()
+    cluster.install("other")
+    cluster.hold(OTHER, namespaces=theirs)
+    seconds, present = waited(cluster, *ours)
+    assert (seconds is None) is stands_by
+    assert (present is not None) is stands_by
+    where = theirs.replace(",", ", ") or "all namespaces"
+    said = f"them leads by the Lease other/other and looks after {where}"
+    whole = f"standing by for another release of specon: {said}"
+    assert [record.message for record in caplog.records] == ([whole] if stands_by else [])
+
+
+def test_a_lease_that_a_dead_release_left_is_waited_out_once():
+    """Its own time, as nobody renews it; one that was given back, not at all."""
+    cluster = Cluster()
+    cluster.hold(("specon", "left"), alive=False)
+    seconds, present = waited(cluster)
+    assert 12 <= seconds <= 18
+    assert present is None
+    cluster.hold(("specon", "left"), holder="", alive=False)
+    assert waited(cluster)[0] == 0.0
+
+
+def test_a_lease_that_a_tenant_made_is_not_believed():
+    """Anybody may write Leases; only those count where an administrator has specon's webhook."""
+    cluster = Cluster()
+    cluster.install("elsewhere")
+    cluster.install("tenant", name="policy.example.com")
+    cluster.hold(("tenant", "specon"))
+    assert waited(cluster)[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [{"metadata": {}}, {"metadata": {"namespace": "specon", "name": "x"}, "spec": [7]}],
+)
+def test_a_lease_that_makes_no_sense_says_nothing(lease):
+    """And stops nobody."""
+    cluster = Cluster()
+    cluster.leases["odd"] = lease
+    assert waited(cluster)[0] == 0.0
+
+
+def test_who_may_not_look_leads_as_before(caplog):
+    """With the roles of an earlier chart; it is said once."""
+    cluster = Cluster()
+    cluster.error = ApiError(403, "Forbidden", "leases is forbidden")
+    assert waited(cluster) == (0.0, None)
+    assert ["is not known" in record.message for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(("theirs", "ours", "deposed"), [("01", "02", True), ("02", "01", False)])
+def test_of_two_that_lead_the_later_one_goes(theirs, ours, deposed):
+    """As their Leases tell when they were taken; so exactly one of them stays."""
+    cluster = Cluster()
+    cluster.install("other")
+    cluster.hold(OTHER, since=f"2026-01-01T00:00:{theirs}Z")
+    cluster.hold(OWN, since=f"2026-01-01T00:00:{ours}Z")
+
+    async def scenario():
+        async with asyncio.timeout(60):
+            await rivals_in(cluster).watch()
+
+    ends = NotLeadingError if deposed else TimeoutError
+    with pytest.raises(
+        ends, match="was here first: them leads by the Lease other/other" if deposed else None
+    ):
+        run_virtually(scenario())
