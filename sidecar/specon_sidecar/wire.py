@@ -75,7 +75,10 @@ class Report(_Message, frozen=True):
     """First sample of this incarnation: the proof of a resume."""
     last: Observation | None = None
     former: Observation | None = None
-    """Last sample of the incarnation before, as its log shows it: the manager may have heard less."""
+    """How far the incarnation before came, by the log that both write; without a name and a value.
+
+    The manager may have heard less: reports are seconds apart, and none arrives during an outage.
+    """
     gain: Amount | None = None
     total_steps: Count | None = None
     expected_gain: Estimate | None = None

@@ -32,7 +32,7 @@ from specon_sidecar.observing.bounds import (
     bound_step,
 )
 from specon_sidecar.observing.state import State
-from specon_sidecar.wire import Checkpoint, Report
+from specon_sidecar.wire import Checkpoint, Observation, Report
 
 _HOPELESS_LINES: Final = 1000  # so many lines without a single sample: nothing can be judged from this log
 _HISTORY_SAMPLES: Final = 16  # the last ones of the history make its last value
@@ -54,6 +54,7 @@ class Observer:
         self._history: deque[float] = deque(maxlen=_HISTORY_SAMPLES)
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
+        self._former: tuple[Sample, float] | None = None
         self._begin: bytes | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
         self.trouble: str | None = None
@@ -86,9 +87,8 @@ class Observer:
             since=self.judgement.since - away,
             idle_intervals=self.judgement.idle_intervals + missed,
         )
-        if state.first is not None:
-            value = math.nan if state.first.value is None else state.first.value
-            self._first = Sample(state.first.name, value, state.first.step), now - away - state.first.age
+        self._first = _seen(state.first, now - away)
+        self._former = _seen(state.former, now - away)
 
     @property
     def format(self) -> str | None:
@@ -202,6 +202,11 @@ class Observer:
             self._judge(msgspec.structs.replace(interval, value=value, nonfinite_run=0, silence=0.0), now)
         self._history.clear()
 
+    def end_former(self, now: float, age: float) -> None:
+        """Take note of how far the incarnation before came, whose last line is `age` seconds old."""
+        if self.curve.step is not None:
+            self._former = Sample("", math.nan, self.curve.step), now - age
+
     def tick(self, now: float) -> Judgement:
         """Close the interval at `now` and return the judgement after it."""
         self._judge(self.curve.close_interval(now), now)
@@ -242,6 +247,7 @@ class Observer:
             reason=(self.trouble or judgement.reason)[:MAX_TEXT],
             first=bound_observation(self._first, now),
             last=bound_observation(self._last, now),
+            former=bound_observation(self._former, now),
             gain=gain,
             total_steps=bound_step(self.curve.total_steps),
             expected_gain=bound_estimate(self.curve.expected_gain(gain, self._settings.interval)),
@@ -282,6 +288,7 @@ class Observer:
             judgement=msgspec.structs.replace(self.judgement, since=age),
             goal=self.goal,
             first=bound_observation(self._first, now),
+            former=bound_observation(self._former, now),
             validation=self.validation,
             lines=self.lines,
             samples=self.samples,
@@ -340,6 +347,14 @@ class Observer:
             if self.judgement.first is None:
                 self._judge(self.curve.close_interval(now), now)
             self._history.append(sample.value)
+
+
+def _seen(observation: Observation | None, now: float) -> tuple[Sample, float] | None:
+    """Return a sample of a state with its time; `now` is when the state was taken."""
+    if observation is None:
+        return None
+    value = math.nan if observation.value is None else observation.value
+    return Sample(observation.name, value, observation.step), now - observation.age
 
 
 def _example(line: bytes) -> str:

@@ -5,6 +5,7 @@ Reads what an earlier incarnation wrote, once, before the log is followed; of a 
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -85,6 +86,8 @@ def _start(
         else:
             observer.take_history(lines, now)
     observer.end_history(now)
+    if not same and fresh_from >= status.st_size:  # else it is the incarnation of now that wrote last
+        observer.end_former(now, max(0.0, time.time() - status.st_mtime))
     return position_at(file, status, fresh_from)
 
 

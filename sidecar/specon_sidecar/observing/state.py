@@ -32,6 +32,8 @@ class State(Struct, frozen=True, kw_only=True):
     """What `judgement` took for better; None was written before goals were found out, and means less."""
     first: Observation | None = None
     """The first sample of the incarnation."""
+    former: Observation | None = None
+    """How far the incarnation before came, as far as its log shows it; without a name and a value."""
     validation: Validation = Validation()
     """The values of validation beside the curve."""
     lines: _Natural = 0
