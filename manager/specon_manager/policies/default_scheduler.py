@@ -18,7 +18,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import Crowd
-from specon_manager.policies.gang_placement import Idle
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import batches
 
 Score = Callable[[Replica, str], tuple[float, int]]

@@ -18,7 +18,8 @@ from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import Crowd, reserves
 from specon_manager.policies.elastic import Books, vacated
-from specon_manager.policies.gang_placement import Idle, needed, on_one_node, spread
+from specon_manager.policies.gang_placement import needed, on_one_node, spread
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.too_large import TooLarge
 

@@ -12,7 +12,7 @@ from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_resizing
-from specon_manager.policies.gang_placement import Idle
+from specon_manager.policies.idle import Idle
 
 Place = Callable[[JobSpec, Idle], Mapping[str, str] | None]
 """How a policy places a gang: node by replica, or None where there is no room for it."""

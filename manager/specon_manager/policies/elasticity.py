@@ -9,7 +9,8 @@ from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.gang_placement import Idle, on_fewest_nodes, one_node_holds
+from specon_manager.policies.gang_placement import on_fewest_nodes, one_node_holds
+from specon_manager.policies.idle import Idle
 
 _LOOKED_AT: Final = 20  # of those that wait
 

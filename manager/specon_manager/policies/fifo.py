@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import in_order, restart
 from specon_manager.policies.preemption.queues import Queues
-from specon_manager.policies.preemption.rooms import NodeChoice, rooms_of
 
 
 class FifoSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,9 +20,9 @@ class FifoSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def propose(snapshot: Snapshot, settings: FifoSettings) -> Iterator[Proposal]:
     """Start jobs in the order of their submission until one does not fit."""
-    rooms = rooms_of(snapshot, settings.node_choice)
-    if not rooms.nodes:
+    idle = Idle(snapshot, choice=settings.node_choice)
+    if not idle.nodes:
         return
     queues = Queues(snapshot)
-    yield from restart(snapshot, queues, rooms)
-    yield from in_order(queues.together(), rooms, snapshot)
+    yield from restart(snapshot, queues, idle)
+    yield from in_order(queues.together(), idle, snapshot)

@@ -6,10 +6,11 @@ from msgspec import Struct
 
 from specon_manager.model.actions import AdmitGang
 from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import grow, place_tightly
 from specon_manager.policies.preemption.queues import Waiting
-from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, within
 
 
 class Gang(Struct, frozen=True):
@@ -33,14 +34,14 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
     return Gang(job, servers, workers, max(0, job.spec.fewest_workers - ended))
 
 
-Placed = tuple[Gang, dict[str, int]]
-"""What is to start, and where: node by replica, nodes as the rooms number them."""
+Placed = tuple[Gang, dict[str, str]]
+"""What is to start, and where: node by replica."""
 
 
 def fill(
     waiting: Iterable[Waiting],
     snapshot: Snapshot,
-    rooms: Rooms,
+    idle: Idle,
     strand: Callable[[Job, Sequence[Placed]], None],
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
@@ -54,28 +55,28 @@ def fill(
     """
     placed: list[Placed] = []
     stranded: list[Job] = []
-    too_much: list[tuple[Amounts, int]] = []
+    too_much = list[tuple[Resources, int]]()
     redeemed = False
     for each in waiting:
         job = each.job
-        held = rooms.release(job.name)
+        held = idle.release(job.name)
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
-        asked = amounts_of(job.spec.requests)
+        asked = job.spec.requests
         fewest = job.spec.fewest_workers
-        if not held and any(within(less, asked) and number <= fewest for less, number in too_much):
+        if not held and any(less.fits(asked) and number <= fewest for less, number in too_much):
             stranded.append(job)
             strand(job, placed)
             continue
         gang = gang_of(job, snapshot)
-        placement = place_tightly(gang.servers, gang.workers, gang.least, rooms)
+        placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
         if placement is not None:
             wanted = gang.workers[: job.spec.wanted_workers]
-            grow(wanted, placement, rooms, abroad=not gang.servers)  # far from its servers a worker waits
+            grow(wanted, placement, idle, abroad=not gang.servers)  # far from its servers a worker waits
             placed.append((gang, placement))
             redeemed = redeemed or bool(held)
             continue
         for node, amounts in held.items():
-            rooms.reserve(job.name, node, amounts)
+            idle.reserve(job.name, node, amounts)
         stranded.append(job)
         strand(job, placed)
         if not gang.servers and not held and gang.least == fewest:
@@ -84,9 +85,8 @@ def fill(
     for gang, placement in placed:
         # What somebody who comes later gives up is not free yet when the first of these is judged.
         if not stranded and not redeemed:
-            grow(gang.workers, placement, rooms, abroad=False)
-        nodes = rooms.nodes_of(placement)
-        where = ", ".join(dict.fromkeys(nodes.values()))
+            grow(gang.workers, placement, idle, abroad=False)
+        where = ", ".join(dict.fromkeys(placement.values()))
         why = f"of those that wait and fit it has the least expected work; on {where}"
-        started.append(AdmitGang(job=gang.job.name, placement=nodes, reason=why))
+        started.append(AdmitGang(job=gang.job.name, placement=placement, reason=why))
     return started, stranded

@@ -12,9 +12,10 @@ from msgspec import Meta
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.cluster import Replica
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Waiting
-from specon_manager.policies.preemption.rooms import Amounts, Rooms, amounts_of, plus, within
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import (
     Candidate,
@@ -46,7 +47,7 @@ def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
 
 def size(candidate: Candidate) -> float:
     """Return equation (1): the length of the vector of requests, as shares of a node's capacity."""
-    return hypot(*candidate.shares)
+    return hypot(candidate.shares.cpu, candidate.shares.memory, candidate.shares.gpu)
 
 
 def scores(running: Sequence[Candidate], grace_weight: float) -> dict[str, float]:
@@ -73,35 +74,35 @@ class FittingGracePeriod:
         self._drawn: list[Candidate] | None = None
         self._gone: set[str] = set()  # chosen before; the lists are not made anew for each trial
 
-    def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
+    def __call__(self, trial: Waiting, idle: Idle) -> Choice | None:
         """Choose one victim for each replica that has no room, or random ones where no one is enough."""
-        placement: dict[str, int] = {}
+        placement: dict[str, str] = {}
         victims: dict[str, tuple[Candidate, str]] = {}
         for position, replica in enumerate(trial.replicas):
-            amounts = amounts_of(replica.requests)
-            node = rooms.find(amounts)
+            amounts = replica.requests
+            node = idle.find(amounts)
             if node is None:
-                found = self._fitting(trial, amounts, rooms, victims)
+                found = self._fitting(trial, amounts, idle, victims)
                 if found is None:
-                    return self._at_random(trial, trial.replicas[position:], rooms, victims, placement)
+                    return self._at_random(trial, trial.replicas[position:], idle, victims, placement)
                 candidate, node = found
-                victims[candidate.name] = (candidate, self._why(candidate, rooms.nodes[node].name))
+                victims[candidate.name] = (candidate, self._why(candidate, node))
                 for freed, held in candidate.frees:
-                    rooms.vacate(freed, held)
-            rooms.occupy(node, amounts)
+                    idle.give(freed, held)
+            idle.take(node, amounts)
             placement[replica.name] = node
         return self._chosen(victims, placement)
 
     def _fitting(
-        self, trial: Waiting, amounts: Amounts, rooms: Rooms, victims: dict[str, tuple[Candidate, str]]
-    ) -> tuple[Candidate, int] | None:
+        self, trial: Waiting, amounts: Resources, idle: Idle, victims: dict[str, tuple[Candidate, str]]
+    ) -> tuple[Candidate, str] | None:
         """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
-        free = [rooms.open(node) for node in range(len(rooms.nodes))]
+        free = {node: idle.open(node) for node in idle.nodes}
         for candidate in self._ranked:
             if not gives_way(candidate, trial):
                 continue
             for node, held in candidate.frees:
-                if within(amounts, plus(free[node], held)) and self._left(candidate, victims):
+                if amounts.fits(free[node] + held) and self._left(candidate, victims):
                     return candidate, node
         return None
 
@@ -109,9 +110,9 @@ class FittingGracePeriod:
         self,
         trial: Waiting,
         replicas: Sequence[Replica],
-        rooms: Rooms,
+        idle: Idle,
         victims: dict[str, tuple[Candidate, str]],
-        placement: dict[str, int],
+        placement: dict[str, str],
     ) -> Choice | None:
         """Return random victims until the replicas fit; printed, it is one, whatever comes of it."""
         settings = self._settings
@@ -123,7 +124,7 @@ class FittingGracePeriod:
             if left:
                 victims[left[0].name] = (left[0], why)
             return self._chosen(victims, {}) if victims else None
-        found = one_by_one(replicas, rooms, left)
+        found = one_by_one(replicas, idle, left)
         if found is None:
             return None
         gone, places = found
@@ -133,7 +134,7 @@ class FittingGracePeriod:
                 victims[candidate.name] = (candidate, why)
         return self._chosen(victims, placement | places)
 
-    def _chosen(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, int]) -> Choice:
+    def _chosen(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, str]) -> Choice:
         self._gone.update(victims)
         return Choice(list(victims.values()), placement)
 

@@ -19,9 +19,9 @@ from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.filling import fill
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
+from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues
-from specon_manager.policies.preemption.rooms import NodeChoice, Rooms, amounts_of, rooms_of
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
 from specon_manager.policies.preemption.victims import Candidate
 from specon_manager.policies.reservation import Reservation, awaited
@@ -66,13 +66,13 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     if not snapshot.ready_nodes:
         return
     expected = Expectation(snapshot, prior_seconds=settings.prior_seconds)
-    queues, rooms = Queues(snapshot), rooms_of(snapshot, settings.node_choice)
+    queues, idle = Queues(snapshot), Idle(snapshot, choice=settings.node_choice)
 
     def starves(job: Job) -> bool:
         return _starves(job, snapshot, expected, settings)
 
-    reservation = Reservation(snapshot, expected, rooms, starves)
-    proposals: list[Proposal] = list(restart(snapshot, queues, rooms))
+    reservation = Reservation(snapshot, expected, idle, starves)
+    proposals: list[Proposal] = list(restart(snapshot, queues, idle))
     given_up = list(reservation.give_way(proposals)) if queues.torn else []
     ranked = sorted(
         (*queues.trials(), *queues.best_effort()),
@@ -82,7 +82,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     proposals += [shares.admit(waiting) for waiting in ranked if not reserves(waiting.job.spec)]
     if snapshot.reweight:
         proposals += shares.reweigh()
-    trials = Trials(snapshot, queues, rooms, lambda running: _victims(running, snapshot, rooms, settings))
+    trials = Trials(snapshot, queues, idle, lambda running: _victims(running, snapshot, idle, settings))
     waits: list[Job] = []
     for waiting in ranked:
         job = waiting.job
@@ -100,7 +100,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
         waiting for waiting in ranked if waiting.job.spec.job_class != "trial" and reserves(waiting.job.spec)
     )
     started, stranded = fill(
-        rest, snapshot, rooms, lambda job, placed: reservation.keep(job, placed, proposals)
+        rest, snapshot, idle, lambda job, placed: reservation.keep(job, placed, proposals)
     )
     proposals += started
     if reservation.claim is not None:
@@ -129,20 +129,16 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
 
 
 def _victims(
-    running: list[Candidate], snapshot: Snapshot, rooms: Rooms, settings: ProgressSettings
+    running: list[Candidate], snapshot: Snapshot, idle: Idle, settings: ProgressSettings
 ) -> FittingGracePeriod:
     """Choose victims as FitGpp does, but none whose room is waited for: it would go to who has the claim."""
-    kept = awaited(snapshot, rooms)
+    kept = awaited(snapshot, idle)
     choice = FitGppSettings(
         max_preemptions=settings.max_preemptions,
         node_choice=settings.node_choice,
         grace_weight=settings.grace_weight,
     )
-    free = [
-        candidate
-        for candidate in running
-        if not any(rooms.nodes[node].name in kept for node, _ in candidate.frees)
-    ]
+    free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
     return FittingGracePeriod(free, choice, snapshot.now)
 
 
@@ -168,7 +164,5 @@ def _size(job: Job, snapshot: Snapshot) -> float:
     spec = job.spec
     if not reserves(spec):
         return 1.0
-    whole = amounts_of(snapshot.ready_nodes[0].capacity)
-    asked = amounts_of(spec.requests)
-    share = max((a / w for a, w in zip(asked, whole, strict=True) if w > 0), default=1.0)
+    share = max(spec.requests.shares(snapshot.ready_nodes[0].capacity), default=1.0)
     return max(share, 1e-6) * spec.fewest_workers

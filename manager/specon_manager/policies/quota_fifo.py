@@ -15,7 +15,8 @@ from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.crowding import Crowd
-from specon_manager.policies.gang_placement import Idle, needed, on_one_node, spread
+from specon_manager.policies.gang_placement import needed, on_one_node, spread
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.too_large import TooLarge
 

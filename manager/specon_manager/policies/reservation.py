@@ -12,18 +12,18 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.filling import Placed, gang_of
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
-from specon_manager.policies.preemption.rooms import NONE, Amounts, Rooms, amounts_of, plus, rooms_of
 
 
 class Reservation:
     """The room that is kept for the job that has waited too long, the oldest of them, in one call."""
 
     def __init__(
-        self, snapshot: Snapshot, expected: Expectation, rooms: Rooms, starves: Callable[[Job], bool]
+        self, snapshot: Snapshot, expected: Expectation, idle: Idle, starves: Callable[[Job], bool]
     ) -> None:
         """Take what the call fills; `starves` says who has waited too long."""
-        self._snapshot, self._expected, self._rooms, self._starves = snapshot, expected, rooms, starves
+        self._snapshot, self._expected, self._idle, self._starves = snapshot, expected, idle, starves
         self._held = any(self.holds(name) for name in snapshot.claims)
         self.claim: Claim | None = None
         """What this call reserves."""
@@ -33,7 +33,7 @@ class Reservation:
         claim, job = self._snapshot.claims[name], self._snapshot.jobs.get(name)
         if job is None or not self._starves(job):
             return False
-        return all(node in self._rooms.index for _, node in claim.placement)
+        return all(node in self._idle for _, node in claim.placement)
 
     def keep(self, job: Job, placed: Sequence[Placed] = (), proposals: Sequence[Proposal] = ()) -> None:
         """Reserve room for a job that does not fit, if it starves and room is kept for nobody who does.
@@ -45,10 +45,10 @@ class Reservation:
         self.claim = self._reserve(job, placed, proposals)
         if self.claim is None:
             return
-        self._rooms.release(job.name)
+        self._idle.release(job.name)
         for replica, node in self.claim.placement.items():
-            asked = amounts_of(self._snapshot.replicas[replica].requests)
-            self._rooms.reserve(job.name, self._rooms.index[node], asked)
+            asked = self._snapshot.replicas[replica].requests
+            self._idle.reserve(job.name, node, asked)
 
     def give_way(self, proposals: Sequence[Proposal]) -> Iterator[Claim]:
         """Give up room that a replica needs which crashed and has none, though the rest of its job runs.
@@ -87,17 +87,17 @@ class Reservation:
         None: not even an empty cluster would do.
         """
         snapshot, expected = self._snapshot, self._expected
-        rooms = rooms_of(snapshot, self._rooms.choice)
-        rooms.release(job.name)
+        idle = Idle(snapshot, choice=self._idle.choice)
+        idle.release(job.name)
         promised = self._promised(placed, proposals)
         for name, node in promised.items():
-            rooms.release(snapshot.replicas[name].job)
-            rooms.occupy(node, amounts_of(snapshot.replicas[name].requests))
+            idle.release(snapshot.replicas[name].job)
+            idle.take(node, snapshot.replicas[name].requests)
         for proposal in proposals:
             if isinstance(proposal, Claim):
                 for name, where in proposal.placement.items():
-                    asked = amounts_of(snapshot.replicas[name].requests)
-                    rooms.reserve(proposal.job, rooms.index[where], asked)
+                    asked = snapshot.replicas[name].requests
+                    idle.reserve(proposal.job, where, asked)
         starting = {snapshot.replicas[name].job for name in promised}
         ending = {other.name: other for other in snapshot.running}
         ending |= {name: snapshot.jobs[name] for name in starting}
@@ -109,38 +109,35 @@ class Reservation:
             for replica in (snapshot.replicas[name] for name in other.spec.replicas):
                 held = promised.get(replica.name)
                 if held is None and replica.active:
-                    held = rooms.index.get(replica.node or "")
+                    held = replica.node
                 if held is not None:
-                    rooms.vacate(held, amounts_of(replica.requests))
-            placement = place_tightly(gang.servers, gang.workers, least, rooms)
+                    idle.give(held, replica.requests)
+            placement = place_tightly(gang.servers, gang.workers, least, idle)
             if placement is None:
                 continue
-            nodes = rooms.nodes_of(placement)
-            names = ", ".join(dict.fromkeys(nodes.values()))
+            names = ", ".join(dict.fromkeys(placement.values()))
             waited = snapshot.now - job.queued_at
             why = f"it has waited for {waited:.0f} s; room is expected on {names} once {other.name} has ended"
-            return Claim(job=job.name, placement=nodes, reason=why)
+            return Claim(job=job.name, placement=placement, reason=why)
         return None
 
-    def _promised(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, int]:
+    def _promised(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, str]:
         """Return what the call starts: node by replica."""
-        index, found = self._rooms.index, dict[str, int]()
+        found = dict[str, str]()
         for proposal in proposals:
             if isinstance(proposal, Admit):
-                found[proposal.replica] = index[proposal.node]
+                found[proposal.replica] = proposal.node
             elif isinstance(proposal, AdmitGang):
-                found |= {replica: index[node] for replica, node in proposal.placement.items()}
+                found |= proposal.placement
         for _, placement in placed:
             found |= placement
         return found
 
 
-def awaited(snapshot: Snapshot, rooms: Rooms) -> set[str]:
+def awaited(snapshot: Snapshot, idle: Idle) -> set[str]:
     """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
-    leaving: dict[int, Amounts] = {}
+    leaving: dict[str, Resources] = {}
     for replica in snapshot.replicas.values():
-        if snapshot.leaves(replica) and (node := rooms.index.get(snapshot.place(replica) or "")) is not None:
-            leaving[node] = plus(leaving.get(node, NONE), amounts_of(replica.requests))
-    return {
-        name for name, node in rooms.index.items() if not rooms.will_hold(node, NONE, leaving.get(node, NONE))
-    }
+        if snapshot.leaves(replica) and (node := snapshot.place(replica)) is not None:
+            leaving[node] = leaving.get(node, NOTHING) + replica.requests
+    return {node for node in idle.nodes if not idle.will_hold(node, NOTHING, leaving.get(node, NOTHING))}

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from specon_manager.model.cluster import JobSpec, role_of
 from specon_manager.model.resources import NOTHING, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.gang_placement import Idle, on_one_node, spread
+from specon_manager.policies.gang_placement import on_one_node, spread
+from specon_manager.policies.idle import Idle
 
 _ROUNDING = 1e-9
 

@@ -18,7 +18,7 @@ from specon_manager.model.cluster import Job
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_preemption
-from specon_manager.policies.gang_placement import Idle
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.remaining_work import remaining_seconds
 from specon_manager.policies.slots import Room

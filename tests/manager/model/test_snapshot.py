@@ -10,7 +10,7 @@ from specon_manager.model.cluster import Claimed, Leaving, Phase
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.preemption.rooms import rooms_of
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
 from support.gangs import gang, on, server, with_gang, worker
 from support.told import state_of
@@ -103,7 +103,9 @@ def test_jobs_that_their_owners_place_neither_wait_nor_run_here():
     assert (names(snapshot.waiting), names(snapshot.running)) == ([B], [A])
     assert names(snapshot.unplaced) == names(snapshot.pending) == [worker("b")]
     assert names(snapshot.on_node["node-1"]) == [worker("o")]
-    assert running_best_effort(snapshot, [state.replicas[worker("o")]], rooms_of(snapshot, "first-fit")) == []
+    assert (
+        running_best_effort(snapshot, [state.replicas[worker("o")]], Idle(snapshot, choice="first-fit")) == []
+    )
 
 
 def test_a_node_is_ruled_out_by_its_labels_and_taints():

@@ -3,9 +3,10 @@
 from hypothesis import given
 
 from specon_manager.model.cluster import Phase
+from specon_manager.model.resources import Resources
 from specon_manager.policies.filling import fill, gang_of
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queues
-from specon_manager.policies.preemption.rooms import rooms_of
 from support.gang_worlds import NOW, Layout, layouts, nodes_of, said, spec_of
 
 
@@ -19,7 +20,7 @@ def filled(layout, order=None, tell=None):
     started, stranded = fill(
         waiting,
         snapshot,
-        rooms_of(snapshot, "best-fit"),
+        Idle(snapshot, choice="best-fit"),
         tell or (lambda job, placed: told.append((job.name, len(placed)))),
     )
     assert tell or [name for name, _ in told] == [job.name for job in stranded]
@@ -68,12 +69,14 @@ def test_who_does_not_fit_is_told_of_at_once():
         Layout(nodes_of(1)).add(spec_of("old", 2), "0 0").add(spec_of("large", 4)).add(spec_of("small", 1))
     )
     snapshot = layout.snapshot
-    rooms = rooms_of(snapshot, "best-fit")
+    idle = Idle(snapshot, choice="best-fit")
     started, stranded = fill(
         Queues(snapshot).best_effort(),
         snapshot,
-        rooms,
-        lambda job, placed: job.name == "default/large" and rooms.reserve(job.name, 0, (0.0, 0.0, 4.0)),
+        idle,
+        lambda job, placed: (
+            job.name == "default/large" and idle.reserve(job.name, "node-0", Resources(gpu=4.0))
+        ),
     )
     assert not started
     assert [job.name for job in stranded] == ["default/large", "default/small"]
@@ -106,7 +109,7 @@ def test_each_job_starts_or_is_stranded_and_the_planner_agrees(layout):
     """Nobody is forgotten, nobody is counted twice, everything that starts has room."""
     snapshot = layout.snapshot
     waiting = list(Queues(snapshot).best_effort())
-    started, stranded = fill(waiting, snapshot, rooms_of(snapshot, "best-fit"), lambda job, placed: None)
+    started, stranded = fill(waiting, snapshot, Idle(snapshot, choice="best-fit"), lambda job, placed: None)
     names = [proposal.job for proposal in started] + [job.name for job in stranded]
     assert sorted(names) == sorted(each.job.name for each in waiting)
     assert layout.refused(started) == []

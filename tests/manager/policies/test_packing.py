@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.policies.filling import gang_of
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import grow, place_tightly
-from specon_manager.policies.preemption.rooms import rooms_of
 from support.gang_worlds import Layout, layouts, nodes_of, spec_of
 
 SERVED = {"ps_requests": Resources(gpu=1.0)}
@@ -17,9 +17,13 @@ def placed(layout, job, least=None, choice="best-fit"):
     """Return where the gang goes, in short: `ps/0` to the number of a node."""
     snapshot = layout.snapshot
     gang = gang_of(snapshot.jobs[f"default/{job}"], snapshot)
-    rooms = rooms_of(snapshot, choice)
-    found = place_tightly(gang.servers, gang.workers, gang.least if least is None else least, rooms)
-    return found and {name.split("/", 2)[2]: node for name, node in found.items()}
+    idle = Idle(snapshot, choice=choice)
+    found = place_tightly(gang.servers, gang.workers, gang.least if least is None else least, idle)
+    return found and {name.split("/", 2)[2]: number(node) for name, node in found.items()}
+
+
+def number(node):
+    return int(node.removeprefix("node-"))
 
 
 def occupied(*gpus):
@@ -82,20 +86,20 @@ def test_without_servers_workers_go_wherever_there_is_room():
 def test_nothing_is_taken_where_not_all_of_it_fits():
     """A gang that waits leaves the room to others."""
     snapshot = occupied(2, 3).add(spec_of("j", 4)).snapshot
-    gang, rooms = gang_of(snapshot.jobs["default/j"], snapshot), rooms_of(snapshot, "best-fit")
-    before = [rooms.open(node) for node in range(2)]
-    assert place_tightly(gang.servers, gang.workers, gang.least, rooms) is None
-    assert [rooms.open(node) for node in range(2)] == before
+    gang, idle = gang_of(snapshot.jobs["default/j"], snapshot), Idle(snapshot, choice="best-fit")
+    before = [idle.open(node) for node in idle.nodes]
+    assert place_tightly(gang.servers, gang.workers, gang.least, idle) is None
+    assert [idle.open(node) for node in idle.nodes] == before
 
 
 @pytest.mark.parametrize(("abroad", "nodes"), [(False, [0, 0]), (True, [0, 0, 1])])
 def test_a_gang_grows_where_it_is_and_elsewhere_only_if_told(abroad, nodes):
     """Of four that want to join two have room beside the first."""
     snapshot = occupied(2, 3).add(spec_of("j", 4, min_workers=1)).snapshot
-    gang, rooms = gang_of(snapshot.jobs["default/j"], snapshot), rooms_of(snapshot, "first-fit")
-    placement = place_tightly(gang.servers, gang.workers, 1, rooms)
-    grow(gang.workers, placement, rooms, abroad=abroad)
-    assert list(placement.values()) == nodes
+    gang, idle = gang_of(snapshot.jobs["default/j"], snapshot), Idle(snapshot, choice="first-fit")
+    placement = place_tightly(gang.servers, gang.workers, 1, idle)
+    grow(gang.workers, placement, idle, abroad=abroad)
+    assert [number(node) for node in placement.values()] == nodes
 
 
 @given(layouts(), st.sampled_from(["best-fit", "first-fit"]))
@@ -103,8 +107,8 @@ def test_a_placement_is_whole_and_fits(layout, choice):
     """All servers and the fewest workers, within what is free; None only where one node is not enough."""
     snapshot = layout.snapshot
     for job in snapshot.waiting:
-        gang, rooms = gang_of(job, snapshot), rooms_of(snapshot, choice)
-        found = place_tightly(gang.servers, gang.workers, gang.least, rooms)
+        gang, idle = gang_of(job, snapshot), Idle(snapshot, choice=choice)
+        found = place_tightly(gang.servers, gang.workers, gang.least, idle)
         if found is None:
             whole = total([r.requests for r in (*gang.servers, *gang.workers[: gang.least])])
             assert not any(whole.fits(snapshot.open_room(node.name)) for node in snapshot.ready_nodes)
@@ -114,4 +118,4 @@ def test_a_placement_is_whole_and_fits(layout, choice):
         for name, node in found.items():
             used[node] += snapshot.replicas[name].requests
         for node, amount in used.items():
-            assert amount.fits(snapshot.open_room(rooms.nodes[node].name))
+            assert amount.fits(snapshot.open_room(node))

@@ -8,8 +8,8 @@ from specon_manager.model.actions import AdmitGang, Claim
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import NOTHING
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.preemption.rooms import rooms_of
 from specon_manager.policies.reservation import Reservation, awaited
 from support.expected import left, worlds
 from support.gang_worlds import NOW, Layout, nodes_of, said, spec_of
@@ -21,7 +21,7 @@ def everybody(job):
 
 def reservation_of(snapshot, starves=everybody, choice="best-fit"):
     expected = Expectation(snapshot, prior_seconds=600.0)
-    return Reservation(snapshot, expected, rooms_of(snapshot, choice), starves)
+    return Reservation(snapshot, expected, Idle(snapshot, choice=choice), starves)
 
 
 def reserved(layout, job, proposals=()):
@@ -153,11 +153,11 @@ def test_what_is_reserved_is_closed_to_others_at_once():
     """One GPU is free, and kept."""
     layout = full(100.0, workers=3).add(spec_of("j", 4))
     snapshot = layout.snapshot
-    rooms = rooms_of(snapshot, "best-fit")
-    found = Reservation(snapshot, Expectation(snapshot, prior_seconds=1.0), rooms, everybody)
-    assert rooms.open(0)[2] == 1
+    idle = Idle(snapshot, choice="best-fit")
+    found = Reservation(snapshot, Expectation(snapshot, prior_seconds=1.0), idle, everybody)
+    assert idle.open("node-0").gpu == 1
     found.keep(snapshot.jobs["default/j"])
-    assert rooms.open(0)[2] == 0
+    assert idle.open("node-0").gpu == 0
 
 
 def crashed(*, claim):
@@ -191,7 +191,7 @@ def test_a_node_is_awaited_while_somebody_must_end_for_its_claim():
     layout.claim("j", {f"default/j/worker/{k}": "node-0" for k in range(2)})
 
     def found():
-        return awaited(layout.snapshot, rooms_of(layout.snapshot, "best-fit"))
+        return awaited(layout.snapshot, Idle(layout.snapshot, choice="best-fit"))
 
     assert found() == {"node-0"}
     layout.leave("old-0/worker/3")

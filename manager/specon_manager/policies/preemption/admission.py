@@ -4,22 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from specon_manager.model.actions import Admit, AdmitGang
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.preemption.queues import Queues, Waiting
-from specon_manager.policies.preemption.rooms import Rooms, amounts_of
 
 
-def restart(snapshot: Snapshot, queues: Queues, rooms: Rooms) -> Iterator[Admit]:
+def restart(snapshot: Snapshot, queues: Queues, idle: Idle) -> Iterator[Admit]:
     """Start again what crashed of jobs that occupy nodes, before anybody else is given the room."""
     if not queues.torn:
         return
     for proposal in readmissions(snapshot):
-        node = rooms.index[proposal.node]
-        rooms.occupy(node, amounts_of(snapshot.replicas[proposal.replica].requests))
+        idle.take(proposal.node, snapshot.replicas[proposal.replica].requests)
         yield proposal
 
 
-def start(waiting: Waiting, rooms: Rooms, snapshot: Snapshot) -> AdmitGang | None:
+def start(waiting: Waiting, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
     """Propose to start the job where it has a claim, else wherever there is room; None: nowhere.
 
     The room of an admitted job is taken and its claim given up.
@@ -27,30 +26,28 @@ def start(waiting: Waiting, rooms: Rooms, snapshot: Snapshot) -> AdmitGang | Non
     name = waiting.name
     claim = snapshot.claims.get(name)
     if claim is None:
-        if (placement := rooms.place(waiting.replicas)) is None:
+        if (placement := idle.place(waiting.replicas)) is None:
             return None
-        return _admission(waiting, rooms.nodes_of(placement), "the first room in the order of the queue")
-    held = rooms.release(name)
-    if (placement := rooms.place_at(waiting.replicas, dict(claim.placement))) is not None:
-        return _admission(waiting, rooms.nodes_of(placement), "the room that was kept for it is free")
-    if (placement := rooms.place(waiting.replicas)) is not None:
-        return _admission(
-            waiting, rooms.nodes_of(placement), "room elsewhere before that kept for it is free"
-        )
+        return _admission(waiting, placement, "the first room in the order of the queue")
+    held = idle.release(name)
+    if (placement := idle.place_at(waiting.replicas, dict(claim.placement))) is not None:
+        return _admission(waiting, placement, "the room that was kept for it is free")
+    if (placement := idle.place(waiting.replicas)) is not None:
+        return _admission(waiting, placement, "room elsewhere before that kept for it is free")
     for node, amounts in held.items():
-        rooms.reserve(name, node, amounts)
+        idle.reserve(name, node, amounts)
     return None
 
 
-def in_order(queue: Iterable[Waiting], rooms: Rooms, snapshot: Snapshot) -> Iterator[AdmitGang]:
+def in_order(queue: Iterable[Waiting], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
     """Start jobs from the head of the queue until one does not fit: nobody overtakes it.
 
     A job that would not fit if the nodes were empty blocks nobody, for it would do so for ever.
     """
     for waiting in queue:
-        if (proposal := start(waiting, rooms, snapshot)) is not None:
+        if (proposal := start(waiting, idle, snapshot)) is not None:
             yield proposal
-        elif rooms.ever_hold(waiting.replicas):
+        elif idle.ever_hold(waiting.replicas):
             return
 
 

@@ -7,19 +7,11 @@ from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Claim, Preempt, Proposal
 from specon_manager.model.cluster import Replica
+from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import in_order, restart, start
 from specon_manager.policies.preemption.queues import Queues, Waiting
-from specon_manager.policies.preemption.rooms import (
-    NONE,
-    Amounts,
-    NodeChoice,
-    Rooms,
-    amounts_of,
-    plus,
-    rooms_of,
-    within,
-)
 from specon_manager.policies.preemption.victims import Candidate, Choice, Strategy, running_best_effort
 
 
@@ -50,19 +42,19 @@ def trials_first(
     nobody overtakes a trial that waits, not even for the room of its own victims (section 3: "built on the
     FIFO principle"), and of the jobs that were preempted the last is the first in its queue.
     """
-    rooms = rooms_of(snapshot, settings.node_choice)
-    if not rooms.nodes:
+    idle = Idle(snapshot, choice=settings.node_choice)
+    if not idle.nodes:
         return
     queues = Queues(snapshot, stacked=settings.literal)
-    yield from restart(snapshot, queues, rooms)
-    served = Trials(snapshot, queues, rooms, strategy_of)
+    yield from restart(snapshot, queues, idle)
+    served = Trials(snapshot, queues, idle, strategy_of)
     for trial in queues.trials():
         yield from served.serve(trial)
         if settings.literal and served.waits:
             return
     if served.stranded:
         return
-    yield from in_order(queues.best_effort(), rooms, snapshot)
+    yield from in_order(queues.best_effort(), idle, snapshot)
 
 
 class Trials:
@@ -72,16 +64,16 @@ class Trials:
         self,
         snapshot: Snapshot,
         queues: Queues,
-        rooms: Rooms,
+        idle: Idle,
         strategy_of: Callable[[list[Candidate]], Strategy],
     ) -> None:
-        self._snapshot, self._queues, self._rooms = snapshot, queues, rooms
+        self._snapshot, self._queues, self._idle = snapshot, queues, idle
         self._strategy_of = strategy_of
         self._strategy: Strategy | None = None
-        self._too_much: list[Amounts] = []
-        self._hopeless: dict[int, list[Amounts]] = {}
+        self._too_much: list[Resources] = []
+        self._hopeless: dict[int, list[Resources]] = {}
         """By priority: for one that ranks higher there are more victims."""
-        self._leaving: dict[int, Amounts] | None = None
+        self._leaving: dict[str, Resources] | None = None
         self.stranded = False
         """Whether a trial waits for which no room will be made."""
         self.waits = False
@@ -89,17 +81,17 @@ class Trials:
 
     def serve(self, trial: Waiting) -> Iterator[Proposal]:
         """Start the trial, or keep room for it that becomes free, or make some."""
-        snapshot, rooms = self._snapshot, self._rooms
+        snapshot, idle = self._snapshot, self._idle
         self.waits = False
         claimed = trial.name in snapshot.claims
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
         if not (claimed or self._known(trial, self._too_much)):
-            if (proposal := start(trial, rooms, snapshot)) is not None:
+            if (proposal := start(trial, idle, snapshot)) is not None:
                 yield proposal
                 return
             self._learn(trial, self._too_much)
         elif claimed:
-            if (proposal := start(trial, rooms, snapshot)) is not None:
+            if (proposal := start(trial, idle, snapshot)) is not None:
                 self._forget()
                 yield proposal
                 return
@@ -108,15 +100,15 @@ class Trials:
                 return
         # What was kept for it in vain is free for its own choice at once, for others at the next call: the
         # planner judges starts before it is told that the claim is given up.
-        held = rooms.release(trial.name) if claimed else {}
+        held = idle.release(trial.name) if claimed else {}
         hopeless = self._hopeless.setdefault(trial.job.spec.priority, [])
         choice = None if self._known(trial, hopeless) and not held else self._choose(trial)
         for node, amounts in held.items():
-            rooms.reserve(trial.name, node, amounts)
+            idle.reserve(trial.name, node, amounts)
         if choice is None:
             if not held:
                 self._learn(trial, hopeless)
-            self.waits = rooms.ever_hold(trial.replicas)
+            self.waits = idle.ever_hold(trial.replicas)
             self.stranded = self.stranded or self.waits
             if claimed:
                 why = f"the room kept for trial {trial.name} will not become free"
@@ -126,64 +118,62 @@ class Trials:
         yield from self._carried_out(trial, choice)
 
     def _choose(self, trial: Waiting) -> Choice | None:
-        rooms = self._rooms
+        idle = self._idle
         if self._strategy is None:
-            running = running_best_effort(self._snapshot, self._queues.active, rooms)
+            running = running_best_effort(self._snapshot, self._queues.active, idle)
             self._strategy = self._strategy_of(running)
-        return self._strategy(trial, rooms.unclaimed())
+        return self._strategy(trial, idle.unclaimed())
 
     def _carried_out(self, trial: Waiting, choice: Choice) -> Iterator[Proposal]:
-        rooms = self._rooms
+        idle = self._idle
         for candidate, why in choice.victims:
             reason = f"trial {trial.name} has no room; {why}"
             yield Preempt(job=candidate.name, reason=reason, beneficiary=trial.name)
         if not choice.placement:
             return
         for replica in trial.replicas:
-            rooms.reserve(trial.name, choice.placement[replica.name], amounts_of(replica.requests))
-        placement = rooms.nodes_of(choice.placement)
+            idle.reserve(trial.name, choice.placement[replica.name], replica.requests)
         names = ", ".join(candidate.name for candidate, _ in choice.victims)
-        where = ", ".join(sorted(set(placement.values())))
+        where = ", ".join(sorted(set(choice.placement.values())))
         yield Claim(
-            job=trial.name, placement=placement, reason=f"room on {where} as soon as {names} has ended"
+            job=trial.name, placement=choice.placement, reason=f"room on {where} as soon as {names} has ended"
         )
 
     def _awaited(self, trial: Waiting) -> bool:
         """Whether the room that the trial has a claim to will be there when those who leave have left."""
-        rooms, placement = self._rooms, dict(self._snapshot.claims[trial.name].placement)
-        wanted = dict[int, Amounts]()
+        idle, placement = self._idle, dict(self._snapshot.claims[trial.name].placement)
+        wanted = dict[str, Resources]()
         for replica in trial.replicas:
-            node = rooms.index.get(placement.get(replica.name, ""))
-            if node is None:
+            node = placement.get(replica.name)
+            if node is None or node not in idle:
                 return False
-            wanted[node] = plus(wanted.get(node, NONE), amounts_of(replica.requests))
-        held, leaving = rooms.release(trial.name), self._left_soon()
+            wanted[node] = wanted.get(node, NOTHING) + replica.requests
+        held, leaving = idle.release(trial.name), self._left_soon()
         kept = bool(held) and all(
-            rooms.will_hold(node, amounts, leaving.get(node, NONE)) for node, amounts in wanted.items()
+            idle.will_hold(node, amounts, leaving.get(node, NOTHING)) for node, amounts in wanted.items()
         )
         for node, amounts in held.items():
-            rooms.reserve(trial.name, node, amounts)
+            idle.reserve(trial.name, node, amounts)
         return kept
 
-    def _left_soon(self) -> Mapping[int, Amounts]:
+    def _left_soon(self) -> Mapping[str, Resources]:
         """Return what those hold who were told to end, by node."""
         if self._leaving is None:
-            found: dict[int, Amounts] = {}
+            found: dict[str, Resources] = {}
             for replica in self._queues.active:
                 place = self._snapshot.place(replica) if self._snapshot.leaves(replica) else None
-                node = self._rooms.index.get(place or "")
-                if node is not None:
-                    found[node] = plus(found.get(node, NONE), amounts_of(replica.requests))
+                if place is not None and place in self._idle:
+                    found[place] = found.get(place, NOTHING) + replica.requests
             self._leaving = found
         return self._leaving
 
-    def _known(self, trial: Waiting, failed: list[Amounts]) -> bool:
+    def _known(self, trial: Waiting, failed: list[Resources]) -> bool:
         """Whether a trial that asked for no more than one replica of this one has failed in this call."""
         return any(_asks_as_much(replica, failed) for replica in trial.replicas)
 
-    def _learn(self, trial: Waiting, failed: list[Amounts]) -> None:
+    def _learn(self, trial: Waiting, failed: list[Resources]) -> None:
         if len(trial.replicas) == 1 and not self._known(trial, failed):
-            failed.append(amounts_of(trial.replicas[0].requests))
+            failed.append(trial.replicas[0].requests)
 
     def _forget(self) -> None:
         """Room has become free: who failed before might not now."""
@@ -191,6 +181,6 @@ class Trials:
         self._hopeless.clear()
 
 
-def _asks_as_much(replica: Replica, failed: list[Amounts]) -> bool:
-    wanted = amounts_of(replica.requests)
-    return any(within(less, wanted) for less in failed)
+def _asks_as_much(replica: Replica, failed: list[Resources]) -> bool:
+    wanted = replica.requests
+    return any(less.fits(wanted) for less in failed)

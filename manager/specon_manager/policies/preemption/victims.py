@@ -5,11 +5,11 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_preemption
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Waiting
-from specon_manager.policies.preemption.rooms import NONE, Amounts, Rooms, amounts_of, plus, within
 
 
 class Candidate(NamedTuple):
@@ -18,9 +18,9 @@ class Candidate(NamedTuple):
     job: Job
     replicas: Sequence[Replica]
     """Those that occupy nodes."""
-    frees: Sequence[tuple[int, Amounts]]
+    frees: Sequence[tuple[str, Resources]]
     """What its end frees, by node, the first node first."""
-    shares: Amounts
+    shares: Resources
     """What it requests, each replica as a share of the capacity of its own node, added up."""
     evictable: bool
     """Whether it may be preempted at all, its count of preemptions aside."""
@@ -35,18 +35,18 @@ class Choice(NamedTuple):
     """Whom to preempt for a trial, each with the reason, and where the trial then starts."""
 
     victims: Sequence[tuple[Candidate, str]]
-    placement: dict[str, int]
+    placement: dict[str, str]
     """Node by replica; empty where the victims do not make enough room yet."""
 
 
-Strategy = Callable[[Waiting, Rooms], Choice | None]
-"""Chooses victims for a trial that has no room; the rooms are what counts as free, its own to change.
+Strategy = Callable[[Waiting, Idle], Choice | None]
+"""Chooses victims for a trial that has no room; `Idle` is what counts as free, its own to change.
 
 A job that it chose is chosen for nobody else. None: nobody's end would help, the trial waits.
 """
 
 
-def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Rooms) -> list[Candidate]:
+def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idle) -> list[Candidate]:
     """Return the best-effort jobs that run, in the order of their submission."""
     jobs, members = snapshot.jobs, dict[str, list[Replica]]()
     for replica in active:
@@ -60,7 +60,7 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], rooms: Ro
             continue
         if len(replicas) > 1:
             replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
-        found.append(_candidate(jobs[name], replicas, snapshot, rooms))
+        found.append(_candidate(jobs[name], replicas, snapshot, idle))
     found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
     return found
 
@@ -85,22 +85,22 @@ def shuffled(candidates: Iterable[Candidate], seed: int, now: float) -> list[Can
 
 
 def one_by_one(
-    replicas: Sequence[Replica], rooms: Rooms, candidates: Iterable[Candidate]
-) -> tuple[list[Candidate], dict[str, int]] | None:
+    replicas: Sequence[Replica], idle: Idle, candidates: Iterable[Candidate]
+) -> tuple[list[Candidate], dict[str, str]] | None:
     """Let one after the other go until the replicas, which do not fit yet, do; None: not even then.
 
-    Changes `rooms`.
+    Changes `idle`.
     """
     gone = []
-    wanted = [amounts_of(replica.requests) for replica in replicas]
+    wanted = [replica.requests for replica in replicas]
     for candidate in candidates:
         gone.append(candidate)
         for node, amounts in candidate.frees:
-            rooms.vacate(node, amounts)
+            idle.give(node, amounts)
         # Nothing has changed elsewhere: unless one more replica fits here, they fit no better than before.
-        if not any(within(one, rooms.open(node)) for node, _ in candidate.frees for one in wanted):
+        if not any(one.fits(idle.open(node)) for node, _ in candidate.frees for one in wanted):
             continue
-        if (placement := rooms.place(replicas)) is not None:
+        if (placement := idle.place(replicas)) is not None:
             return gone, placement
     return None
 
@@ -114,11 +114,11 @@ class Sequential:
         self._highest = max((one.job.spec.priority for one in candidates), default=0)
         self._why = why
 
-    def __call__(self, trial: Waiting, rooms: Rooms) -> Choice | None:
+    def __call__(self, trial: Waiting, idle: Idle) -> Choice | None:
         """Choose the first of those that are left, as many as it takes."""
         ranked = trial.job.spec.priority < self._highest
         allowed = [one for one in self._candidates if gives_way(one, trial)] if ranked else self._candidates
-        found = one_by_one(trial.replicas, rooms, allowed)
+        found = one_by_one(trial.replicas, idle, allowed)
         if found is None:
             return None
         gone, placement = found
@@ -130,25 +130,25 @@ class Sequential:
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 
-def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, rooms: Rooms) -> Candidate:
-    frees, shares = dict[int, Amounts](), NONE
+def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, idle: Idle) -> Candidate:
+    frees, shares = dict[str, Resources](), NOTHING
     for replica in replicas:
         if replica.node is None or replica.node not in snapshot.nodes:
             continue
-        wanted = amounts_of(replica.requests)
-        shares = plus(shares, _shares(wanted, snapshot.nodes[replica.node].capacity))
-        if (node := rooms.index.get(replica.node)) is not None:
-            frees[node] = plus(frees.get(node, NONE), wanted)
+        wanted = replica.requests
+        shares += _shares(wanted, snapshot.nodes[replica.node].capacity)
+        if replica.node in idle:
+            frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
     evictable = bool(frees) and to_preemption(job, snapshot) is None
     return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
 
 
-def _shares(wanted: Amounts, whole: Resources) -> Amounts:
+def _shares(wanted: Resources, whole: Resources) -> Resources:
     """Return the amounts as shares of a node; nothing where it has nothing."""
-    return (
-        wanted[0] / whole.cpu if whole.cpu > 0 else 0.0,
-        wanted[1] / whole.memory if whole.memory > 0 else 0.0,
-        wanted[2] / whole.gpu if whole.gpu > 0 else 0.0,
+    return Resources(
+        cpu=wanted.cpu / whole.cpu if whole.cpu > 0 else 0.0,
+        memory=wanted.memory / whole.memory if whole.memory > 0 else 0.0,
+        gpu=wanted.gpu / whole.gpu if whole.gpu > 0 else 0.0,
     )
 
 

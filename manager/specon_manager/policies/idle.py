@@ -1,0 +1,293 @@
+"""What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from specon_manager.model.cluster import JobSpec, Replica
+from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.snapshot import Snapshot
+
+NodeChoice = Literal["first-fit", "best-fit"]
+
+_ROUNDING: Final = 1e-9
+"""How far, as a share of the whole, two sums of the same amounts in another order may lie apart."""
+
+
+class Idle:
+    """The room on each ready node that nobody uses and nobody else has a claim to.
+
+    A copy for one call, which takes from it and gives back to it. What other jobs have a claim to is not idle
+    for a job. Nodes go by name, in the order of their names.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, *, emptied: bool = False, choice: NodeChoice = "first-fit"
+    ) -> None:
+        """Take the room as it is, or as it would be with nothing on the nodes and no claims.
+
+        `choice` is how `find` chooses among the nodes that fit.
+        """
+        nodes = snapshot.ready_nodes
+        self.capacity: Mapping[str, Resources] = {node.name: node.capacity for node in nodes}
+        self.choice = choice
+        self._room = dict(self.capacity) if emptied else {name: snapshot.room(name) for name in self.capacity}
+        self._replicas = {name: 0 if emptied else len(snapshot.on_node[name]) for name in self.capacity}
+        self._begin()
+        for job, claim in () if emptied else sorted(snapshot.claims.items()):
+            if job in snapshot.jobs:
+                self.keep(snapshot.jobs[job].spec, dict(claim.placement))
+
+    def _begin(self) -> None:
+        self._claims: dict[str, dict[str, Resources]] = {}
+        """By node, then by job."""
+        # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
+        # differences of fractions would round otherwise.
+        self._taken = dict.fromkeys(self._room, NOTHING)
+        self._unclaimed = dict(self._room)
+        """What is there beside all claims, before anything was taken."""
+        self._left = {node: _parts(room) for node, room in self._room.items()}
+        """What is left at most."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The ready nodes."""
+        return tuple(self._room)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._room
+
+    def copy(self) -> "Idle":
+        """Return a copy to try something on."""
+        twin = object.__new__(Idle)
+        twin.capacity, twin.choice = self.capacity, self.choice
+        twin._room, twin._replicas = dict(self._room), dict(self._replicas)
+        twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
+        twin._taken, twin._unclaimed, twin._left = (
+            self._taken.copy(),
+            self._unclaimed.copy(),
+            self._left.copy(),
+        )
+        return twin
+
+    def emptied(self) -> "Idle":
+        """Return what would be idle with nothing on the nodes and no claims."""
+        return self._with_room(dict(self.capacity), dict.fromkeys(self._room, 0))
+
+    def unclaimed(self) -> "Idle":
+        """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on."""
+        return self._with_room({node: self.open(node) for node in self._room}, dict(self._replicas))
+
+    def _with_room(self, room: dict[str, Resources], replicas: dict[str, int]) -> "Idle":
+        twin = object.__new__(Idle)
+        twin.capacity, twin.choice = self.capacity, self.choice
+        twin._room, twin._replicas = room, replicas
+        twin._begin()
+        return twin
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def open(self, node: str, job: str | None = None) -> Resources:
+        """Return the room on a node that no job but this one has a claim to."""
+        room, taken = self._beside_claims(node, job), self._taken[node]
+        return room if taken is NOTHING else room - taken
+
+    def fits(self, node: str, requests: Resources, job: str | None = None) -> bool:
+        """Whether the node has room for this much that is open to the job."""
+        return (self._taken[node] + requests).fits(self._beside_claims(node, job))
+
+    def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
+        """Return the nodes for which `fits` holds."""
+        cpu, memory, gpu = _parts(requests)
+        if job is not None and any(job in claims for claims in self._claims.values()):
+            return [node for node in self._room if self.fits(node, requests, job)]
+        # A long queue on a large cluster asks a million times: most nodes are passed over by three numbers.
+        return [
+            node
+            for node, (free_cpu, free_memory, free_gpu) in self._left.items()
+            if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory and self._surely(node, requests)
+        ]
+
+    def find(self, requests: Resources) -> str | None:
+        """Return a node with room for this much beside all claims: the first, or the one it fills most."""
+        cpu, memory, gpu = _parts(requests)
+        best, least = None, 0.0
+        for node, (free_cpu, free_memory, free_gpu) in self._left.items():
+            if cpu > free_cpu or memory > free_memory or gpu > free_gpu or not self._surely(node, requests):
+                continue
+            if self.choice == "first-fit":
+                return node
+            left = _share_left(self.open(node), requests, self.capacity[node])
+            if best is None or left < least:
+                best, least = node, left
+        return best
+
+    def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
+        """Return for how many of these, at most `most`, the node has room that is open to the job."""
+        number, amount = 0, NOTHING
+        while number < most and self.fits(node, amount := amount + requests, job):
+            number += 1
+        return number
+
+    def will_hold(self, node: str, requests: Resources, leaving: Resources) -> bool:
+        """Whether this much fits beside all claims once so much has left the node, roundings aside."""
+        needed = total([requests, *self._claims.get(node, {}).values(), self._taken[node]])
+        room, capacity = self._room[node] + leaving, self.capacity[node]
+        return all(
+            need <= has + _ROUNDING * whole
+            for need, has, whole in zip(_parts(needed), _parts(room), _parts(capacity), strict=True)
+        )
+
+    def ever_hold(self, replicas: Sequence[Replica]) -> bool:
+        """Whether the replicas would have room if nothing ran on the nodes."""
+        return self.emptied().place(replicas) is not None
+
+    def by_most_idle(self, spec: JobSpec, among: Iterable[str] | None = None) -> list[str]:
+        """Return the nodes, those with the most idle of what the job asks for first, then by name.
+
+        `among` are the ones to order, by name; None: all.
+        Amounts of different kinds are added as shares of the largest node. Where the job asks for nothing, as
+        one that shares the processors, the nodes with the fewest replicas come first.
+        """
+        asked = total([spec.requests, spec.requests if spec.ps_requests is None else spec.ps_requests])
+        names = self._room if among is None else among
+        if asked == NOTHING:
+            return sorted(names, key=self._replicas.__getitem__)
+        kinds = [
+            (kind, most)
+            for kind, (most, wanted) in enumerate(
+                zip(_parts(largest(self.capacity.values())), _parts(asked), strict=True)
+            )
+            if most > 0 and wanted > 0
+        ]
+
+        def share(node: str) -> float:
+            room = _parts(self.open(node, spec.name))
+            return sum(room[kind] / most for kind, most in kinds)
+
+        return sorted(names, key=share, reverse=True)  # stable, also reversed: of equals the first by name
+
+    # -- taking and giving -----------------------------------------------------------------------
+
+    def take(self, node: str, requests: Resources) -> None:
+        """Count one more replica on a node, and this much of it as used."""
+        self._taken[node] += requests
+        self._replicas[node] += 1
+        self._count(node)
+
+    def give(self, node: str, requests: Resources) -> None:
+        """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
+        if node in self._room:
+            self._room[node] += requests
+            self._count(node)
+
+    def place(self, replicas: Sequence[Replica]) -> dict[str, str] | None:
+        """Take room for each replica in turn; None, and nothing is taken, if one of them has none."""
+        before, placement = (dict(self._taken), dict(self._left), dict(self._replicas)), dict[str, str]()
+        for replica in replicas:
+            if (node := self.find(replica.requests)) is None:
+                self._taken, self._left, self._replicas = before
+                return None
+            self.take(node, replica.requests)
+            placement[replica.name] = node
+        return placement
+
+    def place_at(self, replicas: Sequence[Replica], placement: Mapping[str, str]) -> dict[str, str] | None:
+        """Take room where the placement says; None, and nothing is taken, if a replica has none."""
+        wanted, found = dict[str, Resources](), dict[str, str]()
+        for replica in replicas:
+            node = placement.get(replica.name)
+            if node is None or node not in self._room:
+                return None
+            wanted[node] = wanted.get(node, NOTHING) + replica.requests
+            found[replica.name] = node
+        if not all(self.fits(node, need) for node, need in wanted.items()):
+            return None
+        for replica in replicas:
+            self.take(found[replica.name], replica.requests)
+        return found
+
+    def start(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
+        """Count these replicas as placed; a claim of their job has served its purpose."""
+        for replica, node in placement.items():
+            self.take(node, spec.requests_of(replica))
+        self.release(spec.name)
+
+    # -- claims ----------------------------------------------------------------------------------
+
+    def keep(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
+        """Count this room as kept for a waiting job, beside what it has a claim to already.
+
+        For that lasts through the call: the planner judges claims after all that starts something. An empty
+        placement gives up what it has.
+        """
+        if not placement:
+            self.release(spec.name)
+        for replica, node in placement.items():
+            if node in self._room:
+                self.reserve(spec.name, node, spec.requests_of(replica))
+
+    def reserve(self, job: str, node: str, requests: Resources) -> None:
+        """Keep this much more of the node for the waiting job."""
+        claims = self._claims.setdefault(node, {})
+        claims[job] = claims.get(job, NOTHING) + requests
+        self._count(node)
+
+    def release(self, job: str) -> dict[str, Resources]:
+        """Give up what is kept for the job and return it, by node."""
+        held = {node: claims.pop(job) for node, claims in self._claims.items() if job in claims}
+        for node in held:
+            self._count(node)
+        return held
+
+    # -- small parts -----------------------------------------------------------------------------
+
+    def _beside_claims(self, node: str, job: str | None) -> Resources:
+        claims = self._claims.get(node)
+        if job is None or not claims or job not in claims:
+            return self._unclaimed[node]
+        return self._room[node] - total([claim for owner, claim in claims.items() if owner != job])
+
+    def _surely(self, node: str, requests: Resources) -> bool:
+        """Whether what passed by `_left` fits: without anything taken that is exact already."""
+        return self._taken[node] is NOTHING or self.fits(node, requests)
+
+    def _count(self, node: str) -> None:
+        room, taken = self._room[node], self._taken[node]
+        if claims := self._claims.get(node):
+            room -= total(list(claims.values()))
+        self._unclaimed[node] = room
+        if taken is NOTHING:
+            self._left[node] = _parts(room)
+            return
+        # Never too little: what passes here is tested exactly before a node is chosen.
+        left = room - taken
+        self._left[node] = (
+            left.cpu + _ROUNDING * room.cpu,
+            left.memory + _ROUNDING * room.memory,
+            left.gpu + _ROUNDING * room.gpu,
+        )
+
+
+def largest(amounts: Iterable[Resources]) -> Resources:
+    """Return the largest amount of each kind, nothing where there are none."""
+    most = NOTHING
+    for amount in amounts:
+        most = Resources(
+            cpu=max(most.cpu, amount.cpu),
+            memory=max(most.memory, amount.memory),
+            gpu=max(most.gpu, amount.gpu),
+        )
+    return most
+
+
+def _parts(amount: Resources) -> tuple[float, float, float]:
+    return amount.cpu, amount.memory, amount.gpu
+
+
+def _share_left(free: Resources, requests: Resources, whole: Resources) -> float:
+    """Return what would stay free, as shares of the whole added up."""
+    return sum(
+        (has - asked) / most
+        for has, asked, most in zip(_parts(free), _parts(requests), _parts(whole), strict=True)
+        if most > 0
+    )
