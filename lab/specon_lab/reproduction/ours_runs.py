@@ -96,7 +96,8 @@ def _of_seed(contest: Contest, seed: int) -> Iterator[Run]:
     for policy in (OURS, BASELINE):
         yield _run(contest, seed, policy, "default", measure=measure_jobs)
     if contest.bound:
-        yield _run(contest, seed, BOUND, "default", measure=measure_means)
+        unbound = _without_cap(contest.workload, seed)
+        yield _run(contest, seed, BOUND, "default", measure=measure_means, settings=unbound)
     for mode, parameters in (("default", {}), ("literal", {"literal": True})):
         settings = classifier = None
         if contest.rival == "specon":
@@ -124,6 +125,13 @@ def _without_gate(workload: str, seed: int, *, wide: bool) -> Settings:
     return msgspec.structs.replace(
         settings, gate=Gate(enabled=False), budgets=_WIDE if wide else settings.budgets
     )
+
+
+def _without_cap(workload: str, seed: int) -> Settings:
+    """Return settings under which a job is preempted as often as a policy likes: else SRPT is no bound."""
+    settings = settings_for(workload_named(workload, seed))
+    budgets = msgspec.structs.replace(settings.budgets, preemptions_per_job=10**6)
+    return msgspec.structs.replace(settings, budgets=budgets)
 
 
 def measure_means(outcome: Outcome) -> Mapping[str, float]:
