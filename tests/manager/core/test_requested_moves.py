@@ -71,10 +71,14 @@ def test_a_request_becomes_a_move_of_that_name():
 def test_neither_gate_nor_cooldown_nor_count_of_moves_hold_it_back():
     """Somebody wants it, whatever it gains."""
     state = but(
-        state_of({"node-0": "c", "node-1": "ppp", "node-2": ""}), "c0", cooldown_until=NOW + 9, moves=99
+        state_of({"node-0": "c", "node-1": "ppp", "node-2": ""}),
+        "c0",
+        cooldown_until=NOW + 9,
+        moves=99,
+        disrupted=99,
     )
     after, _ = ask(state, replica=replica_of("c0"))
-    assert after.moves[replica_of("c0")].target == "node-1"
+    assert after.transaction_of(replica_of("c0")).target == "node-1"
 
 
 CASES = {

@@ -53,7 +53,7 @@ def test_who_waits():
     """Not what runs or starts, has ended, is being changed, or is for the scheduler of a cluster to place."""
     state = with_gang(nodes(), gang("runs", ps=0), on("node-0", worker("runs")))
     state = with_gang(state, gang("ended"), {}, ended_at=NOW)
-    state = with_gang(state, gang("changed"), {}).with_change(change(job="changed"))
+    state = with_gang(state, gang("changed"), {}).with_transaction(change(job="changed"))
     state = with_gang(state, gang("foreign", placed_by="owner"), {})
     state = with_gang(state, gang("held", placed_by="owner", held=True, queue="x"), {})
     assert list(waiting_of(state, NOW)) == ["default/held"]
