@@ -115,7 +115,7 @@ def test_pauses():
     job = msgspec.structs.replace(state.jobs["default/w"], cooldown_until=NOW + 30)
     assert waiting(state.with_job(job)).kind == "cooldown"
     assert "again in 30 s" in waiting(state.with_job(job)).text
-    crashed = msgspec.structs.replace(state.replicas[worker("w")], deadline=NOW + 4)
+    crashed = msgspec.structs.replace(state.replicas[worker("w")], not_before=NOW + 4)
     assert waiting(state.with_replica(crashed)).text == "it crashed; it is tried again in 4 s"
 
 
