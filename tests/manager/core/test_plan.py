@@ -137,7 +137,7 @@ def but(state, replica, **changes):
 
 
 def stepping(state, replica=W1):
-    """The log of this replica names steps."""
+    """Let the log of this replica name steps."""
     return but(state, replica, progress=Progress(step=100))
 
 

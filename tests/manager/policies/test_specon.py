@@ -137,7 +137,11 @@ def barred(snapshot, *nodes):
         for name, node in snapshot.nodes.items()
     }
     return Snapshot(
-        now=NOW, nodes=tainted, jobs=snapshot.jobs, replicas=snapshot.replicas, transactions=snapshot.transactions
+        now=NOW,
+        nodes=tainted,
+        jobs=snapshot.jobs,
+        replicas=snapshot.replicas,
+        transactions=snapshot.transactions,
     )
 
 
