@@ -17,8 +17,6 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from specon_manager.model.moves import Move, MoveState
-
 import child
 import figure
 from figure import Figure
@@ -26,6 +24,7 @@ from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
 from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.serving.session import SessionOptions, open_session
 
 BOUND = 1.0
@@ -67,7 +66,7 @@ class Own(NamedTuple):
         return self.save + self.start
 
 
-async def move(directory: Path, nodes: tuple[VirtualNode, ...]) -> Move:
+async def move(directory: Path, nodes: tuple[VirtualNode, ...]) -> Transaction:
     """Run the job until it was moved, and return the record of the move."""
     options = SessionOptions(
         directory=directory,
@@ -85,7 +84,7 @@ async def move(directory: Path, nodes: tuple[VirtualNode, ...]) -> Move:
         controller.observers.append(lambda stepped: moved.set() if stepped.after.history else None)
         await moved.wait()
         record = controller.state.history[0]
-    if record.state is not MoveState.SUCCEEDED:
+    if record.state is not TransactionState.SUCCEEDED:
         raise RuntimeError(f"{record.id} ended as {record.state}: {record.note}")
     return record
 
@@ -133,7 +132,7 @@ def _until(happened: Callable[[], bool], what: str) -> None:
 def measure(moves: int = MOVES) -> list[Figure]:
     """Move, train by hand, and compare; again and again."""
     nodes = nodes_of_this_machine("2")
-    records: list[Move] = []
+    records: list[Transaction] = []
     own: list[Own] = []
     for _ in range(moves):
         with tempfile.TemporaryDirectory() as root:

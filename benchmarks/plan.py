@@ -65,8 +65,8 @@ def _stirred(state: State, rng: Random, now: float) -> State:
 def _moves_ended(state: State, actions: Sequence[Action], now: float) -> State:
     """Take back the move that was ordered, so that as many are in flight before each Tick."""
     del actions, now
-    moves = dict(list(state.moves.items())[:3])
-    return msgspec.structs.replace(state, moves=moves)
+    moves = dict(list(state.transactions.items())[:3])
+    return msgspec.structs.replace(state, transactions=moves)
 
 
 def _lived(state: State, rng: Random, now: float) -> State:

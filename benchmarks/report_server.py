@@ -43,7 +43,8 @@ async def real(directory: Path, nodes: int) -> None:
     """Serve until killed; prints the port once the names of the replicas are written down."""
     settings = Settings(policy="specon")
     state = cluster(nodes, balanced=True, settings=settings)
-    (directory / "names.json").write_text(json.dumps([*state.replicas.keys() - state.moves.keys()]))
+    moving = {name for each in state.transactions.values() for name in each.concerned}
+    (directory / "names.json").write_text(json.dumps([*state.replicas.keys() - moving]))
     journal = Journal(directory / NAME, began_at=0.0, version="benchmark")
     journal.begin(state)
     registry = CollectorRegistry()

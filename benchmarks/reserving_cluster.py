@@ -98,7 +98,7 @@ def carried_out(state: State, actions: Iterable[Action], now: float) -> State:
         elif isinstance(action, EvictReplica):
             ended = ReplicaGone(replica=action.replica, incarnation=action.incarnation, evicted=True)
             state, _ = step(state, ended, now)
-    return msgspec.structs.replace(state.flattened(), moves={})
+    return msgspec.structs.replace(state.flattened(), transactions={})
 
 
 def _submitted(state: State, count: int, rng: Random, now: float) -> State:

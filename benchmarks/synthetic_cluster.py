@@ -3,12 +3,12 @@
 from random import Random
 
 import msgspec
-from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica, Session
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 
@@ -24,7 +24,7 @@ _CATEGORIES = (
     Category.STALLED,
 )
 _SHARES = (60, 24, 10, 4, 2)
-_FLIGHT = (MoveState.CHECKPOINTING, MoveState.EVICTING, MoveState.VERIFYING)
+_FLIGHT = (TransactionState.CHECKPOINTING, TransactionState.LEAVING, TransactionState.VERIFYING)
 _IDLE_SHARE = 0.02
 
 
@@ -46,7 +46,8 @@ def cluster(nodes: int, *, balanced: bool, seed: int = 0, settings: Settings | N
     for number, (state, name) in enumerate(
         zip(_FLIGHT, rng.sample(sorted(replicas), len(_FLIGHT)), strict=True)
     ):
-        moves[name] = _move(number, state, replicas[name], rng.choice(names))
+        move = _move(number, state, replicas[name], rng.choice(names))
+        moves[move.id] = move
     capacity = Resources(cpu=_CORES, memory=128e9)
     return State(
         settings=settings or Settings(policy="specon"),
@@ -56,8 +57,8 @@ def cluster(nodes: int, *, balanced: bool, seed: int = 0, settings: Settings | N
         },
         jobs=jobs,
         replicas=replicas,
-        moves=moves,
-        move_count=len(moves),
+        transactions=moves,
+        transaction_count=len(moves),
     )
 
 
@@ -70,10 +71,11 @@ def spec(order: int) -> JobSpec:
 def stirred(state: State, share: float, rng: Random) -> State:
     """Return the cluster after so large a share of its replicas reported another category."""
     names = rng.sample(list(state.replicas), round(share * len(state.replicas)))
+    moving = {name for each in state.transactions.values() for name in each.concerned}
     changed = {
         name: msgspec.structs.replace(state.replicas[name], progress=progress_of(rng))
         for name in names
-        if state.replicas[name].phase is Phase.RUNNING and name not in state.moves
+        if state.replicas[name].phase is Phase.RUNNING and name not in moving
     }
     return msgspec.structs.replace(state, replicas={**state.replicas, **changed})
 
@@ -91,7 +93,7 @@ def _running(order: int, node: str, rng: Random) -> tuple[Job, Replica]:
         progress=progress_of(rng),
         # Some were moved a moment ago or are at the end of their budget.
         cooldown_until=NOW + 30 if rng.random() < 0.02 else 0.0,
-        moves=4 if rng.random() < 0.05 else 0,
+        disrupted=4 if rng.random() < 0.05 else 0,
     )
     return job, replica
 
@@ -115,18 +117,19 @@ def progress_of(rng: Random) -> Progress:
     )
 
 
-def _move(number: int, state: MoveState, replica: Replica, target: str) -> Move:
+def _move(number: int, state: TransactionState, replica: Replica, target: str) -> Transaction:
     assert replica.node is not None
-    return Move(
+    return Transaction(
         id=f"move-{number + 1}",
-        replica=replica.name,
-        source=replica.node,
-        target=target,
+        kind=Kind.MOVE,
+        job=replica.job,
+        before={replica.name: replica.node},
+        after={replica.name: target},
         policy="specon",
         purpose="migrate",
         reason="converged",
         state=state,
         proposed_at=NOW - 5,
         deadline=NOW + 1e6,
-        incarnation=replica.incarnation,
+        witnesses={replica.name: Witness(incarnation=replica.incarnation)},
     )

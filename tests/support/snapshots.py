@@ -7,6 +7,7 @@ from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Re
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_sidecar.classify import Category
 from support.cluster import replica_of
 
@@ -69,6 +70,25 @@ def cluster_of(
 
 def snapshot_of(layout: Mapping[str, str], **changes: object) -> Snapshot:
     return cluster_of(layout, **changes).snapshot(NOW)
+
+
+def move_of(replica: str, source: str, target: str, **fields: object) -> Transaction:
+    """Return a move of one replica that was proposed just now."""
+    known: dict[str, object] = {
+        "id": f"move of {replica}",
+        "kind": Kind.MOVE,
+        "job": replica.rsplit("/", 2)[0],
+        "before": {replica: source},
+        "after": {replica: target},
+        "policy": "specon",
+        "purpose": "migrate",
+        "reason": "",
+        "state": TransactionState.PROPOSED,
+        "proposed_at": NOW,
+        "deadline": NOW,
+        **fields,
+    }
+    return Transaction(**known)
 
 
 def short(name: str) -> str:

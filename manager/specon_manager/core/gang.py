@@ -10,7 +10,8 @@ from specon_manager.model.cluster import Job, Leaving, Phase, Replica, Served
 from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction
 
 _KINDS: Final = 1000  # kinds of jobs whose durations are learnt
-_FOR_GOOD: Final = frozenset({"complete", "fail"})
+_GOES: Final = frozenset({"complete", "fail", "scale-in"})
+"""What an end is for after which a replica waits for no other start; a worker less is none that failed."""
 
 
 def grouped(state: State, name: str, now: float, *, occupied: bool) -> State:
@@ -173,7 +174,7 @@ def _dissolved(state: State, job: Job, present: list[Replica], purpose: str, now
     """Let what is left of a job end: parameter servers never do by themselves, nor the peers of a failure."""
     why = "its job is complete" if purpose == "complete" else "another replica of its job failed for good"
     for replica in present:
-        if replica.ended or (replica.leaving is not None and replica.leaving.purpose in _FOR_GOOD):
+        if replica.ended or (replica.leaving is not None and replica.leaving.purpose in _GOES):
             continue
         if replica.active:
             # One that was told to end already is not told again before that is due.

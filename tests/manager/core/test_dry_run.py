@@ -87,12 +87,12 @@ def test_what_would_be_refused_is_refused_as_ever():
 
 
 def test_a_move_that_a_person_asks_for_is_answered_in_the_same_words():
-    """Nothing is in flight; the answer stands in the history of moves."""
+    """Nothing is in flight; the answer stands in the history."""
     state = with_gang(state_of(DRY), gang("g", 1, ps=0), on("node-0", W0))
     running = state.replicas[W0]
     progress = msgspec.structs.replace(running.progress, step=5)
     state = state.with_replica(msgspec.structs.replace(running, progress=progress))
     state, actions = step(state, ev.MoveRequested(id="m", replica=W0), NOW)
     (move,) = state.history
-    assert (actions, state.moves, move.state) == ([], {}, TransactionState.ROLLED_BACK)
+    assert (actions, state.transactions, move.state) == ([], {}, TransactionState.REFUSED)
     assert move.note == "would be ordered: move default/g/worker/0 to node-1 (it was asked for)"

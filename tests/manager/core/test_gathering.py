@@ -10,6 +10,7 @@ from specon_manager.model.actions import Admit, AdmitGang, PlaceJob
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
+from specon_manager.model.transactions import Kind
 from specon_manager.policies.table import POLICIES
 
 JOB = "default/g"
@@ -45,14 +46,14 @@ def test_a_held_gang_is_admitted_by_one_order(policy):
     state, actions = step(_state(policy, _spec()), ev.Tick(), 2.0)
     assert [set(each.placement) for each in actions if isinstance(each, PlaceJob)] == [set(WORKERS)]
     assert set(actions[0].placement.values()) == {"node-0", "node-1"}
-    assert state.changes[JOB].kind == "admit"
+    assert state.whole_of(JOB).kind is Kind.ADMIT
 
 
 @pytest.mark.parametrize("policy", sorted(name for name, each in POLICIES.items() if not each.clairvoyant))
 def test_a_held_gang_of_which_a_part_has_no_room_waits(policy):
     """Nothing is ordered for any of its replicas."""
     state, actions = step(_state(policy, _spec(), nodes=1), ev.Tick(), 2.0)
-    assert (actions, state.changes) == ([], {})
+    assert (actions, state.transactions) == ([], {})
 
 
 def _admits(*replicas):

@@ -96,7 +96,7 @@ def test_each_pause_is_twice_the_one_before_and_bounded(cluster):
     pauses = []
     for _ in range(12):
         cluster.die(A, 1)
-        pauses.append(cluster.state.replicas[A].deadline - cluster.now)
+        pauses.append(cluster.state.replicas[A].not_before - cluster.now)
         cluster.tick(600)
         cluster.carry_out()
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 256, 256, 256]
@@ -166,7 +166,10 @@ def test_a_start_that_nobody_confirms_is_ended_before_the_next(cluster):
     cluster.start(order)
     cluster.tick(9.9)
     assert cluster.state.replicas[A].phase is Phase.STARTING
-    cluster.tick(0.1)
+    (eviction,) = cluster.tick(0.1)
+    assert (eviction.replica, eviction.incarnation) == (A, None)
+    assert cluster.state.replicas[A].crashes == 0
+    cluster.carry_out()
     assert cluster.state.replicas[A].note == "crash 1: it did not start in time"
     cluster.settle()
     assert cluster.live[A].incarnation == cluster.state.replicas[A].incarnation == f"{A}.2"
@@ -181,6 +184,7 @@ def test_a_start_that_is_confirmed_late_is_not_wanted_any_more(cluster):
     (eviction,) = actions
     assert isinstance(eviction, EvictReplica)
     assert eviction.incarnation == f"{A}.1"
+    cluster.post(ev.ReplicaGone(replica=A, incarnation=f"{A}.1", evicted=True))
     assert cluster.state.replicas[A].phase is Phase.PENDING
 
 
@@ -224,8 +228,11 @@ def test_news_of_replicas_that_nobody_knows_is_passed_over(cluster):
         ev.StartRefused(replica=A, start=1, reason="no"),
         ev.ReplicaGone(replica=A, incarnation="x"),
         ev.InstructionDelivered(id="move-1", replica=A, incarnation="x"),
-        ev.RoomHeld(move="move-1"),
-        ev.RoomRefused(move="move-1", reason="full"),
+        ev.RoomHeld(transaction="move-1", replica=A),
+        ev.RoomRefused(transaction="move-1", replica=A, reason="full"),
+        ev.OrderExpired(transaction="move-1"),
+        ev.RequestWithdrawn(id="move-1"),
+        ev.JobRefused(job="default/a", transaction="move-1", reason="no"),
     ):
         assert cluster.post(event) == []
         assert cluster.state == before

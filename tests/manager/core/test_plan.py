@@ -17,14 +17,14 @@ from specon_manager.model.actions import (
     ScaleOut,
     Stay,
 )
-from specon_manager.model.cluster import Leaving, Phase
+from specon_manager.model.cluster import Leaving, Phase, Progress
 from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState
 from support.cluster import replica_of
 from support.gangs import gang, on, server, with_gang, worker
-from support.snapshots import NOW, cluster_of
+from support.snapshots import NOW, cluster_of, move_of
 
 OPEN = Settings(
     policy="specon", gate=Gate(enabled=False), budgets=Budgets(moves_at_once=4, moves_at_once_per_node=4)
@@ -67,21 +67,7 @@ def admit(name="c1", node="node-1"):
 
 
 def in_flight(state, name, target, source="node-0", *, state_of_move=TransactionState.PROPOSED, index=0):
-    return state.with_move(
-        Move(
-            id=f"move of {name}",
-            replica=worker(name, index),
-            source=source,
-            target=target,
-            policy="specon",
-            purpose="migrate",
-            reason="",
-            state=state_of_move,
-            proposed_at=NOW,
-            deadline=NOW,
-            incarnation="1",
-        )
-    )
+    return state.with_transaction(move_of(worker(name, index), source, target, state=state_of_move))
 
 
 def refused(state, proposal, now=NOW):
@@ -150,6 +136,11 @@ def but(state, replica, **changes):
     return state.with_replica(msgspec.structs.replace(state.replicas[replica], **changes))
 
 
+def stepping(state, replica=W1):
+    """Let the log of this replica name steps."""
+    return but(state, replica, progress=Progress(step=100))
+
+
 def over(state):
     """All of job `g` has succeeded."""
     for name in state.jobs[G].spec.replicas:
@@ -179,12 +170,12 @@ GANGS = {
         Refusal.NOT_WAITING,
     ),
     "a gang that pauses after a crash": (
-        but(idle(), W1, deadline=NOW + 0.1, crashes=1),
+        but(idle(), W1, not_before=NOW + 0.1, crashes=1),
         admit_gang(PS, W0, W1),
         Refusal.NOT_WAITING,
     ),
     "a gang whose pause is over": (
-        but(idle(), W1, deadline=NOW, crashes=1),
+        but(idle(), W1, not_before=NOW, crashes=1),
         admit_gang(PS, W0, W1),
         None,
     ),
@@ -259,7 +250,7 @@ GANGS = {
     "a worker that moves": (
         in_flight(trains(), "g", "node-1", index=2),
         scale_in(W2),
-        Refusal.NOT_RUNNING,
+        Refusal.IN_FLIGHT,
     ),
     "no worker at all": (trains(), scale_in(), Refusal.UNKNOWN_REPLICA),
     "another job's worker": (trains(), scale_in(worker("h")), Refusal.UNKNOWN_REPLICA),
@@ -412,7 +403,22 @@ CASES = {
     ),
     "it moved a moment ago": (changed(state_of(), cooldown_until=NOW + 0.1), migrate(), Refusal.COOLDOWN),
     "its pause is over": (changed(state_of(), cooldown_until=NOW), migrate(), None),
-    "it moved often": (changed(state_of(), moves=4), migrate(), Refusal.REPLICA_BUDGET),
+    "it moved often": (changed(state_of(), disrupted=4), migrate(), Refusal.REPLICA_BUDGET),
+    "its last move was no success": (
+        changed(state_of(), unproven="it began anew"),
+        migrate(),
+        Refusal.UNPROVEN,
+    ),
+    "others wait on it": (
+        trains(),
+        Migrate(replica=W1, target="node-1", purpose="migrate", reason="why"),
+        Refusal.COUPLED,
+    ),
+    "others train without it": (
+        stepping(trains(spec=gang("g", 3, coupled=False))),
+        Migrate(replica=W1, target="node-1", purpose="migrate", reason="why"),
+        None,
+    ),
     "it is there already": (state_of(), migrate(target="node-0"), Refusal.SAME_NODE),
     "no moves at all": (state_of(budgets=Budgets(moves_at_once=0)), migrate(), Refusal.CLUSTER_BUDGET),
     "the cluster is busy": (
@@ -541,7 +547,7 @@ def test_on_the_way_back_the_target_is_full_until_nothing_is_left_on_it():
     back = in_flight(
         changed(state, "c0", node="node-1"), "c0", "node-1", state_of_move=TransactionState.LEAVING
     )
-    back = back.with_move(msgspec.structs.replace(back.moves[replica_of("c0")], attempt=2))
+    back = back.with_transaction(msgspec.structs.replace(back.transaction_of(replica_of("c0")), attempt=2))
     assert refused(back, migrate("c1", "node-1")) is Refusal.NO_ROOM
     restoring = changed(back, "c0", node="node-0")
     assert refused(restoring, migrate("c1", "node-1")) is None

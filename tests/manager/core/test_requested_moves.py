@@ -14,7 +14,7 @@ from specon_manager.model.transactions import TransactionState
 from support.cluster import replica_of
 from support.snapshots import NOW, cluster_of
 
-C1 = replica_of("c1")
+C1, C2 = replica_of("c1"), replica_of("c2")
 STRICT = Settings(policy="specon", gate=Gate(horizon=1.0), budgets=Budgets(cooldown=1e6))
 LAYOUT = {"node-0": "pc", "node-1": "", "node-2": ""}
 
@@ -48,7 +48,7 @@ def refusal(state, **asked):
     after, actions = ask(state, **asked)
     assert actions == []
     (move,) = after.history
-    assert (move.state, move.policy, move.purpose) == (TransactionState.ROLLED_BACK, "request", "requested")
+    assert (move.state, move.policy, move.purpose) == (TransactionState.REFUSED, "request", "requested")
     assert msgspec.structs.replace(after, history=()) == state
     return move.note
 
@@ -64,17 +64,21 @@ def test_a_request_becomes_a_move_of_that_name():
         "node-1",
         TransactionState.PROPOSED,
     )
-    assert (hold.move, hold.replica, hold.node) == ("default/m", C1, "node-1")
-    assert (after.move_count, after.history) == (0, ())
+    assert (hold.transaction, hold.replica, hold.node) == ("default/m", C1, "node-1")
+    assert (after.transaction_count, after.history, after.requests) == (0, (), {})
 
 
 def test_neither_gate_nor_cooldown_nor_count_of_moves_hold_it_back():
     """Somebody wants it, whatever it gains."""
     state = but(
-        state_of({"node-0": "c", "node-1": "ppp", "node-2": ""}), "c0", cooldown_until=NOW + 9, moves=99
+        state_of({"node-0": "c", "node-1": "ppp", "node-2": ""}),
+        "c0",
+        cooldown_until=NOW + 9,
+        moves=99,
+        disrupted=99,
     )
     after, _ = ask(state, replica=replica_of("c0"))
-    assert after.moves[replica_of("c0")].target == "node-1"
+    assert after.transaction_of(replica_of("c0")).target == "node-1"
 
 
 CASES = {
@@ -102,8 +106,8 @@ CASES = {
     ),
     "a name that no sidecar takes": (
         state_of(),
-        {"name": "x" * 129},
-        "its name is longer than 128 characters",
+        {"name": "x" * 121},
+        "its name is longer than 120 characters",
     ),
     "no node at all": (
         state_of({"node-0": "pc"}),
@@ -130,14 +134,68 @@ def test_what_is_refused_is_in_the_history_with_its_words(state, asked, words):
 
 
 def test_budgets_of_cluster_and_node_hold():
-    """Somebody's wish disturbs no more at once than the owner of the cluster accepts."""
+    """Somebody's wish disturbs no more at once than the owner of the cluster accepts: it waits."""
     state, _ = ask(state_of({"node-0": "pc", "node-1": "", "node-2": "c"}))
-    after, _ = ask(state, replica=replica_of("c2"), name="default/n")
-    assert after.history[-1].note == "1 moves of node-1 are in flight, which is its budget"
+    after, actions = ask(state, replica=replica_of("c2"), name="default/n")
+    assert (actions, after.history, list(after.transactions)) == ([], (), ["default/m"])
+    assert after.requests["default/n"].waits_for == "1 moves of node-1 are in flight, which is its budget"
     budgets = msgspec.structs.replace(STRICT.budgets, moves_at_once=1)
     full = msgspec.structs.replace(state, settings=msgspec.structs.replace(STRICT, budgets=budgets))
-    after, _ = ask(full, replica=replica_of("p0"), target=None, name="default/n")
-    assert after.history[-1].note == "1 moves are in flight, which is the cluster's budget"
+    after, actions = ask(full, replica=replica_of("p0"), target=None, name="default/n")
+    assert (actions, after.history, list(after.transactions)) == ([], (), ["default/m"])
+    assert after.requests["default/n"].waits_for == "1 moves are in flight, which is the cluster's budget"
+
+
+def waits():
+    """Return a state in which the move default/n waits for default/m."""
+    state, _ = ask(state_of({"node-0": "pc", "node-1": "", "node-2": "c"}))
+    state, _ = ask(state, replica=C2, name="default/n")
+    return state
+
+
+def test_what_waits_begins_once_nothing_stands_in_its_way():
+    """At the next Tick, under the name it was asked for; what came before it need not have succeeded."""
+    state = waits()
+    still, _ = step(state, ev.Tick(), NOW + 1)
+    assert still.requests == state.requests
+    refused = ev.RoomRefused(transaction="default/m", replica=C1, reason="full")
+    state, _ = step(state, refused, NOW + 2)
+    state, actions = step(state, ev.Tick(), NOW + 3)
+    assert (list(state.transactions), state.requests) == (["default/n"], {})
+    assert state.transactions["default/n"].after == {C2: "node-1"}
+    assert [(each.transaction, each.node) for each in actions] == [("default/n", "node-1")]
+
+
+def test_what_waits_can_be_withdrawn_and_what_has_begun_cannot():
+    """It is in the history as refused, with the words of whoever withdrew it."""
+    state, actions = step(waits(), ev.RequestWithdrawn(id="default/n", reason="never mind"), NOW + 1)
+    assert (actions, state.requests) == ([], {})
+    assert (state.history[-1].state, state.history[-1].note) == (TransactionState.REFUSED, "never mind")
+    assert step(state, ev.RequestWithdrawn(id="default/n"), NOW + 2) == (state, [])
+    assert step(state, ev.RequestWithdrawn(id="default/m"), NOW + 2) == (state, [])
+
+
+def test_what_waits_for_too_long_is_refused():
+    """It says for how long, and for what."""
+    state = waits()
+    patience = state.settings.deadlines.request
+    late = state.with_transaction(
+        msgspec.structs.replace(state.transactions["default/m"], deadline=NOW + 2 * patience)
+    )
+    before, _ = step(late, ev.Tick(), NOW + patience - 1)
+    assert list(before.requests) == ["default/n"]
+    after, _ = step(late, ev.Tick(), NOW + patience)
+    assert (after.requests, after.history[-1].state) == ({}, TransactionState.REFUSED)
+    assert after.history[-1].note == (
+        f"it has waited for {patience:.0f} s: 1 moves of node-1 are in flight, which is its budget"
+    )
+
+
+def test_the_same_request_again_changes_nothing_while_it_waits():
+    """A name is used once."""
+    state = waits()
+    assert ask(state, replica=C2, name="default/n") == (state, [])
+    assert ask(state, replica=C2, name="default/n", target="node-0") == (state, [])
 
 
 @pytest.mark.parametrize("target", ["node-1", "node-9"])

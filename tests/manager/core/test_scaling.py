@@ -17,7 +17,6 @@ from specon_manager.model.actions import (
     StartReplica,
 )
 from specon_manager.model.cluster import Leaving, Phase
-from specon_manager.policies.placement import readmissions
 from support.gangs import gang, on, phases, server, worker
 
 G = "default/g"
@@ -70,8 +69,10 @@ def test_a_worker_that_never_came_is_a_crash_of_that_worker(elastic):
     grow(elastic, W2)
     elastic.post(ev.StartRefused(replica=W2, start=1, reason="no such image"))
     assert phases(elastic, "g")["worker2"] == "Pending"
-    (admit,) = readmissions(elastic.state.snapshot(elastic.now + 1))
-    assert admit.replica == W2
+    assert elastic.state.replicas[W2].note == "crash 1: no such image"
+    why = "start again on node-0 beside the others of its job, after crash 1"
+    again = StartReplica(replica=W2, start=2, node="node-0", template={}, reason=why)
+    assert elastic.tick(1) == [again]
 
 
 # -- fewer workers -------------------------------------------------------------------------------
@@ -230,28 +231,45 @@ def test_a_replica_that_crashed_begins_with_the_weight_of_any_other(elastic):
     weigh(elastic, W0, 2.5)
     elastic.carry_out()
     elastic.die(W0, 1)
-    elastic.propose(*readmissions(elastic.state.snapshot(elastic.now + 1)))
+    elastic.tick(1)
     elastic.carry_out()
     assert elastic.live[W0].incarnation == f"{W0}.2"
     assert (elastic.state.replicas[W0].weight, elastic.live[W0].weight) == (1.0, 1.0)
 
 
-def test_a_replica_that_moved_begins_with_the_weight_of_any_other(elastic):
+def test_a_replica_that_moved_begins_with_the_weight_of_any_other(told):
     """On its target, which has other neighbours."""
-    weigh(elastic, W0, 2.5)
-    elastic.report(W0, step=10)
-    elastic.propose(Migrate(replica=W0, target="node-1", purpose="migrate", reason="why"))
-    elastic.carry_out()
-    assert (elastic.live[W0].node, elastic.live[W0].weight) == ("node-1", 1.0)
-    assert elastic.state.replicas[W0].weight == 1.0
+    told.admit(msgspec.structs.replace(ELASTIC, coupled=False), on("node-0", PS, W0, W1))
+    weigh(told, W0, 2.5)
+    told.report(W0, step=10)
+    told.propose(Migrate(replica=W0, target="node-1", purpose="migrate", reason="why"))
+    told.carry_out()
+    assert (told.live[W0].node, told.live[W0].weight) == ("node-1", 1.0)
+    assert told.state.replicas[W0].weight == 1.0
 
 
-def test_an_incarnation_that_nobody_ordered_is_given_the_weight_of_the_record(elastic):
-    """Somebody replaced what ran: the new one began with one."""
+def test_an_incarnation_that_nobody_ordered_is_given_no_weight(elastic):
+    """It is told to end, by its name; what runs keeps its own."""
     weigh(elastic, W0, 2.5)
     elastic.carry_out()
-    assert elastic.post(ev.ReplicaStarted(replica=W0, incarnation="other", node="node-0")) == [
-        SetWeight(replica=W0, incarnation="other", weight=2.5, reason="as its former incarnation had it")
+    (order,) = elastic.post(ev.ReplicaStarted(replica=W0, incarnation="other", node="node-0"))
+    assert isinstance(order, EvictReplica)
+    assert (order.replica, order.incarnation) == (W0, "other")
+    record = elastic.state.replicas[W0]
+    assert (record.incarnation, record.weight, record.weighed) == (f"{W0}.1", 2.5, True)
+
+
+def test_a_replica_that_its_owner_revives_is_given_the_weight_of_the_record(told):
+    """The new incarnation began with one."""
+    spec = gang("g", 1, ps=0, cpu=2.0, placed_by="owner", lowest_cpu=0.5)
+    told.post(ev.JobObserved(spec))
+    told.post(ev.ReplicaStarted(replica=W0, incarnation="first", node="node-0"))
+    weigh(told, W0, 0.5)
+    told.orders.clear()
+    told.post(ev.ReplicaGone(replica=W0, incarnation="first", exit_code=0))
+    assert told.state.replicas[W0].phase is Phase.SUCCEEDED
+    assert told.post(ev.ReplicaStarted(replica=W0, incarnation="other", node="node-0")) == [
+        SetWeight(replica=W0, incarnation="other", weight=0.5, reason="as its former incarnation had it")
     ]
 
 

@@ -53,7 +53,7 @@ def test_who_waits():
     """Not what runs or starts, has ended, is being changed, or is for the scheduler of a cluster to place."""
     state = with_gang(nodes(), gang("runs", ps=0), on("node-0", worker("runs")))
     state = with_gang(state, gang("ended"), {}, ended_at=NOW)
-    state = with_gang(state, gang("changed"), {}).with_change(change(job="changed"))
+    state = with_gang(state, gang("changed"), {}).with_transaction(change(job="changed"))
     state = with_gang(state, gang("foreign", placed_by="owner"), {})
     state = with_gang(state, gang("held", placed_by="owner", held=True, queue="x"), {})
     assert list(waiting_of(state, NOW)) == ["default/held"]
@@ -115,7 +115,7 @@ def test_pauses():
     job = msgspec.structs.replace(state.jobs["default/w"], cooldown_until=NOW + 30)
     assert waiting(state.with_job(job)).kind == "cooldown"
     assert "again in 30 s" in waiting(state.with_job(job)).text
-    crashed = msgspec.structs.replace(state.replicas[worker("w")], deadline=NOW + 4)
+    crashed = msgspec.structs.replace(state.replicas[worker("w")], not_before=NOW + 4)
     assert waiting(state.with_replica(crashed)).text == "it crashed; it is tried again in 4 s"
 
 

@@ -48,7 +48,7 @@ EVENTS = (
     ev.EvictionRefused(replica=A, incarnation="0001", reason="budget"),
     ev.MoveRequested(id="default/by-hand", replica=A, reason="because"),
     ev.MoveRequested(id="default/by-hand", replica=A, target="node-0"),
-    ev.JobRefused(job="default/j", change="change-1", reason="it cannot be suspended"),
+    ev.JobRefused(job="default/j", transaction="preempt-1", reason="it cannot be suspended"),
     ev.QueuesObserved(queues=(Queue(name="a", quota=Resources(cpu=4)),)),
     ev.Paused(reason="the storage is serviced"),
     ev.Paused(reason=None),
@@ -58,8 +58,10 @@ EVENTS = (
     ev.ReportReceived(REPORT),
     ev.InstructionDelivered(id="move-1", replica=A, incarnation="0001"),
     ev.InstructionAcknowledged(ANSWER),
-    ev.RoomHeld(move="move-1"),
-    ev.RoomRefused(move="move-1", reason="full"),
+    ev.RoomHeld(transaction="move-1", replica=A),
+    ev.RoomRefused(transaction="move-1", replica=A, reason="full"),
+    ev.OrderExpired(transaction="move-1"),
+    ev.RequestWithdrawn(id="default/by-hand", reason="because"),
 )
 
 

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.cluster import Claimed, Leaving, Phase
 from specon_manager.model.constraints import Constraints, Taint
@@ -13,6 +12,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
 from support.gangs import gang, on, server, with_gang, worker
+from support.snapshots import move_of
 from support.told import state_of
 
 NOW = 1000.0
@@ -70,8 +70,8 @@ def test_workers_are_those_that_occupy_nodes_and_stay():
         ({PS: {"leaving": told("complete")}}, [B], []),
         ({PS: {"leaving": told("fail")}}, [B], []),
         ({worker("b"): {"phase": Phase.STARTING, "node": "node-1"}}, [], [A, B]),
-        ({worker("b"): {"deadline": NOW + 0.1}}, [], [A]),
-        ({worker("b"): {"deadline": NOW}}, [B], [A]),
+        ({worker("b"): {"not_before": NOW + 0.1}}, [], [A]),
+        ({worker("b"): {"not_before": NOW}}, [B], [A]),
         ({name: {"phase": Phase.PENDING} for name in (PS, W0, W1)}, [A, B], []),
         ({name: {"phase": Phase.PENDING} for name in (PS, W0)}, [B], [A]),
     ],
@@ -89,7 +89,7 @@ def test_what_has_no_place_is_found_in_jobs_that_run_in_part_as_well():
     """Oldest job first, by name; not what pauses, moves, or waits for its peers to end."""
     state = but(running(), W1, phase=Phase.PENDING)
     assert names(state.snapshot(NOW).unplaced) == [W1, worker("b")]
-    assert names(but(state, W1, deadline=NOW + 1).snapshot(NOW).unplaced) == [worker("b")]
+    assert names(but(state, W1, not_before=NOW + 1).snapshot(NOW).unplaced) == [worker("b")]
     assert names(but(state, W0, leaving=told("preempt")).snapshot(NOW).unplaced) == [worker("b")]
     assert names(but(state, W0, leaving=told("scale-in")).snapshot(NOW).unplaced) == [W1, worker("b")]
 
@@ -202,11 +202,13 @@ def afresh(snapshot):
         nodes=snapshot.nodes,
         jobs=snapshot.jobs,
         replicas=dict(snapshot.replicas),
-        moves=dict(snapshot.moves),
+        transactions=dict(snapshot.transactions),
         claims=dict(snapshot.claims),
         served=snapshot.served,
         changed_at=snapshot.changed_at,
-        reweight=snapshot.reweight,
+        queues=snapshot.queues,
+        withheld=snapshot.withheld,
+        settings=snapshot.settings,
     )
 
 
@@ -224,21 +226,8 @@ def changed(snapshot, kind, index, node):
         return snapshot.with_claim(replica.job, claim)
     if kind == "give up":
         return snapshot.with_claim(replica.job, None)
-    if kind == "move" and replica.active and replica.name not in snapshot.moves:
-        move = Move(
-            id=f"move-{index}",
-            replica=replica.name,
-            source=replica.node,
-            target=node,
-            policy="",
-            purpose="migrate",
-            reason="",
-            state=MoveState.PROPOSED,
-            proposed_at=NOW,
-            deadline=NOW,
-            incarnation=None,
-        )
-        return snapshot.with_move(move)
+    if kind == "move" and replica.active and replica.name not in snapshot.moving:
+        return snapshot.with_transaction(move_of(replica.name, replica.node, node))
     return snapshot
 
 

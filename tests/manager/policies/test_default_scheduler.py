@@ -117,9 +117,9 @@ def test_pods_of_a_gang_that_is_put_back_do_not_start_meanwhile():
 def test_a_gang_that_just_lost_a_pod_is_not_in_part_for_long():
     """The time counts from the end of the pause after the crash."""
     layout = Layout(nodes_of(1, gpu=2.0)).add(spec_of("a", 2), "0").add(spec_of("b"), "0")
-    layout.change("a/worker/1", phase=Phase.PENDING, deadline=NOW - 299.0)
+    layout.change("a/worker/1", phase=Phase.PENDING, not_before=NOW - 299.0)
     assert bound(layout, PATIENT) == []
-    layout.change("a/worker/1", deadline=NOW - 300.0)
+    layout.change("a/worker/1", not_before=NOW - 300.0)
     assert bound(layout, PATIENT) == [("Preempt", "a", "")]
 
 

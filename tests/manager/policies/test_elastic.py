@@ -1,12 +1,12 @@
 """What policies for elastic gangs share: the books of one call, and making room."""
 
 import msgspec
-from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.cluster import Phase
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
 from specon_manager.policies.gang_placement import on_fewest_nodes
 from support.gang_layouts import NOW, Gang, layout, snapshot_of, state_of
+from support.snapshots import move_of
 
 
 def place(spec, idle):
@@ -48,25 +48,14 @@ def test_a_worker_that_was_told_to_go_in_this_call_is_not_counted_again():
     assert books.absent(job) == []
 
 
-def test_a_worker_in_a_move_is_not_taken():
-    """It occupies two nodes until the move has ended."""
+def test_a_job_of_which_a_worker_moves_loses_none():
+    """The plan refuses any scaling of it until the move has ended, so none is thought of."""
     state = state_of({"a": 9, "b": 9}, [Gang("j", workers=3, least=1, on={"a": "012"})])
-    name = "default/j/worker/2"
-    move = Move(
-        id="move-1",
-        replica=name,
-        source="a",
-        target="b",
-        policy="",
-        purpose="migrate",
-        reason="",
-        state=MoveState.PROPOSED,
-        proposed_at=NOW,
-        deadline=NOW + 30,
-        incarnation="1",
-    )
-    books = Books(state.with_move(move).snapshot(NOW))
-    assert indices(books.surplus(job_of(books, "j"))) == "1"
+    books = Books(state.snapshot(NOW))
+    assert indices(books.surplus(job_of(books, "j"))) == "21"
+    moving = state.with_transaction(move_of("default/j/worker/2", "a", "b"))
+    books = Books(moving.snapshot(NOW))
+    assert indices(books.surplus(job_of(books, "j"))) == ""
 
 
 def test_soon_counts_what_leaves_and_the_room_itself_stays():

@@ -218,7 +218,7 @@ def test_trials_are_served_in_the_order_of_their_submission():
     lines = [Line(name="t0", gpu=8, trial=True), Line(name="t1", gpu=8, trial=True)]
     whole = snapshot_of_jobs(lines, nodes=ONE)
     backwards = dict(reversed(whole.replicas.items()))
-    snapshot = Snapshot(now=NOW, nodes=whole.nodes, jobs=whole.jobs, replicas=backwards, moves={})
+    snapshot = Snapshot(now=NOW, nodes=whole.nodes, jobs=whole.jobs, replicas=backwards)
     assert [proposal.job for proposal in propose(snapshot, DEFAULT)] == ["default/t0"]
 
 
@@ -482,7 +482,7 @@ def test_what_is_proposed_is_possible_and_depends_on_nothing_else(lines, policy,
         items = list(getattr(snapshot, kind).items())
         random.Random(seed).shuffle(items)
         shuffled[kind] = dict(items)
-    assert proposals == list(function(Snapshot(now=NOW, moves={}, **shuffled), settings))
+    assert proposals == list(function(Snapshot(now=NOW, **shuffled), settings))
 
 
 @given(lines=clusters(), policy=POLICIES)

@@ -89,9 +89,9 @@ def test_a_replica_goes_back_to_where_it_ran():
 
 
 def test_a_replica_that_crashed_waits_for_the_end_of_its_pause():
-    """The deadline of a pending replica is when it may start again."""
-    assert placed(pending(1, deadline=NOW + 0.1)) == []
-    assert placed(pending(1, deadline=NOW)) == [("p0", "node-0")]
+    """Until then it is not thought of."""
+    assert placed(pending(1, not_before=NOW + 0.1)) == []
+    assert placed(pending(1, not_before=NOW)) == [("p0", "node-0")]
 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED])

@@ -88,9 +88,9 @@ def test_partial_admission_takes_as_many_workers_as_it_gets():
 def test_what_crashed_keeps_its_quota():
     """Its room and its share wait for it while it pauses; when that is over it starts first."""
     layout = Layout(nodes_of(1)).add(spec_of("x", 2, queue="a"), "0 0").add(spec_of("y", 1, queue="a"))
-    layout.change("x/worker/1", phase=Phase.PENDING, deadline=2000.0)
+    layout.change("x/worker/1", phase=Phase.PENDING, not_before=2000.0)
     assert admitted(layout, HALVES) == []
-    layout.change("x/worker/1", deadline=None)
+    layout.change("x/worker/1", not_before=0.0)
     assert said(propose(layout.snapshot, HALVES)) == [("Admit", "x/worker/1", "0")]
 
 

@@ -15,7 +15,7 @@ LINES = [
 def chosen(seed=0, now=0.0):
     """Return the victims in order, and the node where the trial gets a claim."""
     whole = snapshot_of_jobs(LINES, nodes=NODES)
-    snapshot = Snapshot(now=now, nodes=whole.nodes, jobs=whole.jobs, replicas=whole.replicas, moves={})
+    snapshot = Snapshot(now=now, nodes=whole.nodes, jobs=whole.jobs, replicas=whole.replicas)
     proposals = list(propose(snapshot, RandSettings(seed=seed)))
     (claim,) = [proposal for proposal in proposals if isinstance(proposal, Claim)]
     victims = tuple(p.job.removeprefix("default/") for p in proposals if isinstance(p, Preempt))

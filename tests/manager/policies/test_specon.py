@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.model.actions import Admit, Migrate, Stay
 from specon_manager.model.cluster import Phase
@@ -14,7 +13,7 @@ from specon_manager.model.constraints import Taint
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
 from support.cluster import replica_of
-from support.snapshots import NOW, cluster_of, short, snapshot_of
+from support.snapshots import NOW, cluster_of, move_of, short, snapshot_of
 
 DEFAULT = SpeConSettings()
 LITERAL = SpeConSettings(literal=True, min_growing=2)
@@ -119,13 +118,13 @@ def test_only_running_converged_jobs_ask():
     ):
         changed = state.with_replica(msgspec.structs.replace(replica, **changes))
         assert moves(changed.snapshot(NOW)) == [], changes
-    assert moves(state.with_move(_move(name, "node-0", "node-1")).snapshot(NOW)) == []
+    assert moves(state.with_transaction(move_of(name, "node-0", "node-1")).snapshot(NOW)) == []
 
 
 def test_a_move_in_flight_counts_where_it_will_end():
     """Two jobs that converge one after the other do not both run to the same idle node."""
     state = cluster_of({"node-0": "pcc", "node-1": "", "node-2": "p"})
-    moving = state.with_move(_move(replica_of("c1"), "node-0", "node-1"))
+    moving = state.with_transaction(move_of(replica_of("c1"), "node-0", "node-1"))
     assert moves(moving.snapshot(NOW), ONLY_MIGRATE) == [("c2", "node-1")]
     heavier = SpeConSettings(rebalance=False, converged_weight=2.5)
     assert moves(moving.snapshot(NOW), heavier) == [("c2", "node-2")]
@@ -138,7 +137,11 @@ def barred(snapshot, *nodes):
         for name, node in snapshot.nodes.items()
     }
     return Snapshot(
-        now=NOW, nodes=tainted, jobs=snapshot.jobs, replicas=snapshot.replicas, moves=snapshot.moves
+        now=NOW,
+        nodes=tainted,
+        jobs=snapshot.jobs,
+        replicas=snapshot.replicas,
+        transactions=snapshot.transactions,
     )
 
 
@@ -313,7 +316,7 @@ def test_what_is_proposed_is_possible_and_depends_on_nothing_else(layout, settin
         items = list(getattr(snapshot, kind).items())
         random.Random(seed).shuffle(items)
         shuffled[kind] = dict(items)
-    again = Snapshot(now=snapshot.now, moves={}, **shuffled)
+    again = Snapshot(now=snapshot.now, **shuffled)
     assert proposals == list(propose(again, settings))
 
 
@@ -329,19 +332,3 @@ def test_a_rebalance_never_makes_a_full_node_fuller_than_a_source(layout):
     counts = list(held.values())
     before = [len(replicas) for replicas in snapshot.on_node.values()]
     assert max(counts) - min(counts) <= max(before) - min(before)
-
-
-def _move(replica, source, target):
-    return Move(
-        id="move-1",
-        replica=replica,
-        source=source,
-        target=target,
-        policy="specon",
-        purpose=MIGRATE,
-        reason="",
-        state=MoveState.PROPOSED,
-        proposed_at=NOW,
-        deadline=NOW,
-        incarnation="1",
-    )
