@@ -10,7 +10,11 @@ VALUES = {
         "replicas": 3,
         "watchNamespaces": ["team-a", "team-b"],
         "settings": {"gate": {"horizon": 1_000_000}, "signals": ["priority-boost"]},
-        "networkPolicy": {"enabled": True, "apiServerAddresses": ["10.0.0.1/32"]},
+        "networkPolicy": {
+            "enabled": True,
+            "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
+            "apiServerAddresses": ["10.0.0.1/32"],
+        },
         "metrics": {
             "serviceMonitor": {"enabled": True},
             "prometheusRule": {"enabled": True},
