@@ -10,9 +10,12 @@ ARGS ?=
 FUZZ_SECONDS ?= 60
 # How many objects make fuzz-objects makes
 FUZZ_OBJECTS ?= 1000000
+# How long make properties goes on, seconds: make properties SECONDS=600. A bash that calls make may have
+# exported a SECONDS of its own, which counts how long it runs and is not meant.
+PROPERTIES_SECONDS := $(if $(findstring environment,$(origin SECONDS)),600,$(or $(SECONDS),600))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts format bench fuzz fuzz-objects docs audit sbom clean
+.PHONY: help demo test check lint types contracts format bench fuzz fuzz-objects properties docs audit sbom clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +51,9 @@ fuzz: $(VENV)/.fuzz  ## look for logs that break the readers, for FUZZ_SECONDS (
 
 fuzz-objects: $(VENV)/.dev  ## look for objects that break what the manager reads and reviews, FUZZ_OBJECTS (1000000) of them
 	$(BIN)/python tests/fuzz/fuzz_objects.py $(FUZZ_OBJECTS)
+
+properties: $(VENV)/.dev  ## run the property machines with fresh seeds, for SECONDS (600)
+	$(BIN)/python tests/properties/explore.py $(PROPERTIES_SECONDS)
 
 docs: $(VENV)/.dev  ## write the generated pages and build the site into build/site, offline and strictly
 	$(BIN)/python -m specon_tools.documentation

@@ -12,8 +12,8 @@ VALUES = {
         "settings": {"gate": {"horizon": 1_000_000}, "signals": ["priority-boost"]},
         "networkPolicy": {
             "enabled": True,
-            "apiServerAddresses": ["10.0.0.1/32"],
             "webhookFrom": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
+            "apiServerAddresses": ["10.0.0.1/32"],
         },
         "metrics": {
             "serviceMonitor": {"enabled": True},

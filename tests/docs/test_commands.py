@@ -32,7 +32,9 @@ QUICK = {
 """Run here, in a folder with the files that they name, by their exit codes."""
 TESTED = {
     r"specon local jobs\.yaml( --nodes (2|gpu))?": "tests/e2e/test_commands.py::test_a_submitted_job_is_run",
-    r"specon local jobs\.yaml --fresh": "tests/e2e/test_edited_job_file.py::test_an_edited_job_is_named_and_run_anew_when_asked",
+    r"specon local jobs\.yaml --fresh": (
+        "tests/e2e/test_edited_job_file.py::test_an_edited_job_is_named_and_run_anew_when_asked"
+    ),
     r"specon submit -- .*": "tests/e2e/test_commands.py::test_a_submitted_job_is_run",
     r"specon explain \w+": "tests/e2e/test_commands.py::test_a_run_can_be_explained_and_replayed",
     r"specon replay \S+": "tests/e2e/test_commands.py::test_a_run_can_be_explained_and_replayed",

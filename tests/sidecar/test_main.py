@@ -1,5 +1,6 @@
 import asyncio
 import json
+import logging
 import math
 import os
 import shutil
@@ -10,7 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 from aiohttp import web
+from watchdog.observers.api import EventQueue, ObservedWatch
+from watchdog.observers.inotify import InotifyEmitter
 
+from specon_sidecar.__main__ import main
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.read_once import read_once
 from specon_sidecar.settings import Settings
@@ -258,6 +262,15 @@ async def test_stand_alone_prints_and_sums_up(tmp_path):
     assert told[3].startswith("category progressing at step 100")
     assert "to come" in told[4]
     assert rest.decode().splitlines()[-1].startswith("verdict progressing")
+
+
+def test_a_file_that_changes_while_it_ends_is_no_error(tmp_path, monkeypatch, caplog):
+    """What watches files says so when it is told to end in between; all else that it says is heard."""
+    monkeypatch.setattr(sys, "argv", ["specon-sidecar", "--interval", "never"])
+    assert main() == 2
+    InotifyEmitter(EventQueue(), ObservedWatch(str(tmp_path), recursive=False)).queue_events(0.0)
+    logging.getLogger("watchdog.observers.inotify").warning("Inotify queue overflowed")
+    assert [record.getMessage() for record in caplog.records] == ["Inotify queue overflowed"]
 
 
 @pytest.mark.processes

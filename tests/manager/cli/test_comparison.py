@@ -20,6 +20,8 @@ from specon_manager.cli.run.comparison import (
 )
 from specon_manager.cli.run.machine_load import Load
 from specon_manager.cli.run.result import JobResult, Machine, RunResult
+from specon_manager.cli.run.transaction_results import TransactionResult
+from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
 
 RUNS = "still runs"
@@ -140,12 +142,16 @@ def test_where_nothing_was_moved_there_is_no_verdict():
 
 def test_a_run_that_scaled_a_job_moved_something():
     """Changes of jobs that trained count; admissions alone do not."""
-    change = ChangeResult(
-        id="change-1",
+    change = TransactionResult(
+        id="scale-in-1",
         job="default/a",
-        kind=ChangeKind.SCALE_IN,
-        state=ChangeState.SUCCEEDED,
+        replica=None,
+        source="",
+        target="",
+        kind=Kind.SCALE_IN,
+        state=TransactionState.SUCCEEDED,
         policy="kod2",
+        purpose="",
         reason="",
         note="",
         beneficiary="",

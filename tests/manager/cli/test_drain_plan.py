@@ -3,7 +3,7 @@
 import msgspec
 
 from specon_manager.cli.act.drain_plan import leaves, on_node
-from specon_manager.core.transaction.begin import proposed
+from specon_manager.core.transaction.begin import record_of
 from specon_manager.model.actions import Migrate
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
@@ -15,7 +15,7 @@ ONE = Settings(policy="fifo", budgets=Budgets(moves_at_once=1, moves_at_once_per
 
 def moving(state, name, target):
     proposal = Migrate(replica=replica_of(name), target=target, purpose="migrate", reason="why")
-    move = proposed(proposal, state.jobs, state.replicas, name=f"m-{name}", now=NOW)
+    move = record_of(proposal, state.jobs, state.replicas, name=f"m-{name}", now=NOW)
     return state.with_transaction(move)
 
 

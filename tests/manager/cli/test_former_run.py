@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from specon_manager.backends.local.jobs import LocalJob, job_spec
-from specon_manager.cli.run import UsageError
 from specon_manager.cli.run.former_run import remarks
 from specon_manager.cli.run.put_aside import put_aside
 from specon_manager.core.state import State
@@ -13,6 +12,7 @@ from specon_manager.model.events import JobSubmitted
 from specon_manager.runtime.journal import NAME, Journal, recover
 from specon_manager.runtime.ownership import NotOursError
 from specon_manager.runtime.state_directory import DirectoryBusyError, StateDirectory
+from specon_manager.usage import UsageError
 
 A = LocalJob(name="a", command=("train", "--width", "1"), interval=5.0)
 B = LocalJob(name="b", command="train")

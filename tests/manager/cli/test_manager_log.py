@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from specon_manager.cli import manager_log
+from specon_manager.cli.run import manager_log
 from specon_manager.cli.run.manager_log import NAME, ManagerLog, logging_to
 
 LOG = logging.getLogger("test_manager_log")

@@ -23,8 +23,10 @@ def test_what_a_change_waits_for():
     told = Leaving(purpose="scale-in", since=NOW, deadline=NOW, reason="less")
     assert awaited(change(), state) == f"a verified checkpoint of {lead}"
     fewer = dict.fromkeys((server("e"), lead), "node-0")
-    leaving = change(Kind.SCALE_IN, state=TransactionState.LEAVING, after=fewer)
+    leaving = change(Kind.SCALE_IN, state=TransactionState.LEAVING, after=fewer, restart=False)
     assert awaited(leaving, replica(state, name, leaving=told)) == f"the end of {name}"
+    anew = msgspec.structs.replace(leaving, restart=True)
+    assert awaited(anew, state) == f"the end of {server('e')}, {lead}, {name}"
     assert awaited(change(state=TransactionState.COMING), state) == f"the start of {coming}"
     verifying = change(state=TransactionState.VERIFYING, running_at=NOW)
     text = awaited(verifying, replica(state, coming, phase=Phase.RUNNING))
