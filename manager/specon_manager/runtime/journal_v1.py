@@ -7,7 +7,7 @@ started again from its checkpoint.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +28,8 @@ SCHEMA: Final = 1
 Record = Mapping[str, Any]
 
 _ID: Final = re.compile(r"(?:move|change)-(\d{1,15})\Z")
+_BEFORE_STARTS: Final = frozenset({"Proposed", "Reserved", "Checkpointing", "Leaving"})
+"""The states in which a change had ordered no start."""
 _MADE: Final = ("move ", "change-")
 """How the reasons of orders begin that a move or a change gave."""
 
@@ -73,7 +75,8 @@ def first_state(begin: Record) -> State:
     """Return what the first line of such a journal says was there. Raises msgspec.ValidationError."""
     known = begin["state"]
     jobs = msgspec.convert(known.get("jobs", {}), dict[str, Job])
-    replicas = {name: _replica(each) for name, each in known.get("replicas", {}).items()}
+    unordered = _unordered(known.get("changes", {}))
+    replicas = {name: _replica(each, unordered) for name, each in known.get("replicas", {}).items()}
     pause = known.get("pause")
     return State(
         settings=msgspec.convert(known.get("settings", {}), Settings),
@@ -134,9 +137,16 @@ def _whole(before: State, state: State, name: str, now: float) -> State:
     return grouped(_without_spare(state, name), name, now, occupied=occupied)
 
 
-def _replica(record: Record) -> Replica:
+def _unordered(changes: Mapping[str, Record]) -> set[str]:
+    """Return the jobs of which nothing was told to start yet, though some replicas were noted as starting."""
+    return {each["job"] for each in changes.values() if each["state"] in _BEFORE_STARTS}
+
+
+def _replica(record: Record, unordered: Collection[str]) -> Replica:
     """Return a record of then; a deadline meant two things, by phase, and what was to leave is dropped."""
     replica = msgspec.convert({**record, "leaving": None}, Replica)
+    if replica.phase is Phase.STARTING and replica.job in unordered:
+        return msgspec.structs.replace(replica, phase=Phase.PENDING, incarnation=None, deadline=None)
     waits = replica.phase is Phase.PENDING and replica.deadline is not None
     return msgspec.structs.replace(
         replica,

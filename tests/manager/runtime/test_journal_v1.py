@@ -131,7 +131,7 @@ class Successor(Cluster):
             self.live[name] = Live(incarnation, node, f"session-{incarnation}")
         self.restart_manager()
 
-    def bring_to_the_end(self, steps: int = 10**6) -> None:
+    def bring_to_the_end(self) -> None:
         """Let everything train until all jobs have ended: each replica so many seconds, then to success."""
         lived: dict[str, int] = {}
         for _ in range(2000):
@@ -188,18 +188,28 @@ def test_the_new_journal_is_one_of_today(tmp_path, run):
     assert (after.schema, after.steps, after.last_at) == (SCHEMA, 1, found.last_at + 1)
 
 
-def test_a_state_that_version_0_1_began_a_file_with_is_taken_over(tmp_path):
-    """A large journal was begun anew from a state: moves in it are dropped, their numbers are not."""
-    lines = lines_of("kod2")
-    whole = recovered(tmp_path / NAME, lines[:120])
-    begin = json.loads(lines[0])
-    state = json.loads(gzip.decompress((WRITTEN / "state-0.1.json.gz").read_bytes()))
-    found = recovered(tmp_path / NAME, [json.dumps({**begin, "last_at": 7.5, "state": state}).encode() + b"\n"])
-    assert found.last_at == 7.5
-    check_state(found.state)
-    assert found.state.jobs.keys() == state["jobs"].keys()
-    assert found.state.replicas.keys() == state["replicas"].keys()
-    assert whole.state.settings == found.state.settings
+STATES = json.loads(gzip.decompress((WRITTEN / "states-0.1.json.gz").read_bytes()))
+"""What a manager of version 0.1 held in memory, in each state of a move or a change, by run and state."""
+
+
+@pytest.mark.parametrize("of", STATES)
+def test_a_file_that_was_begun_anew_says_the_same_as_one_that_was_not(tmp_path, of):
+    """A large journal went on from a state: with the lines after it the same is known as from the first on."""
+    at, state = STATES[of]["at"], STATES[of]["state"]
+    begin, *steps = lines_of(of.partition(" ")[0])
+    count = sum(json.loads(line)["now"] <= at for line in steps)
+    anew = json.dumps({**json.loads(begin), "last_at": at, "state": state}).encode() + b"\n"
+    then = Then()
+    for line in steps[:count]:
+        then.take(line)
+    found = recovered(tmp_path / NAME, [anew])
+    assert found.last_at == at
+    then.check(found.state)
+    Successor(found, then).bring_to_the_end()
+    for more, line in enumerate(steps[count:], start=1):
+        then.take(line)
+        if more % EVERY == 0 or more == len(steps) - count:
+            then.check(recovered(tmp_path / NAME, [anew, *steps[count : count + more]]).state)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -230,7 +240,7 @@ def test_it_is_not_run_through_the_decisions_again(tmp_path, run, capsys):
     ],
 )
 def test_what_is_damaged_in_it_is_named_and_cut_off(tmp_path, bad, capsys):
-    """With file and line; `specon replay --cut` keeps what is before it, and the next manager goes on there."""
+    """With file and line; `specon replay --cut` keeps what is before it, and a manager goes on there."""
     path = tmp_path / NAME
     lines = lines_of("specon")
     path.write_bytes(b"".join([*lines[:40], bad, *lines[41:]]))
