@@ -43,6 +43,8 @@ class Past:
         self.last_at = 0.0
         """Time of the last step."""
         self.steps = 0
+        self._told: dict[str, str] = {}
+        """Incarnation by replica, of what was told to end last."""
 
     def take(self, line: bytes, before: int, *, first: bool) -> None:
         """Take a line in; `before` is the checksum of the one before it. Raises BadLineError."""
@@ -54,6 +56,9 @@ class Past:
                 self._begin(record)
             else:
                 self.state = taken_in(self.state, record)
+                for action in record.get("actions", ()):
+                    if action.get("type") == "EvictReplica":
+                        self._told[action["replica"]] = action["incarnation"] or ""
                 self.last_at = float(record["now"])
                 self.steps += 1
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -62,10 +67,11 @@ class Past:
 
     def closed(self) -> State:
         """Return the state as the next manager takes it over, once the last line is taken in."""
-        return closed(self.state, self.last_at)
+        return closed(self.state, self.last_at, told=self._told)
 
     def _begin(self, record: Record) -> None:
         self.state = first_state(record)
+        self._told = _told_before(record["state"])
         self.began_at = float(record["at"])
         last_at = record.get("last_at")
         self.last_at = self.began_at if last_at is None else float(last_at)
@@ -94,6 +100,16 @@ def first_state(begin: Record) -> State:
     )
 
 
+def _told_before(known: Record) -> dict[str, str]:
+    """Return the incarnation by replica of what was told to end when a file was begun."""
+    moving = {move["replica"] for move in known.get("moves", {}).values() if move["state"] == "Evicting"}
+    return {
+        name: replica.get("incarnation") or ""
+        for name, replica in known.get("replicas", {}).items()
+        if name in moving or replica.get("leaving") is not None
+    }
+
+
 def taken_in(state: State, step: Record) -> State:
     """Return the state after one line: what was seen, what was ordered, and what follows for those jobs."""
     before, now, event = state, float(step["now"]), step["event"]
@@ -111,11 +127,32 @@ def taken_in(state: State, step: Record) -> State:
     return state
 
 
-def closed(state: State, now: float) -> State:
-    """Return the state as the next manager takes it over, once the last line is read."""
+def closed(state: State, now: float, *, told: Mapping[str, str]) -> State:
+    """Return the state as the next manager takes it over, once the last line is read.
+
+    `told`: incarnation by replica, of what was told to end.
+    """
+    for name, incarnation in told.items():
+        replica = state.replicas.get(name)
+        if replica is not None and replica.incarnation is not None and replica.incarnation == incarnation:
+            state = _resting(state, replica, now)
     for name in state.jobs:
         state = _torn(_whole(state, state, name, now), name, now)
     return state.flattened()
+
+
+def _resting(state: State, replica: Replica, now: float) -> State:
+    """Let nothing be begun of what is about to end: whether its end was carried out is not known yet.
+
+    It is not ordered again: its checkpoint may be old by now, and it trains on where nobody ended it.
+    """
+    job = state.jobs[replica.job]
+    until = now + job.spec.grace_seconds + state.settings.deadlines.eviction_margin
+    if job.cooldown_until < until:
+        state = state.with_job(msgspec.structs.replace(job, cooldown_until=until))
+    return state.with_replica(
+        msgspec.structs.replace(replica, cooldown_until=max(until, replica.cooldown_until))
+    )
 
 
 def _counted(state: State, records: Iterable[Record]) -> State:

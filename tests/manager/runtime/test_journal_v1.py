@@ -51,6 +51,7 @@ class Then:
     """What a reader who knows nothing of states says of a journal: which processes there are."""
 
     def __init__(self) -> None:
+        self.now = 0.0
         self.jobs: set[str] = set()
         self.runs: dict[str, tuple[str, str]] = {}
         """Incarnation and node, by replica."""
@@ -59,12 +60,15 @@ class Then:
         self.complete: set[str] = set()
         """Replicas that ended by themselves, with success."""
         self.requests: set[str] = set()
+        self.told: dict[str, str] = {}
+        """Incarnation by replica, of what was told to end."""
 
     def take(self, line: bytes) -> None:
         record = json.loads(line)
         if record["type"] == "begin":
             return
         event: dict[str, Any] = record["event"]
+        self.now = record["now"]
         name, kind = event.get("replica", ""), event["type"]
         if kind == "JobSubmitted":
             self.jobs.add(event["spec"]["name"])
@@ -78,6 +82,8 @@ class Then:
         for action in record["actions"]:
             if action["type"] == "StartReplica":
                 self.ordered[action["replica"]] = action["start"]
+            elif action["type"] == "EvictReplica":
+                self.told[action["replica"]] = action["incarnation"]
             elif action["type"] == "RequestCheckpoint":
                 self.requests.add(action["id"])
 
@@ -99,6 +105,9 @@ class Then:
         assert over >= self.complete
         assert all(state.jobs[state.replicas[name].job].ended_at is not None for name in over - self.complete)
         assert not [each.name for each in state.replicas.values() if each.phase is Phase.FAILED]
+        for name, (incarnation, _) in self.runs.items():
+            resting = state.jobs[state.replicas[name].job].cooldown_until > self.now
+            assert resting or self.told.get(name) != incarnation
         numbers = [int(request.rpartition("-")[2]) for request in self.requests]
         assert state.transaction_count >= max(numbers, default=0)
 
@@ -194,7 +203,7 @@ STATES = json.loads(gzip.decompress((WRITTEN / "states-0.1.json.gz").read_bytes(
 
 @pytest.mark.parametrize("of", STATES)
 def test_a_file_that_was_begun_anew_says_the_same_as_one_that_was_not(tmp_path, of):
-    """A large journal went on from a state: with the lines after it the same is known as from the first on."""
+    """A large journal went on from a state: with what came after it the same is known."""
     at, state = STATES[of]["at"], STATES[of]["state"]
     begin, *steps = lines_of(of.partition(" ")[0])
     count = sum(json.loads(line)["now"] <= at for line in steps)
