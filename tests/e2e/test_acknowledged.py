@@ -64,7 +64,7 @@ def test_a_pause_and_a_move_survive_a_kill_right_after_their_answer(stage: Stage
     os.kill(running.pid, signal.SIGKILL)
     recovered = recover(stage.state / NAME)
     assert recovered is not None
-    found = [*recovered.state.moves.values(), *recovered.state.history]
+    found = [*recovered.state.transactions.values(), *recovered.state.history]
     assert move in [each.id for each in found]
 
 

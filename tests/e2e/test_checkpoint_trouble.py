@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from specon_manager.model.moves import Move, MoveState
 
+from specon_manager.model.transactions import Transaction, TransactionState
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.processes
 PATIENCE = {"deadlines": {"checkpoint": 1.5, "verify": 20, "start": 10, "eviction_margin": 5}}
 
 
-def rolled_back(stage: Stage) -> Move:
+def rolled_back(stage: Stage) -> Transaction:
     """Run to the end; return the move, having seen that it left the training untouched."""
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.ROLLED_BACK
-    assert move.evicted_at is None
+    assert move.state is TransactionState.ROLLED_BACK
+    assert move.changing_at is None
     assert ended.replicas[move.replica].starts == 1
     assert stage.resumes(MOVER) == []
     assert stage.steps_lost(MOVER) == 0
@@ -96,7 +96,7 @@ def test_a_trainer_that_ignores_its_eviction(stage: Stage):
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED
+    assert move.state is TransactionState.SUCCEEDED
     assert move.checkpoint is not None
     assert stage.resumes(MOVER) == [move.checkpoint.step]
     assert ended.replicas[move.replica].crashes == 0

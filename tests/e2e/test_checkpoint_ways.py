@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-from specon_manager.model.moves import MoveState
 
+from specon_manager.model.transactions import TransactionState
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
@@ -18,7 +18,7 @@ def test_a_trainer_that_saves_now_and_then(stage: Stage):
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert move.checkpoint is not None
     assert stage.resumes(MOVER)[0] >= move.checkpoint.step
     stage.check_trained(MOVER, NEIGHBOUR)
@@ -31,7 +31,7 @@ def test_a_trainer_that_saves_when_it_is_told_to_end(stage: Stage):
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert move.checkpoint is not None
     assert stage.resumes(MOVER) == [move.checkpoint.step]
     assert stage.steps_lost(MOVER) == move.steps_lost == 0
@@ -46,20 +46,22 @@ def test_a_trainer_that_was_to_save_at_its_end_and_did_not(stage: Stage):
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.ROLLED_BACK
+    assert move.state is TransactionState.ROLLED_BACK
     assert "no verified checkpoint after the end" in move.note or "restored on node-0" in move.note
     assert ended.replicas[move.replica].node == "node-0"
     stage.check_trained(MOVER, NEIGHBOUR)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("state", [MoveState.EVICTING, MoveState.RESTORING])
-def test_a_manager_that_is_away_while_the_trainer_saves_and_ends(stage: Stage, state: MoveState, when: str):
+@pytest.mark.parametrize("state", [TransactionState.LEAVING, TransactionState.COMING])
+def test_a_manager_that_is_away_while_the_trainer_saves_and_ends(
+    stage: Stage, state: TransactionState, when: str
+):
     """If nobody hears of the last checkpoint the job goes on from it all the same."""
     stage.write_move("--ignore-checkpoint-requests", checkpoint="sigterm")
     assert stage.manager("--kill-at", state, "--when", when).wait() == -signal.SIGKILL
     ended = stage.manager().end
     check_succeeded(ended)
-    assert only_move(ended).state in {MoveState.SUCCEEDED, MoveState.ROLLED_BACK}
+    assert only_move(ended).state in {TransactionState.SUCCEEDED, TransactionState.ROLLED_BACK}
     assert stage.steps_lost(MOVER) == 0
     stage.check_trained(MOVER, NEIGHBOUR)

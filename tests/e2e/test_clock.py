@@ -3,8 +3,8 @@
 import signal
 
 import pytest
-from specon_manager.model.moves import MoveState
 
+from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME, Step, read
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
@@ -21,7 +21,7 @@ def check_moved(stage: Stage, *flags: str) -> None:
     ended = stage.manager(*flags).end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert ended.replicas[move.replica].crashes == 0
     assert times(stage) == sorted(times(stage))
     stage.check_trained(MOVER, NEIGHBOUR)
@@ -34,8 +34,8 @@ def test_a_wall_clock_that_jumps_while_the_manager_runs(stage: Stage):
 
 
 @pytest.mark.parametrize("offset", [-HOUR, HOUR], ids=["back", "ahead"])
-@pytest.mark.parametrize("state", [MoveState.CHECKPOINTING, MoveState.VERIFYING])
-def test_a_wall_clock_that_jumps_while_no_manager_runs(stage: Stage, state: MoveState, offset: float):
+@pytest.mark.parametrize("state", [TransactionState.CHECKPOINTING, TransactionState.VERIFYING])
+def test_a_wall_clock_that_jumps_while_no_manager_runs(stage: Stage, state: TransactionState, offset: float):
     """A manager that finds the clock an hour off goes on with the move; no deadline has passed."""
     stage.write_move()
     assert stage.manager("--kill-at", state, "--when", "after").wait() == -signal.SIGKILL

@@ -5,8 +5,8 @@ import os
 import signal
 
 import pytest
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.gang_stage import (
     CAPACITY,
     JOB,
@@ -23,10 +23,15 @@ from support.stage import Stage, check_succeeded
 
 pytestmark = pytest.mark.processes
 
-STATES = [ChangeState.CHECKPOINTING, ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING]
+STATES = [
+    TransactionState.CHECKPOINTING,
+    TransactionState.LEAVING,
+    TransactionState.COMING,
+    TransactionState.VERIFYING,
+]
 
 
-def finish(stage: Stage, kind: ChangeKind) -> Change:
+def finish(stage: Stage, kind: Kind) -> Transaction:
     """Run a manager to the end; every job succeeds, no step was lost in the state. Return the change."""
     ended = stage.manager(*CAPACITY).end
     check_succeeded(ended)
@@ -34,9 +39,9 @@ def finish(stage: Stage, kind: ChangeKind) -> Change:
     return change_of(ended, kind)
 
 
-def check_resumed(stage: Stage, change: Change) -> None:
+def check_resumed(stage: Stage, change: Transaction) -> None:
     """See that it succeeded, and that the job went on from the very checkpoint that was verified for it."""
-    assert change.state is ChangeState.SUCCEEDED, change.note
+    assert change.state is TransactionState.SUCCEEDED, change.note
     assert change.checkpoint is not None
     assert stage.resumes(JOB) == [change.checkpoint.step]
 
@@ -51,7 +56,7 @@ def worlds(stage: Stage) -> list[tuple[int, int]]:
 def test_a_job_that_starts_anew_grows_from_its_checkpoint(stage: Stage):
     """All workers end, three start, each knows its place, and training goes on from the checkpoint."""
     growing(stage)
-    check_resumed(stage, finish(stage, ChangeKind.SCALE_OUT))
+    check_resumed(stage, finish(stage, Kind.SCALE_OUT))
     assert worlds(stage) == [(1, 0), (3, 0), (3, 1), (3, 2)]
     for told in starts(stage)[1:]:
         assert told["environment"]["WORLD_SIZE"] == "3"
@@ -61,8 +66,8 @@ def test_a_job_that_starts_anew_grows_from_its_checkpoint(stage: Stage):
 def test_workers_of_a_live_job_join_while_it_trains(stage: Stage):
     """The first worker and the parameter server never end."""
     growing(stage, resizing="live", ps=1, ps_requests={"cpu": 0.25})
-    change = finish(stage, ChangeKind.SCALE_OUT)
-    assert (change.state, change.checkpoint is not None) == (ChangeState.SUCCEEDED, True)
+    change = finish(stage, Kind.SCALE_OUT)
+    assert (change.state, change.checkpoint is not None) == (TransactionState.SUCCEEDED, True)
     assert stage.resumes(JOB) == []
     assert [told["start"] for told in starts(stage)] == [1, 1, 1, 1]
 
@@ -71,57 +76,59 @@ def test_workers_of_a_live_job_join_while_it_trains(stage: Stage):
 def test_a_job_gives_a_worker_to_a_heavier_one(stage: Stage, resizing: str):
     """It trains on with two, from its checkpoint where it started anew, and the other one runs."""
     shrinking(stage, resizing=resizing)
-    change = finish(stage, ChangeKind.SCALE_IN)
+    change = finish(stage, Kind.SCALE_IN)
     stage.check_trained(OTHER)
     assert sorted(change.after) == [f"default/{JOB}/worker/0", f"default/{JOB}/worker/1"]
     if resizing == "restart":
         check_resumed(stage, change)
     else:
-        assert (change.state, stage.resumes(JOB)) == (ChangeState.SUCCEEDED, [])
+        assert (change.state, stage.resumes(JOB)) == (TransactionState.SUCCEEDED, [])
 
 
 def test_a_preempted_job_goes_on_from_its_checkpoint(stage: Stage):
     """A trial gets its room after a verified checkpoint; afterwards the job runs to its end."""
     preempted(stage)
-    change = finish(stage, ChangeKind.PREEMPT)
+    change = finish(stage, Kind.PREEMPT)
     check_resumed(stage, change)
     assert change.beneficiary == f"default/{OTHER}"
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("state", STATES)
-def test_a_manager_killed_while_a_job_grows(stage: Stage, state: ChangeState, when: str):
+def test_a_manager_killed_while_a_job_grows(stage: Stage, state: TransactionState, when: str):
     """The next one brings the change to its end: no step is lost, nobody lives twice."""
     growing(stage)
     killed = stage.manager(*CAPACITY, "--kill-at", f"scale-out:{state}", "--when", when)
     assert killed.wait() == -signal.SIGKILL
-    check_resumed(stage, finish(stage, ChangeKind.SCALE_OUT))
+    check_resumed(stage, finish(stage, Kind.SCALE_OUT))
     assert {told["workers"] for told in starts(stage)} == {1, 3}
 
 
-@pytest.mark.parametrize("state", [ChangeState.CHECKPOINTING, ChangeState.LEAVING, ChangeState.VERIFYING])
-def test_a_manager_killed_while_a_live_job_shrinks(stage: Stage, state: ChangeState):
+@pytest.mark.parametrize(
+    "state", [TransactionState.CHECKPOINTING, TransactionState.LEAVING, TransactionState.VERIFYING]
+)
+def test_a_manager_killed_while_a_live_job_shrinks(stage: Stage, state: TransactionState):
     """The worker that goes is gone once, the others train on as if nothing had happened."""
     shrinking(stage, resizing="live")
     assert stage.manager(*CAPACITY, "--kill-at", f"scale-in:{state}", "--when", "after").wait() < 0
-    change = finish(stage, ChangeKind.SCALE_IN)
-    assert change.state is ChangeState.SUCCEEDED, change.note
+    change = finish(stage, Kind.SCALE_IN)
+    assert change.state is TransactionState.SUCCEEDED, change.note
     assert stage.resumes(JOB) == []
 
 
-@pytest.mark.parametrize("state", [ChangeState.CHECKPOINTING, ChangeState.LEAVING])
-def test_a_manager_killed_while_a_job_is_preempted(stage: Stage, state: ChangeState):
+@pytest.mark.parametrize("state", [TransactionState.CHECKPOINTING, TransactionState.LEAVING])
+def test_a_manager_killed_while_a_job_is_preempted(stage: Stage, state: TransactionState):
     """The victim ends, waits, and goes on from its verified checkpoint."""
     preempted(stage)
     assert stage.manager(*CAPACITY, "--kill-at", f"preempt:{state}", "--when", "after").wait() < 0
-    check_resumed(stage, finish(stage, ChangeKind.PREEMPT))
+    check_resumed(stage, finish(stage, Kind.PREEMPT))
 
 
 def test_a_victim_without_a_checkpoint_stays(stage: Stage):
     """A trainer that ignores the request keeps its place at the end of its grace period: nothing is lost."""
     preempted(stage, "--ignore-checkpoint-requests", grace_seconds=1)
-    change = finish(stage, ChangeKind.PREEMPT)
-    assert change.state is ChangeState.ROLLED_BACK
+    change = finish(stage, Kind.PREEMPT)
+    assert change.state is TransactionState.ROLLED_BACK
     # The sidecar and the manager both watch the clock: whoever speaks first ends it.
     assert change.note.startswith(
         ("no checkpoint: no new checkpoint within", "no verified checkpoint in time")
@@ -134,8 +141,8 @@ def test_a_victim_without_a_checkpoint_stays(stage: Stage):
 def test_a_worker_that_crashes_turns_the_change_back(stage: Stage, resizing: str):
     """The job trains on with the workers that it had before."""
     growing(stage, "--crash-index=2", resizing=resizing)
-    change = finish(stage, ChangeKind.SCALE_OUT)
-    assert change.state is ChangeState.ROLLED_BACK
+    change = finish(stage, Kind.SCALE_OUT)
+    assert change.state is TransactionState.ROLLED_BACK
     assert "worker/2" in change.note
     assert starts(stage)[-1]["workers"] == (1 if resizing == "restart" else 3)
     assert change.checkpoint is not None

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from specon_manager.model.moves import MoveState
 
+from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
@@ -83,7 +83,7 @@ def test_a_log_that_is_rotated_all_the_time(stage: Stage, *, copytruncate: bool)
     assert rotator.count > 5
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert move.checkpoint is not None
     assert move.first_step_after is not None
     assert move.first_step_after > move.checkpoint.step

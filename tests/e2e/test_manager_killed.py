@@ -3,28 +3,28 @@
 import signal
 
 import pytest
-from specon_manager.model.moves import Move, MoveState
 
+from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.runtime.journal import NAME, recover
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 
 STATES = [
-    MoveState.PROPOSED,
-    MoveState.RESERVED,
-    MoveState.CHECKPOINTING,
-    MoveState.EVICTING,
-    MoveState.RESTORING,
-    MoveState.VERIFYING,
+    TransactionState.PROPOSED,
+    TransactionState.RESERVED,
+    TransactionState.CHECKPOINTING,
+    TransactionState.LEAVING,
+    TransactionState.COMING,
+    TransactionState.VERIFYING,
 ]
 
 
-def on_disk(stage: Stage) -> Move | None:
+def on_disk(stage: Stage) -> Transaction | None:
     """Return the move as the journal has it."""
     recovered = recover(stage.state / NAME)
     assert recovered is not None
-    return next(iter(recovered.state.moves.values()), None)
+    return next(iter(recovered.state.transactions.values()), None)
 
 
 def check_moved(stage: Stage) -> None:
@@ -32,7 +32,7 @@ def check_moved(stage: Stage) -> None:
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert move.checkpoint is not None
     assert stage.resumes(MOVER) == [move.checkpoint.step]
     # What was trained between the last report and the end is lost, and the manager cannot know it.
@@ -43,7 +43,7 @@ def check_moved(stage: Stage) -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("state", STATES)
-def test_a_killed_manager_finishes_the_move(stage: Stage, state: MoveState, when: str):
+def test_a_killed_manager_finishes_the_move(stage: Stage, state: TransactionState, when: str):
     """Wherever it is killed, the next manager brings the move to its end, and no step is lost."""
     # A trainer that saves when told to end would hide a restore from anything else than the checkpoint.
     stage.write_move("--forget-on-sigterm")
@@ -52,7 +52,7 @@ def test_a_killed_manager_finishes_the_move(stage: Stage, state: MoveState, when
     if when == "after":
         assert left is not None
         assert STATES.index(left.state) >= STATES.index(state)
-    elif state is MoveState.PROPOSED:
+    elif state is TransactionState.PROPOSED:
         assert left is None
     else:
         assert left is not None
@@ -65,6 +65,6 @@ def test_managers_that_are_killed_again_and_again_finish_the_move(stage: Stage):
     stage.write_move("--forget-on-sigterm")
     for state in STATES:
         # A request that the sidecar has already is not handed out again: its answer leads on from Reserved.
-        if state is not MoveState.CHECKPOINTING:
+        if state is not TransactionState.CHECKPOINTING:
             assert stage.manager("--kill-at", state).wait() == -signal.SIGKILL
     check_moved(stage)

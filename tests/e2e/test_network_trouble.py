@@ -1,8 +1,8 @@
 """Half of what sidecars and manager say is lost, doubled, late, repeated or malformed."""
 
 import pytest
-from specon_manager.model.moves import MoveState
 
+from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME, first_difference
 from support.proxy import HARMS
 from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
@@ -18,7 +18,7 @@ def test_messages_that_do_not_arrive_as_they_were_sent(stage: Stage, seed: int):
     ended = manager.end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is MoveState.SUCCEEDED, move.note
+    assert move.state is TransactionState.SUCCEEDED, move.note
     assert move.checkpoint is not None
     assert stage.resumes(MOVER) == [move.checkpoint.step]
     stage.check_trained(MOVER, NEIGHBOUR)

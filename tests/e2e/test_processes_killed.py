@@ -4,9 +4,9 @@ import os
 import signal
 
 import pytest
-from specon_manager.model.moves import MoveState
 
 from specon_manager.model.cluster import Phase
+from specon_manager.model.transactions import TransactionState
 from support.stage import MOVER, NEIGHBOUR, Running, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
@@ -70,7 +70,7 @@ def test_a_killed_sidecar_takes_up_where_it_was(stage: Stage):
     assert {line["category"] for line in since} == {"converged"}
     assert {line["incarnation"] for line in since} == {converged["incarnation"]}
     stage.submit_neighbour()
-    stage.eventually(lambda: manager.told_of(state=MoveState.SUCCEEDED))
+    stage.eventually(lambda: manager.told_of(state=TransactionState.SUCCEEDED))
     stage.hurry.touch()
     ended = manager.end
     check_succeeded(ended)
@@ -82,11 +82,11 @@ def test_a_sidecar_killed_in_a_move_does_not_stop_it(stage: Stage):
     """A sidecar that is killed while a checkpoint is asked for is asked again, and the move succeeds."""
     stage.write_move()
     manager = stage.manager()
-    stage.eventually(lambda: manager.told_of(state=MoveState.CHECKPOINTING))
+    stage.eventually(lambda: manager.told_of(state=TransactionState.CHECKPOINTING))
     os.kill(stage.sidecar(MOVER) or 0, signal.SIGKILL)
     ended = manager.end
     check_succeeded(ended)
-    assert only_move(ended).state is MoveState.SUCCEEDED
+    assert only_move(ended).state is TransactionState.SUCCEEDED
     stage.check_trained(MOVER, NEIGHBOUR)
 
 

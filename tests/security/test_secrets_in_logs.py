@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from specon_manager.model.moves import MoveState
 
+from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.message_rate import RateLimits
 from specon_sidecar.classify import Category
 from specon_sidecar.reporting.client import Client
@@ -55,7 +55,7 @@ def test_a_run_leaves_its_secrets_in_their_files_alone(tmp_path):
     try:
         stage.write_move()
         manager = stage.manager()
-        assert manager.end.history[0].state is MoveState.SUCCEEDED
+        assert manager.end.history[0].state is TransactionState.SUCCEEDED
     finally:
         stage.close()
     files = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink()]

@@ -3,9 +3,8 @@
 import json
 from typing import Any, Final
 
-from specon_manager.model.changes import Change, ChangeKind
-
 from specon_manager.core.state import State
+from specon_manager.model.transactions import Kind, Transaction
 from support.gang_trainer import STARTS
 from support.stage import HERE, Stage
 
@@ -80,11 +79,11 @@ def starts(stage: Stage, job: str = JOB) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def change_of(state: State, kind: ChangeKind, job: str = JOB) -> Change:
+def change_of(state: State, kind: Kind, job: str = JOB) -> Transaction:
     """Return the only change of a kind of a job."""
     (found,) = [
         each
-        for each in (*state.change_history, *state.changes.values())
+        for each in (*state.history, *state.transactions.values())
         if each.kind is kind and each.job == f"default/{job}"
     ]
     return found

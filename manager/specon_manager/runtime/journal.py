@@ -1,7 +1,8 @@
 """The journal: every event with the actions it led to, one line each, on disk before they are done.
 
 It is the manager's only memory. After a crash the state is what `step` makes of the events again, so what
-`replay` checks is what recovery relies on.
+`replay` checks is what recovery relies on. A journal of version 0.1 is read as of its last line
+(`journal_v1`), and a new file is begun from that.
 """
 
 import itertools
@@ -9,7 +10,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.actions import Action
 from specon_manager.model.events import Event
+from specon_manager.runtime import journal_v1
 from specon_manager.runtime.append_file import AppendFile, DiskFullError
 from specon_manager.runtime.journal_line import (
     SCHEMA,
@@ -28,6 +30,7 @@ from specon_manager.runtime.journal_line import (
     OtherVersionError,
     Step,
     opened,
+    schema_of,
     seal_of,
     sealed,
 )
@@ -57,6 +60,8 @@ class Recovered(Struct, frozen=True, kw_only=True):
     last_at: float
     state: State
     steps: int
+    schema: int = SCHEMA
+    """Of the file: nothing is added to one of another version."""
 
 
 class Difference(Struct, frozen=True, kw_only=True):
@@ -68,12 +73,23 @@ class Difference(Struct, frozen=True, kw_only=True):
     replayed: tuple[Action, ...]
 
 
+Read_co = TypeVar("Read_co", covariant=True)
+
+
+class _Opener(Protocol[Read_co]):
+    def __call__(self, line: bytes, before: int, *, first: bool) -> Read_co: ...
+
+
 def read(path: Path) -> Iterator[tuple[int, Line]]:
     """Yield the lines of a journal with their numbers.
 
     A last line that was cut off by a crash is passed over: what it would have ordered was not done.
     Raises JournalError for any other line that cannot be read, OSError where the file cannot.
     """
+    return _lines(path, opened)
+
+
+def _lines(path: Path, opened: _Opener[Read_co]) -> Iterator[tuple[int, Read_co]]:
     before = 0
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
@@ -108,6 +124,17 @@ def recover(path: Path) -> Recovered | None:
     recovered = None
     if not path.exists():
         return None
+    if _is_v1(path):
+        past = journal_v1.Past()
+        for _ in _lines(path, past.take):
+            pass
+        return Recovered(
+            began_at=past.began_at,
+            last_at=past.last_at,
+            state=past.closed(),
+            steps=past.steps,
+            schema=journal_v1.SCHEMA,
+        )
     for _, line in read(path):
         if isinstance(line, Begin):
             last_at = line.at if line.last_at is None else line.last_at
@@ -120,6 +147,13 @@ def recover(path: Path) -> Recovered | None:
     return recovered
 
 
+def _is_v1(path: Path) -> bool:
+    """Whether version 0.1 began the journal, and its first line is whole."""
+    with path.open("rb") as lines:
+        line = lines.readline()
+    return line.endswith(b"\n") and schema_of(line) == journal_v1.SCHEMA
+
+
 def cut(path: Path) -> tuple[int, Path] | None:
     """Keep the good lines of a damaged journal; return how many, and where the damaged one is put.
 
@@ -127,7 +161,7 @@ def cut(path: Path) -> tuple[int, Path] | None:
     DiskFullError, UnwritableError, OSError.
     """
     try:
-        for _ in read(path):
+        for _ in _lines(path, journal_v1.Past().take if _is_v1(path) else opened):
             pass
     except JournalError as error:
         if error.line == 1:
@@ -217,6 +251,24 @@ class Journal:
         if not self.large:
             return False
         self.sync()
+        try:
+            self._begin_file(state)
+        except (DiskFullError, OSError) as error:
+            _log.warning("no new journal file is begun: %s", error)
+            self._rotate_at = self.size + _AGAIN_BYTES
+            return False
+        return True
+
+    def begin_anew(self, state: State, last_at: float) -> None:
+        """Begin a new file from `state`, which was read from one of another version; that is kept.
+
+        Raises DiskFullError, UnwritableError, OSError; the present file is as it was then.
+        """
+        self._last_at = last_at
+        self._begin_file(state)
+
+    def _begin_file(self, state: State) -> None:
+        """Put a new file in the place of the present one, which is all on disk; the last few are kept."""
         # The next file is complete before it takes the place of this one.
         line, seal = sealed(self._begin(state), 0)
         path = self._path.with_name(f".{self._path.name}.next")
@@ -230,17 +282,14 @@ class Journal:
             former.unlink(missing_ok=True)
             os.link(self._path, former)
             path.replace(self._path)
-        except (DiskFullError, OSError) as error:
-            _log.warning("no new journal file is begun: %s", error)
+        except (DiskFullError, OSError):
             path.unlink(missing_ok=True)
-            self._rotate_at = self.size + _AGAIN_BYTES
-            return False
+            raise
         self._file.close()
         following.path = self._path
         self._file, self._seal, self.size = following, seal, len(line)
         self._rotate_at = self.size + _ROTATE_BYTES  # the state alone may be large
         _sync_directory(self._path)
-        return True
 
     def close(self) -> None:
         """Write what is left and close; raises as `flush` does, closed all the same."""

@@ -23,6 +23,7 @@ from specon_manager.runtime.append_file import DiskFullError, UnwritableError
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.journal import NAME, Journal, recover
+from specon_manager.runtime.journal_line import SCHEMA
 from specon_manager.runtime.memory import JournalMemory
 from specon_manager.runtime.metrics import Metrics
 from specon_manager.runtime.page.page import Page
@@ -114,6 +115,9 @@ async def open_session(options: SessionOptions) -> AsyncIterator[Session]:
             journal.begin(state)
         else:
             _log.info("took up %d steps of an earlier manager", recovered.steps)
+            if recovered.schema != SCHEMA:
+                _log.info("that was of version 0.1: a new journal is begun, the former one is %s.1", NAME)
+                journal.begin_anew(state, recovered.last_at)
         try:
             async with _serving(options, directory, state, journal, clock, began_at=began_at) as session:
                 yield session

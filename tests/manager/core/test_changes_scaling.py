@@ -200,7 +200,11 @@ def test_what_does_not_start_is_turned_back_and_not_held_against_the_job(resizin
         cluster.orders.clear()
         cluster.post(ev.StartRefused(replica=W2, start=start, reason="no such image"))
         assert stands(cluster)[1] == 2
+        before = len(cluster.history)
         cluster.carry_out()
+        ordered = [each for _, _, orders in cluster.history[before:] for each in orders]
+        told = [(each.replica, each.gang) for each in ordered if isinstance(each, StartReplica)]
+        assert told == ([(W0, (W0, W1)), (W1, (W0, W1))] if resizing == "restart" else [])
         trains_on(cluster, 300)
         assert (stands(cluster), change_of(cluster).note) == (
             ("RolledBack", 2),

@@ -2,7 +2,10 @@
 
 import errno
 import stat
+import zlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -55,10 +58,14 @@ def whole(tmp_path_factory):
     return recover(path), path.read_bytes(), path
 
 
-def unsealed(path: Path) -> list[bytes]:
-    """Return the lines as version 0.1 wrote them: without checksums."""
-    lines = map(msgspec.json.decode, path.read_bytes().splitlines())
-    return [msgspec.json.encode({key: line[key] for key in line if key != "crc"}) + b"\n" for line in lines]
+def resealed(path: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> list[bytes]:
+    """Return the lines, each as `change` makes it of its index and its content, with checksums anew."""
+    found, before = [], 0
+    for number, line in enumerate(map(msgspec.json.decode, path.read_bytes().splitlines())):
+        content = msgspec.json.encode(change(number, {key: line[key] for key in line if key != "crc"}))[:-1]
+        before = zlib.crc32(content, before)
+        found.append(content + b',"crc":"%08x"}\n' % before)
+    return found
 
 
 @pytest.fixture
@@ -129,37 +136,34 @@ def test_a_second_begin_and_a_missing_one_are_named(path):
 def test_a_journal_of_another_schema_is_refused(path):
     """What a newer manager wrote is not misread."""
     write(path, eventful()).close()
-    path.write_bytes(path.read_bytes().replace(b'"schema":1', b'"schema":2', 1))
-    with pytest.raises(JournalError, match="line 1: schema 2 is not 1"):
+    first, *rest = resealed(path, lambda number, line: {**line, "schema": 3} if number == 0 else line)
+    path.write_bytes(b"".join([first, *rest]))
+    with pytest.raises(JournalError, match="line 1: schema 3 is not 2: specon 1 wrote it"):
+        recover(path)
+
+
+def test_a_line_without_a_checksum_is_not_believed(path):
+    """Only version 0.1 wrote such lines; that a journal is one of its cannot be said by a changed byte."""
+    write(path, eventful()).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[6] = b'{"type":"step","now":1.0,"event":{"type":"Tick"},"actions":[]}\n'
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match="line 7: it has no checksum"):
+        recover(path)
+    lines[0] = lines[0].replace(b'"schema":2', b'"schema":1', 1)
+    path.write_bytes(b"".join(lines))
+    with pytest.raises(JournalError, match="line 1: its checksum is wrong"):
         recover(path)
 
 
 def test_a_journal_without_the_later_fields_is_still_read(path):
     """A journal lives longer than the manager that began it: fields that came later may be missing."""
     write(path, eventful()).close()
-    begin = msgspec.json.decode(unsealed(path)[0])
-    del begin["last_at"]
-    path.write_bytes(msgspec.json.encode(begin) + b"\n")
+    first, *_ = resealed(path, lambda _, line: {key: line[key] for key in line if key != "last_at"})
+    path.write_bytes(first)
     recovered = recover(path)
     assert recovered is not None
     assert recovered.last_at == AT
-
-
-def test_a_journal_of_version_0_1_is_read_and_gone_on_with(path):
-    """Its lines have no checksum; those that a later manager adds do, and both are read."""
-    cluster = eventful()
-    write(path, cluster).close()
-    lines = unsealed(path)
-    path.write_bytes(b"".join(lines[:8]))
-    write(path, cluster, after=7).close()
-    assert [b'"crc"' in line for line in path.read_bytes().splitlines()] == [
-        *(False for _ in lines[:8]),
-        *(True for _ in lines[8:]),
-    ]
-    recovered = recover(path)
-    assert recovered is not None
-    assert recovered.state == cluster.state
-    assert first_difference(path) == (len(cluster.history), None)
 
 
 @given(data=st.data())
@@ -274,10 +278,16 @@ def test_a_tampered_action_is_the_first_difference(path):
     agreed, difference = first_difference(path)
     assert (agreed, difference) == (len(cluster.history), None)
     number = next(i for i, (_, _, actions) in enumerate(cluster.history) if actions)
-    lines = unsealed(path)
-    assert b'"node":"node-0"' in lines[number + 1]
-    lines[number + 1] = lines[number + 1].replace(b'"node":"node-0"', b'"node":"node-9"', 1)
-    path.write_bytes(b"".join(lines))
+
+    def tampered(index: int, line: dict[str, Any]) -> dict[str, Any]:
+        if index != number + 1:
+            return line
+        text = msgspec.json.encode(line)
+        assert b'"node":"node-0"' in text
+        changed: dict[str, Any] = msgspec.json.decode(text.replace(b'"node":"node-0"', b'"node":"node-9"', 1))
+        return changed
+
+    path.write_bytes(b"".join(resealed(path, tampered)))
     agreed, difference = first_difference(path)
     assert agreed == number
     assert difference is not None

@@ -175,6 +175,7 @@ def _coming(state: State, transaction: Transaction, now: float) -> State:
             witnesses=_saved_last(state, transaction),
         )
     state = state.with_transaction(msgspec.structs.replace(transaction, ending={}))
+    state = members.without_newcomers(state, transaction)  # before anybody is told of the others
     for replica in members.wanted(state, transaction):
         if replica.phase is Phase.RUNNING or replica.ended:
             continue

@@ -208,15 +208,12 @@ def _let_go(state: State, over: Transaction, now: float) -> State:
 
     What came by a transaction that was turned back and has crashed since is absent again.
     """
-    newcomers = over.after.keys() - over.before.keys() if over.attempt > 1 else set()
+    state = members.without_newcomers(state, over)
     for replica in members.reached(state, over):
         if _ends_for_good(replica):
             continue
         if replica.phase is Phase.STARTING:
             state = _unsettled(state, replica, over, now)
-        elif replica.phase is Phase.PENDING and replica.name in newcomers:
-            absent = msgspec.structs.replace(replica, phase=Phase.ABSENT, holds=False)
-            state = state.with_replica(absent)
         elif replica.leaving is not None:
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
     return state

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal
 
+import msgspec
+
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica, role_of
 from specon_manager.model.resources import NOTHING, Resources
@@ -54,6 +56,16 @@ def reached(state: State, transaction: Transaction) -> list[Replica]:
 def leavers(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of what has to end and is not gone yet, by name."""
     return [record for record in reached(state, transaction) if must_go(transaction, record)]
+
+
+def without_newcomers(state: State, transaction: Transaction) -> State:
+    """Let what came by a transaction that was turned back, and has crashed since, be absent again."""
+    newcomers = transaction.after.keys() - transaction.before.keys() if transaction.attempt > 1 else set()
+    for replica in records(state, transaction):
+        if replica.name in newcomers and replica.phase is Phase.PENDING and not _ends_for_good(replica):
+            absent = msgspec.structs.replace(replica, phase=Phase.ABSENT, lost_at=None, holds=False)
+            state = state.with_replica(absent)
+    return state
 
 
 def untouched(state: State, transaction: Transaction) -> bool:
