@@ -339,6 +339,7 @@ async def test_the_users_number_wins_when_it_is_edited_in_between(cluster, api, 
     await place(stage, "change-2", gang("node-0", "node-1"))
     await asyncio.sleep(0.5)
     assert _job(cluster)["spec"]["completions"] == 5
+    assert not stage.said(JobRefused)
 
 
 async def test_what_is_over_is_resumed_and_let_go_wherever_there_is_room(cluster, api, stage):

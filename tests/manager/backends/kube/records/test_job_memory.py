@@ -442,4 +442,4 @@ async def test_a_thousand_jobs_that_wait_cost_few_writes(memories):
         manager.ticks(1.0)
         await manager.commit()
     await asyncio.sleep(0.2)
-    assert len(written()) <= 1100  # all places have changed, and a few of them are written by now
+    assert len(written()) <= 1010
