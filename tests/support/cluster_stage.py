@@ -387,7 +387,7 @@ class ClusterStage:
         pod = self.pod_of(replica)["metadata"]["name"]
         kubelet = self.cluster.kubelet
         if state == "Proposed":
-            kubelet.held.add(placeholder_name(f"{_namespace(replica)}/{_asked(replica)}"))
+            kubelet.held.add(placeholder_name(f"{_namespace(replica)}/{_asked(replica)}", replica))
         elif state == "Evicting":
             kubelet.deaf.add(pod)
         name = await self.ask(replica, target)
