@@ -103,6 +103,9 @@ class Placement:
         stops, flight = self._stops(owner), self._flight
         if owner is None or self._settled == (owner, stops):
             return
+        if owner.kind not in SWITCHES:
+            self._settled = owner, stops  # its object can say nothing of it, and is not read either
+            return
         known = Circumstances(
             spec=spec,
             moves=self._moves,

@@ -443,7 +443,8 @@ async def test_a_thousand_jobs_that_wait_cost_few_writes(memories):
         manager.ticks(1.0)
         await manager.commit()
     await asyncio.sleep(0.2)
-    # Ten are admitted, so that all places have changed. What is said of one may be the older, the farther back.
+    # Ten are admitted, so that all places have changed.
+    # What is said of one may be the older, the later it comes.
     seconds = asyncio.get_running_loop().time() - began
     due = int(seconds / 1.2) if seconds >= 6.0 else 0
     assert len(written()) <= 1010 + due
