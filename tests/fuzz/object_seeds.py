@@ -4,9 +4,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from specon_manager.model.moves import Move, MoveState
-
 from specon_manager.backends.kube.records.migration_record import migration_object
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from support.hostile_objects import PATTERNS
 from support.job_objects import KINDS, job_object
 from support.kube_pods import annotated, job_pod, kubeflow_pod, mesh_pod, pod, stateful_pod
@@ -63,18 +62,19 @@ _PODS: Final = [
     mesh_pod(native=False),
     *(pod(annotations=annotated(pattern=pattern)) for pattern in PATTERNS.values() if len(pattern) < 5000),
 ]
-_MOVE: Final = Move(
+_MOVE: Final = Transaction(
     id="m1",
-    replica="a/train/worker/0",
-    source="node-0",
-    target="node-1",
+    kind=Kind.MOVE,
+    job="a/train",
+    before={"a/train/worker/0": "node-0"},
+    after={"a/train/worker/0": "node-1"},
     policy="progress",
     purpose="migrate",
     reason="converged",
-    state=MoveState.EVICTING,
+    state=TransactionState.LEAVING,
     proposed_at=1.0,
     deadline=10.0,
-    incarnation="uid-1",
+    witnesses={"a/train/worker/0": Witness(incarnation="uid-1")},
 )
 _STATUS: Final[Object] = {
     "state": "Evicting",

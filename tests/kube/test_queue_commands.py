@@ -5,12 +5,12 @@ import json
 import time
 
 import pytest
-from specon_manager.model.changes import ChangeKind, ChangeState
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import TRAINING_JOBS, TRAINING_PROGRESSES, TRAINING_QUEUES
 from specon_manager.__main__ import kubectl
 from specon_manager.core.waiting import waiting_of
+from specon_manager.model.transactions import Kind, TransactionState, Witness
 from support.changed_jobs import change, elastic, ended, nodes
 from support.custom_resources import progress_of, training_job_of
 from support.gangs import on, server, with_gang, worker
@@ -26,11 +26,12 @@ def trained(now):
     state = with_gang(nodes(), elastic(**OWNED), placed, admitted=True, submitted_at=now - 900)
     state = with_gang(state, elastic("w", cpu=9.0, **OWNED), {}, submitted_at=now - 400, queued_at=now - 400)
     lead = state.replicas[worker("e")]
-    state = state.with_change(
-        change(proposed_at=now - 20, deadline=now + 60, id="change-8", incarnation=lead.incarnation)
+    asked = Witness(incarnation=lead.incarnation)
+    state = state.with_transaction(
+        change(proposed_at=now - 20, deadline=now + 60, id="change-8", witness=asked)
     )
     over = ended(
-        7, ChangeKind.SCALE_IN, state=ChangeState.ROLLED_BACK, proposed_at=now - 300, ended_at=now - 200
+        7, Kind.SCALE_IN, state=TransactionState.ROLLED_BACK, proposed_at=now - 300, ended_at=now - 200
     )
     return state, over
 
@@ -53,8 +54,8 @@ async def shown(tmp_path, capsys):
     waits = waiting_of(state, now)
     async with FakeCluster(nodes=2) as cluster:
         for job in state.jobs.values():
-            last = over if job.name == "default/e" else None
-            item = training_job_of(job, state, now=now, last=last, waiting=waits.get(job.name))
+            history = [over] if job.name == over.job else []
+            item = training_job_of(job, state, now=now, history=history, waiting=waits.get(job.name))
             await put(cluster, TRAINING_JOBS, item)
         for replica in state.replicas.values():
             if replica.active:

@@ -356,12 +356,12 @@ class ClusterStage:
             )
 
     async def no_moves(self) -> None:
-        """Wait until the leader knows of no move in flight."""
+        """Wait until the leader knows of no transaction in flight."""
         await self.until(self._is_calm, "no move is in flight")
 
     def _is_calm(self) -> bool:
         controller = None if self.leader is None else self.leader.serves._server.controller
-        return controller is not None and controller.ready and not controller.state.moves
+        return controller is not None and controller.ready and not controller.state.transactions
 
     async def tidy(self) -> None:
         """Wait until nothing of moves is left behind; fail where a rule was broken."""
@@ -387,7 +387,7 @@ class ClusterStage:
         pod = self.pod_of(replica)["metadata"]["name"]
         kubelet = self.cluster.kubelet
         if state == "Proposed":
-            kubelet.held.add(placeholder_name(f"{_namespace(replica)}/{_asked(replica)}"))
+            kubelet.held.add(placeholder_name(f"{_namespace(replica)}/{_asked(replica)}", replica))
         elif state == "Evicting":
             kubelet.deaf.add(pod)
         name = await self.ask(replica, target)

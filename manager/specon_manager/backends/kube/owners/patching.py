@@ -6,7 +6,7 @@ from typing import Any, Final
 from specon_manager.backends.kube.admission.annotations import SUSPENDED_FOR
 from specon_manager.backends.kube.owners.budgets import objections, spent, uid_of
 from specon_manager.backends.kube.owners.job_patch import JobPatch, JobWish, job_patch
-from specon_manager.backends.kube.owners.way import BlockedError, Hands, RefusedError
+from specon_manager.backends.kube.owners.way import BlockedError, EditedError, Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PDBS, PODS
 from specon_manager.backends.kube.watching.fields import mapping
@@ -15,7 +15,10 @@ from specon_manager.backends.kube.watching.slim import PodInfo
 
 Object = dict[str, Any]
 Decide = Callable[[Object], JobWish | None]
-"""What an object is to say, from what it says; None: it stays as it is. May raise RefusedError."""
+"""What an object is to say, from what it says; None: it stays as it is.
+
+May raise RefusedError and EditedError.
+"""
 
 UNCHANGEABLE: Final = "its controller lets nobody change the number of its workers (the field is immutable)"
 _LONGEST: Final = 200
@@ -88,7 +91,7 @@ def _needed(owner: OwnerInfo, found: Object, decide: Decide) -> JobPatch | None:
     try:
         wish = decide(found)
         return None if wish is None else job_patch(owner.kind, found, wish)
-    except RefusedError:
+    except (RefusedError, EditedError):
         raise
     except ValueError as error:
         raise RefusedError(f"{owner}: {error}") from error

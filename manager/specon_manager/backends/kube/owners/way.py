@@ -21,6 +21,10 @@ class BlockedError(Exception):
     """A disruption budget, or a webhook in its place, does not let the pod go at this moment."""
 
 
+class EditedError(Exception):
+    """The user asks for another number of workers by now: theirs counts, and it is not overwritten."""
+
+
 class ExpiredError(Exception):
     """What permits the end of a pod has grown too old: nothing was told to end."""
 

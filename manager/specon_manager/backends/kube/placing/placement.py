@@ -7,12 +7,12 @@ from typing import Any
 from specon_manager.backends.kube.owners.job_patch import SWITCHES, JobWish
 from specon_manager.backends.kube.owners.patching import OwnerGoneError, patched
 from specon_manager.backends.kube.owners.table import suspends
-from specon_manager.backends.kube.owners.way import BlockedError, ExpiredError, RefusedError
+from specon_manager.backends.kube.owners.way import BlockedError, EditedError, ExpiredError, RefusedError
 from specon_manager.backends.kube.placing.arrivals import Arrivals
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
 from specon_manager.backends.kube.placing.departures import Departures
 from specon_manager.backends.kube.placing.tools import Tools
-from specon_manager.backends.kube.placing.wishes import Circumstances, EditedError, wish
+from specon_manager.backends.kube.placing.wishes import Circumstances, wish
 from specon_manager.backends.kube.placing.word import Word
 from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.backends.kube.watching.slim import PodInfo
@@ -102,6 +102,9 @@ class Placement:
         """Have the object of the job say what is ordered."""
         stops, flight = self._stops(owner), self._flight
         if owner is None or self._settled == (owner, stops):
+            return
+        if owner.kind not in SWITCHES:
+            self._settled = owner, stops  # its object can say nothing of it, and is not read either
             return
         known = Circumstances(
             spec=spec,

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.owners.job_patch import (
     workers_of,
 )
 from specon_manager.backends.kube.owners.patching import mark_of
-from specon_manager.backends.kube.owners.way import RefusedError
+from specon_manager.backends.kube.owners.way import EditedError, RefusedError
 from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec, role_of
@@ -23,10 +23,6 @@ Object = dict[str, Any]
 
 _OVER: Final = "released"
 """For what a job is suspended of which nothing is in flight: a pod of which nobody hears has to go first."""
-
-
-class EditedError(Exception):
-    """The user asks for another number of workers by now: theirs counts, and it is not overwritten."""
 
 
 class Circumstances(Struct, frozen=True, kw_only=True):

@@ -70,7 +70,7 @@ class Kept:
         self.over = False
         """Whether nothing of it is in flight: then it is not missed."""
         self.gone = False
-        """Whether there can be no object: its namespace is going, or it was deleted when it was over."""
+        """Whether there can be no object: its namespace goes or went, or it was deleted when it was over."""
         self.refused = ""
         """Why the API server takes no such object; nothing was done because of it then."""
         self.lock = asyncio.Lock()
@@ -197,7 +197,7 @@ class RecordWriter:
                 return not kept.gone
             if error.throttled or error.status == _TIMEOUT:
                 return True
-            kept.gone = "NamespaceTerminating" in error.causes
+            kept.gone = error.no_namespace
         if begun and not kept.gone:
             raise error
         why = error.message if isinstance(error, ApiError) else str(error)

@@ -113,7 +113,14 @@ def jobs_of(
     for job, named in of_job.items():
         names = sorted(named, key=_by_role)
         began = min((known[name].created_at for name in names if name in known), default=now)
-        spec = JobSpec(name=job, replicas=tuple(names), placed_by="owner", migratable=False, immovable=UNSEEN)
+        spec = JobSpec(
+            name=job,
+            replicas=tuple(names),
+            coupled=False,
+            placed_by="owner",
+            migratable=False,
+            immovable=UNSEEN,
+        )
         jobs[job] = Job(spec=spec, order=0, submitted_at=began, queued_at=began)
     ordered = sorted(jobs.values(), key=lambda job: (job.submitted_at, job.order, job.name))
     numbered = {job.name: msgspec.structs.replace(job, order=order) for order, job in enumerate(ordered)}

@@ -35,6 +35,11 @@ class ApiError(Exception):
         return self.status == 404  # noqa: PLR2004  (the codes of HTTP are their own names here and below)
 
     @property
+    def no_namespace(self) -> bool:
+        """Whether nothing can be made in the namespace: it is going, or gone."""
+        return "NamespaceTerminating" in self.causes or (self.not_found and 'namespaces "' in self.message)
+
+    @property
     def conflict(self) -> bool:
         """Whether the object is not any more what the caller took it for: another version or another uid."""
         return self.status == 409 and not self.already_exists  # noqa: PLR2004

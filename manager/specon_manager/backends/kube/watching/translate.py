@@ -123,9 +123,13 @@ def _said(options: Options, grace_seconds: float) -> dict[str, Any]:
 
 
 def _elastic(owner: OwnerInfo | None, can: Capability, options: Options) -> dict[str, Any]:
-    """Return how the job is held and scaled; of one that is neither, only why."""
+    """Return how the job is held and scaled; of one that is neither, only why.
+
+    What is neither is for its owner alone to start as one: its pods are moved each by itself.
+    """
     held = bool(options.queue) and not can.unholdable
     said: dict[str, Any] = {
+        "coupled": held or can.resizing != "none",
         "held": held,
         "resizing": can.resizing,
         "unscalable": can.unscalable,

@@ -217,7 +217,7 @@ async def test_a_controller_that_lets_nobody_scale_is_recognised_once(cluster, a
     _deny_scaling(cluster)
     assert stage.said(JobObserved)[-1].spec.resizing == "live"
     await place(stage, "change-2", gang("node-0", "node-1", "node-2"))
-    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    refused = await stage.hear(JobRefused, job=JOB, transaction="change-2")
     assert refused.reason == (
         "Job train: its controller lets nobody change the number of its workers (the field is immutable)"
     )
@@ -227,7 +227,7 @@ async def test_a_controller_that_lets_nobody_scale_is_recognised_once(cluster, a
     assert (spec.held, spec.unpreemptible) == (True, "")
     before = len(cluster.server.requests)
     await place(stage, "change-3", gang("node-0", "node-1", "node-2"))
-    await stage.hear(JobRefused, job=JOB, change="change-3")
+    await stage.hear(JobRefused, job=JOB, transaction="change-3")
     tried = [one for one in cluster.server.requests[before:] if one[0] == "PATCH" and "/jobs/" in one[1]]
     assert tried == []
     assert len(where(cluster)) == 2
@@ -242,7 +242,7 @@ async def test_an_object_that_cannot_be_read_is_refused_in_words(cluster, api, s
 
     monkeypatch.setattr(patching, "job_patch", odd)
     await place(stage, "change-2", gang("node-0"))
-    refused = await stage.hear(JobRefused, job=JOB, change="change-2")
+    refused = await stage.hear(JobRefused, job=JOB, transaction="change-2")
     assert refused.reason.startswith("Job train cannot be read: RecursionError: maximum recursion depth")
     assert len(refused.reason) < 300
 
@@ -339,6 +339,7 @@ async def test_the_users_number_wins_when_it_is_edited_in_between(cluster, api, 
     await place(stage, "change-2", gang("node-0", "node-1"))
     await asyncio.sleep(0.5)
     assert _job(cluster)["spec"]["completions"] == 5
+    assert not stage.said(JobRefused)
 
 
 async def test_what_is_over_is_resumed_and_let_go_wherever_there_is_room(cluster, api, stage):

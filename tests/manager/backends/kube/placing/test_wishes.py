@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.owners.job_patch import job_patch, workers_of
-from specon_manager.backends.kube.owners.way import RefusedError
+from specon_manager.backends.kube.owners.way import EditedError, RefusedError
 from specon_manager.backends.kube.placing.gates import released
-from specon_manager.backends.kube.placing.wishes import Circumstances, EditedError, wish
+from specon_manager.backends.kube.placing.wishes import Circumstances, wish
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec
 

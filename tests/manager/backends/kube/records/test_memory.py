@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
+from fakekube.kinds import MIGRATIONS, NAMESPACES, TRAINING_PROGRESSES
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.records.external import move_state
 from specon_manager.backends.kube.records.migration_record import MOVE_LABEL
@@ -233,6 +233,21 @@ async def test_a_namespace_that_goes_away_holds_nobody_up(memories, manager):
     order_move(manager)
     async with asyncio.timeout(5):
         assert list(await manager.commit()) == ["move-1"]
+
+
+async def test_a_namespace_that_is_gone_with_what_goes_on_in_it_ends_no_manager(memories, manager):
+    """Its objects are gone with it, and cannot be made again: others are still to be recorded."""
+    order_move(manager)
+    await manager.commit()
+    store = memories.cluster.store
+    for item in store.all(MIGRATIONS):
+        store.remove(MIGRATIONS, ("default", item["metadata"]["name"]))
+    store.remove(NAMESPACES, ("", "default"))
+    manager.carry_out_one(manager.orders[0])
+    assert manager.state.transactions["move-1"].state is not TransactionState.PROPOSED
+    async with asyncio.timeout(5):
+        await manager.commit()
+    assert not store.all(MIGRATIONS)
 
 
 async def test_a_manager_killed_between_the_two_writes_leaves_a_harmless_object(memories, manager):

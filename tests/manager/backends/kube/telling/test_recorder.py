@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from specon_manager.model.moves import Move, MoveState
 
 from specon_manager.backends.kube.telling.news import words_of
 from specon_manager.backends.kube.telling.note import Note
@@ -24,6 +23,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Phase, Progress, Replica
 from specon_manager.model.events import Tick
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
 from support.virtual_time import run_virtually, virtual_now
@@ -164,20 +164,22 @@ def state(category=Category.PROGRESSING, **more):
 
 
 def move(**more):
+    facts = {field: more.pop(field) for field in Witness.__struct_fields__ if field in more}
     fields = {
         "id": "m1",
-        "replica": NAME,
-        "source": "n1",
-        "target": "n2",
+        "kind": Kind.MOVE,
+        "job": "ns/job",
+        "before": {NAME: "n1"},
+        "after": {NAME: "n2"},
         "policy": "specon",
         "purpose": "migrate",
         "reason": "converged",
-        "state": MoveState.PROPOSED,
+        "state": TransactionState.PROPOSED,
         "proposed_at": 0.0,
         "deadline": 10.0,
-        "incarnation": "i1",
+        "witnesses": {NAME: Witness(incarnation="i1", **facts)},
     }
-    return Move(**{**fields, **more})
+    return Transaction(**{**fields, **more})
 
 
 def told(before, after, event=None):
@@ -228,14 +230,14 @@ def test_each_state_of_a_move_that_matters_is_told_once():
     course = [
         None,
         move(),
-        move(state=MoveState.RESERVED),
-        move(state=MoveState.CHECKPOINTING),
-        move(state=MoveState.EVICTING, checkpoint=saved),
-        move(state=MoveState.RESTORING, checkpoint=saved),
-        move(state=MoveState.VERIFYING, checkpoint=saved),
+        move(state=TransactionState.RESERVED),
+        move(state=TransactionState.CHECKPOINTING),
+        move(state=TransactionState.LEAVING, checkpoint=saved),
+        move(state=TransactionState.COMING, checkpoint=saved),
+        move(state=TransactionState.VERIFYING, checkpoint=saved),
     ]
-    states = [state(moves={NAME: each} if each else {}) for each in course]
-    ended = move(state=MoveState.SUCCEEDED, first_step_after=41, downtime=3.25, steps_lost=2)
+    states = [state(transactions={each.id: each} if each else {}) for each in course]
+    ended = move(state=TransactionState.SUCCEEDED, first_step=41, downtime=3.25, steps_lost=2)
     states.append(state(history=(ended,)))
     found = [words for before, after in itertools.pairwise(states) for words in told(before, after)]
     assert found == [
@@ -247,12 +249,12 @@ def test_each_state_of_a_move_that_matters_is_told_once():
 
 
 def test_the_way_back_and_the_end_of_a_move_that_failed_are_told_with_their_reasons():
-    before = state(moves={NAME: move(state=MoveState.RESTORING)})
-    back = state(moves={NAME: move(state=MoveState.RESTORING, attempt=2, note="no room")})
+    before = state(transactions={"m1": move(state=TransactionState.COMING)})
+    back = state(transactions={"m1": move(state=TransactionState.COMING, attempt=2, note="no room")})
     assert told(before, back) == [("MovingBack", "going back to n1: no room", True)]
-    failed = state(history=(move(state=MoveState.FAILED, note="no start"),))
+    failed = state(history=(move(state=TransactionState.FAILED, note="no start"),))
     assert told(before, failed) == [("MoveFailed", "the move to n2 failed: no start", True)]
-    rolled = state(history=(move(state=MoveState.ROLLED_BACK, note="no checkpoint"),))
+    rolled = state(history=(move(state=TransactionState.ROLLED_BACK, note="no checkpoint"),))
     assert told(before, rolled) == [("MoveRolledBack", "rolled back: no checkpoint", False)]
 
 
@@ -278,5 +280,5 @@ def test_why_a_growing_replica_stays_is_told_to_nobody():
 
 
 def test_nothing_changed_nothing_told():
-    same = state(Category.CONVERGED, moves={NAME: move()})
-    assert words_of(same, msgspec.structs.replace(same, move_count=9)) == []
+    same = state(Category.CONVERGED, transactions={"m1": move()})
+    assert words_of(same, msgspec.structs.replace(same, transaction_count=9)) == []

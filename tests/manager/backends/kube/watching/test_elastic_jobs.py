@@ -84,12 +84,26 @@ def test_a_held_job_is_told_before_it_has_pods():
     assert (spec.name, spec.held, spec.queue, spec.resizing) == ("a/train", True, "team-a", "live")
     assert (spec.workers, spec.present, spec.min_workers, len(spec.replicas)) == (3, 3, 1, 8)
     assert (spec.requests.cpu, spec.top_down, spec.unpreemptible) == (1, True, "")
+    assert spec.coupled
 
 
 @pytest.mark.parametrize("annotations", [{}, {**QUEUED, "specon.io/inject": "false"}])
 def test_a_job_that_asks_for_nothing_is_told_by_its_pods_only(annotations):
     """One without a sidecar is none of ours, whatever queue it names."""
     assert Scene().own("Job", job_object("Job", annotations=annotations)) == []
+
+
+def test_pods_of_a_job_that_is_neither_held_nor_scaled_are_moved_singly():
+    """They are no gang of ours: their owner alone says when they run."""
+    scene = Scene()
+    scene.own("Job", job_object("Job", 2, annotations={}))
+    pods = [pod_of("Job", 0), pod_of("Job", 1)]
+    for pod in pods:
+        for key in QUEUED.keys() | ELASTIC.keys():
+            del pod["metadata"]["annotations"][key]
+        pod["metadata"]["annotations"]["specon.io/inject"] = "true"
+    spec = observed(scene.show(*pods))[-1]
+    assert (len(spec.replicas), spec.adjustable, spec.coupled) == (2, False, False)
 
 
 def test_gated_pods_are_no_incarnations():

@@ -1,14 +1,13 @@
-"""What the owner of a job reads of its changes and of what it waits for."""
+"""What the owner of a job reads of transactions of the whole job."""
 
 import itertools
 
 import msgspec
-from specon_manager.backends.kube.telling.job_news import words_of_changes, words_of_waits
-from specon_manager.model.changes import Change, ChangeKind, ChangeState
 
 from specon_manager.backends.kube.telling.news import words_of
+from specon_manager.backends.kube.telling.transaction_news import words_of_transactions
 from specon_manager.core.state import State
-from specon_manager.core.waiting import Waiting
+from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.wire import Checkpoint
 
 JOB = "default/bert"
@@ -24,19 +23,21 @@ def change(kind, **more):
         "kind": kind,
         "policy": "kod2",
         "reason": "weights 3 of 5",
-        "state": ChangeState.CHECKPOINTING,
+        "state": TransactionState.CHECKPOINTING,
         "proposed_at": 0.0,
         "deadline": 10.0,
         "before": TWO,
         "after": THREE,
+        "whole": True,
+        "restart": True,
     }
-    return Change(**{**fields, **more})
+    return Transaction(**{**fields, **more})
 
 
 def course(*changes):
     """Return what is told while a change goes through these states; the last one is in the history."""
-    states = [State(), *(State(changes={JOB: each}) for each in changes[:-1])]
-    states.append(State(change_history=(changes[-1],)))
+    states = [State(), *(State(transactions={each.id: each}) for each in changes[:-1])]
+    states.append(State(history=(changes[-1],)))
     return [
         (note.reason, note.text, note.warning)
         for before, after in itertools.pairwise(states)
@@ -44,16 +45,17 @@ def course(*changes):
     ]
 
 
-def over(kind, state=ChangeState.SUCCEEDED, **more):
-    return change(kind, state=state, checkpoint=SAVED, **more)
+def over(kind, state=TransactionState.SUCCEEDED, downtime=None, **more):
+    witness = Witness(incarnation="0001", checkpoint=SAVED, downtime=downtime)
+    return change(kind, state=state, witnesses={f"{JOB}/worker/0": witness}, **more)
 
 
 def test_a_scale_out_is_told_with_its_numbers_and_where_it_went_on():
     """Once when it begins, once when it has ended; nothing in between."""
-    begun = change(ChangeKind.SCALE_OUT)
-    coming = msgspec.structs.replace(begun, state=ChangeState.COMING)
+    begun = change(Kind.SCALE_OUT)
+    coming = msgspec.structs.replace(begun, state=TransactionState.COMING)
     where = ", from the checkpoint of step 40 after 3.2 s of downtime"
-    assert course(begun, coming, over(ChangeKind.SCALE_OUT, downtime=3.25)) == [
+    assert course(begun, coming, over(Kind.SCALE_OUT, downtime=3.25)) == [
         ("ScalingOut", "from 2 to 3 workers: weights 3 of 5", False),
         ("ScaledOut", f"from 2 to 3 workers, on node-0 (2), node-1 (2){where}", False),
     ]
@@ -63,8 +65,7 @@ def test_a_scale_in_is_told():
     """With both numbers."""
     given = {"before": THREE, "after": TWO}
     assert [
-        reason
-        for reason, _, _ in course(change(ChangeKind.SCALE_IN, **given), over(ChangeKind.SCALE_IN, **given))
+        reason for reason, _, _ in course(change(Kind.SCALE_IN, **given), over(Kind.SCALE_IN, **given))
     ] == [
         "ScalingIn",
         "ScaledIn",
@@ -74,7 +75,7 @@ def test_a_scale_in_is_told():
 def test_an_admission_names_its_nodes():
     """Those with most replicas first."""
     given = {"before": {}, "after": TWO}
-    told = course(change(ChangeKind.ADMIT, **given), over(ChangeKind.ADMIT, **given))
+    told = course(change(Kind.ADMIT, **given), over(Kind.ADMIT, **given))
     assert told == [
         ("Admitting", "starting on node-0 (2), node-1: weights 3 of 5", False),
         ("Admitted", "admitted: runs on node-0 (2), node-1", False),
@@ -84,7 +85,7 @@ def test_an_admission_names_its_nodes():
 def test_a_preemption_says_for_whom_and_from_what_it_goes_on():
     """Its owner did not ask for it."""
     given = {"after": {}, "beneficiary": "default/trial"}
-    told = course(change(ChangeKind.PREEMPT, **given), over(ChangeKind.PREEMPT, **given))
+    told = course(change(Kind.PREEMPT, **given), over(Kind.PREEMPT, **given))
     assert told == [
         ("Preempting", "to end, and to wait again for default/trial: weights 3 of 5", False),
         (
@@ -97,16 +98,16 @@ def test_a_preemption_says_for_whom_and_from_what_it_goes_on():
 
 def test_the_way_back_and_its_end_are_warnings_with_the_reason():
     """Rolled back, or failed."""
-    begun = change(ChangeKind.SCALE_OUT)
+    begun = change(Kind.SCALE_OUT)
     back = msgspec.structs.replace(begun, attempt=2, note="no room on node-1")
-    for state, reason in ((ChangeState.ROLLED_BACK, "rolled back"), (ChangeState.FAILED, "failed")):
-        ended = over(ChangeKind.SCALE_OUT, state, note="no room on node-1")
+    for state, reason in ((TransactionState.ROLLED_BACK, "rolled back"), (TransactionState.FAILED, "failed")):
+        ended = over(Kind.SCALE_OUT, state, note="no room on node-1")
         assert course(begun, back, ended)[1:] == [
             ("ChangeTurnedBack", "scale-out: going back: no room on node-1", True),
             (
-                "ChangeRolledBack" if state is ChangeState.ROLLED_BACK else "ChangeFailed",
+                "ChangeRolledBack" if state is TransactionState.ROLLED_BACK else "ChangeFailed",
                 f"scale-out: {reason}: no room on node-1"
-                if state is ChangeState.ROLLED_BACK
+                if state is TransactionState.ROLLED_BACK
                 else "scale-out failed: no room on node-1",
                 True,
             ),
@@ -115,36 +116,5 @@ def test_the_way_back_and_its_end_are_warnings_with_the_reason():
 
 def test_a_change_that_is_about_the_whole_job_says_so():
     """It is told on the owner, not on a pod."""
-    (note,) = words_of_changes(State(), State(changes={JOB: change(ChangeKind.SCALE_OUT)}))
+    (note,) = words_of_transactions(State(), State(transactions={"change-7": change(Kind.SCALE_OUT)}))
     assert (note.whole, note.replica, note.topic) == (True, JOB, "change-7")
-
-
-def waiting(kind, position=3, text="it needs 4 CPU"):
-    return {
-        JOB: Waiting(
-            job=JOB, queue="research", position=position, overall=position, since=0.0, kind=kind, text=text
-        )
-    }
-
-
-def test_what_a_job_waits_for_is_told_when_its_kind_changes():
-    """Not each place in the queue, and not each number."""
-    course_ = [
-        {},
-        waiting("room"),
-        waiting("room", position=2, text="it needs 3 CPU"),
-        waiting("quota", position=2, text="queue research has 4 of 4 GPU in use"),
-        {},
-    ]
-    told = [
-        (note.reason, note.text)
-        for before, after in itertools.pairwise(course_)
-        for note in words_of_waits(before, after)
-    ]
-    assert told == [
-        ("Waiting", "waits at position 3 of queue research: it needs 4 CPU"),
-        (
-            "QuotaExceeded",
-            "waits at position 2 of queue research: queue research has 4 of 4 GPU in use",
-        ),
-    ]
