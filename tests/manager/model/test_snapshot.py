@@ -9,6 +9,7 @@ from specon_manager.model.cluster import Claimed, Leaving, Phase
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.transactions import Kind
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
 from support.gangs import gang, on, server, with_gang, worker
@@ -228,10 +229,17 @@ def changed(snapshot, kind, index, node):
         return snapshot.with_claim(replica.job, None)
     if kind == "move" and replica.active and replica.name not in snapshot.moving:
         return snapshot.with_transaction(move_of(replica.name, replica.node, node))
+    members = [snapshot.replicas[name] for name in snapshot.jobs[replica.job].spec.replicas]
+    active = {each.name: each.node for each in members if each.active}
+    if kind == "preempt" and active and not any(name in snapshot.moving for name in active):
+        preemption = msgspec.structs.replace(
+            move_of(replica.name, "", ""), kind=Kind.PREEMPT, before=active, after={}, whole=True
+        )
+        return snapshot.with_transaction(preemption)
     return snapshot
 
 
-kinds = st.sampled_from(["start", "tell", "absent", "claim", "give up", "move"])
+kinds = st.sampled_from(["start", "tell", "absent", "claim", "give up", "move", "preempt"])
 
 
 @given(st.lists(st.tuples(kinds, st.integers(0, 20), st.sampled_from(["node-0", "node-1"])), max_size=8))
