@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from specon_manager.backends.kube.admission.annotations import Options
-from specon_manager.backends.kube.owners.capability import SINCE, capability
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.capability import SINCE, capability
+from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.core.waiting import KINDS
 from support.documents import ROOT
 

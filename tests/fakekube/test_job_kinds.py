@@ -7,9 +7,9 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.failures import FailureError
 from fakekube.kinds import JOB_SETS, JOBS, MPI_JOBS, PODS, PYTORCH_JOBS, TF_JOBS, TRAIN_JOBS
-from specon_manager.backends.kube.admission.identity import identity_of
-from specon_manager.backends.kube.owners.job_patch import JobWish, job_patch
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, carried
+from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
 from support.job_objects import job_object
 
 KINDS = {

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fuzz.object_seeds import ANNOTATIONS
-from specon_manager.backends.kube.admission.annotations import ANNOTATIONS as TABLE
+from specon_manager.backends.kube.objects.annotations import ANNOTATIONS as TABLE
 from support.hostile_objects import PATTERNS
 
 Object = dict[str, Any]

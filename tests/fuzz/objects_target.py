@@ -14,9 +14,13 @@ import msgspec
 
 from specon_manager.backends.kube.admission.review import NoReviewError
 from specon_manager.backends.kube.admission.reviews import InjectionSettings, TooLargeError, answered
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
+from specon_manager.backends.kube.objects.pod import slim_node, slim_pod
+from specon_manager.backends.kube.objects.volumes import judged, slim_claim, slim_volume
 from specon_manager.backends.kube.owners.budgets import objections
-from specon_manager.backends.kube.owners.job_patch import JobWish, job_patch
-from specon_manager.backends.kube.owners.way import RefusedError
+from specon_manager.backends.kube.owners.context import RefusedError
 from specon_manager.backends.kube.placing.gates import released
 from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.job_record import read_training_job
@@ -25,14 +29,10 @@ from specon_manager.backends.kube.records.pause import pause_reason
 from specon_manager.backends.kube.records.pins import glance, job_glance, job_pins_of, pins_of
 from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.backends.kube.records.restore import restore
-from specon_manager.backends.kube.telling.signals import changes
+from specon_manager.backends.kube.reporting.signals import changes
 from specon_manager.backends.kube.transport.rivals import served_from
-from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.nodes import NodeBook
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES
-from specon_manager.backends.kube.watching.slim import slim_node, slim_pod
-from specon_manager.backends.kube.watching.volumes import judged, slim_claim, slim_volume
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.events import ManagerStarted

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.backend import KubeSettings
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.pod import slim_node
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, NAMESPACES, NODES, PDBS, PODS
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
-from specon_manager.backends.kube.watching.slim import slim_node
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.events import JobRefused
 from support import kube_context

@@ -1,7 +1,7 @@
 """What people write by hand into the custom resources, or delete, in the middle of moves."""
 
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
-from specon_manager.backends.kube.records.names import slug
+from specon_manager.backends.kube.objects.names import slug
 from support.held_moves import all_end, every_move
 
 NONSENSE = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from specon_manager.backends.kube.admission.annotations import read_options
-from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import review
+from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.settings import read_settings
 
 SAMPLES = Path(__file__).parents[2] / "samples"

@@ -6,7 +6,7 @@ from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, Kind
 from fakekube.quantities import add, amounts, requested
 from fakekube.store import Entry
-from specon_manager.backends.kube.admission.identity import identity_of
+from specon_manager.backends.kube.objects.identity import identity_of
 from support.scripted_sidecar import Sidecars
 
 Object = dict[str, Any]

@@ -23,11 +23,11 @@ from fakekube.kinds import (
     Kind,
 )
 from fakekube.store import Entry, key_of
-from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.names import slug
 from specon_manager.backends.kube.placeholder import placeholder_name
-from specon_manager.backends.kube.records.names import slug
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.runtime.clock import Clock

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fakekube import schemas
+from specon_manager.backends.kube.objects.names import migration_name
 from specon_manager.backends.kube.records.job_record import (
     read_training_job,
     training_job_name,
@@ -18,7 +19,6 @@ from specon_manager.backends.kube.records.migration_record import (
     migration_status,
     read_migration,
 )
-from specon_manager.backends.kube.records.names import migration_name
 from specon_manager.backends.kube.records.progress_record import (
     progress_object,
     progress_status,

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from fakekube.cluster import FakeCluster
 from specon_manager.backends.base import Order
-from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Resource

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from specon_manager.backends.kube.admission.identity import identity_of
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import (
     CUSTOM_RESOURCES,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, TF_JOBS
 from specon_manager.model.actions import PlaceJob

@@ -9,8 +9,8 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
-from specon_manager.backends.kube.admission.identity import identity_of
 from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.classify import Category
 from specon_sidecar.reporting.client import Client
 from specon_sidecar.reporting.outcome import Outcome

@@ -8,7 +8,7 @@ from specon_lab.engine.account import End, amount_of
 from specon_lab.engine.checkpoints import Checkpoints
 from specon_lab.engine.observation import Observation
 from specon_lab.engine.outages import Outages
-from specon_lab.engine.pace import Pace
+from specon_lab.engine.progress import Pace
 from specon_lab.engine.trainer import Trainer
 from specon_lab.engine.world import Ending, Incarnation, SimulatedJob, World
 from specon_lab.workloads.workload import Submission

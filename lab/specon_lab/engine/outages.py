@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from specon_lab.engine.pace import Pace
+from specon_lab.engine.progress import Pace
 from specon_lab.engine.world import Incarnation, SimulatedNode, World
 from specon_lab.workloads.workload import NodeFailure
 from specon_manager.model import events as ev

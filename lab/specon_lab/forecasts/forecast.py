@@ -22,15 +22,15 @@ from specon_lab.engine.run import settings_for
 from specon_lab.forecasts.settled import attained, settled
 from specon_lab.workloads.workload import Submission, Training, Workload
 from specon_manager.core import starvation
-from specon_manager.core.gathering import gathered
+from specon_manager.core.admission_gate import prepared
+from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.state import State
-from specon_manager.core.withheld import prepared
 from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
 from specon_manager.model.settings import Settings
-from specon_manager.policies.crowding import reserves
-from specon_manager.policies.easing import ease
+from specon_manager.policies.cpu_lending import ease
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.table import policy_named, settings_of
 from specon_sidecar.classify.curve import Estimate
 

@@ -5,13 +5,11 @@ import msgspec
 from specon_manager.core.orders import start_order, weighed
 from specon_manager.core.owner_phases import first_phase
 from specon_manager.core.restarts import crashed, ended, eviction, put_back
-from specon_manager.core.state import State, unwanted_key
+from specon_manager.core.state import State, Step, unwanted_key
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, StartReplica
+from specon_manager.model.actions import StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica, Unwanted, index_of, role_of
 from specon_manager.model.overlay import changed
-
-Step = tuple[State, list[Action]]
 
 
 def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:

@@ -2,12 +2,9 @@
 
 import msgspec
 
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Node
-
-Step = tuple[State, list[Action]]
 
 
 def node_observed(state: State, event: ev.NodeObserved, now: float) -> Step:

@@ -7,7 +7,7 @@ import msgspec
 from specon_manager.core.gang import gang_of
 from specon_manager.core.restarts import eviction
 from specon_manager.core.scaling import absent, claimed, leaving
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model.actions import (
     Action,
@@ -25,8 +25,6 @@ from specon_manager.model.actions import (
     Stay,
 )
 from specon_manager.model.cluster import Phase, Replica
-
-Step = tuple[State, list[Action]]
 
 
 def order(state: State, accepted: Iterable[Proposal], now: float) -> Step:

@@ -7,13 +7,11 @@ from specon_manager.core.gang import torn_since
 from specon_manager.core.orders import start, told_again
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.restarts import eviction
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import put_back
 from specon_manager.core.transaction.orders import released
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
-
-Step = tuple[State, list[Action]]
 
 _DOUBLINGS = 4  # of the wait before the owner of a job is told once more that it may run
 
@@ -34,7 +32,7 @@ class _Due(Struct, frozen=True, kw_only=True):
 def catch_up(state: State, now: float) -> Step:
     """Return the state in which nothing is overdue any more, and what is ordered for that."""
     due = _due(state, now)
-    actions: list[Action] = []
+    actions = list[Action]()
     for name in due.starts:
         state, ordered = _not_started(state, state.replicas[name], now)
         actions += ordered
@@ -95,7 +93,7 @@ def _not_started(state: State, replica: Replica, now: float) -> Step:
 
 
 def _unwanted_told_again(state: State, now: float) -> Step:
-    actions: list[Action] = []
+    actions = list[Action]()
     again = dict(state.unwanted)
     for key, known in state.unwanted.items():
         replica = state.replicas.get(known.replica)
@@ -114,7 +112,7 @@ def _unwanted_told_again(state: State, now: float) -> Step:
 
 def _owners_told_again(state: State, now: float) -> Step:
     """Tell owners once more, ever later, that their jobs may run of which something is missing."""
-    actions: list[Action] = []
+    actions = list[Action]()
     for job in [each for each in state.jobs.values() if each.owned]:
         if job.release_due is None:
             if _is_idle(state, job):

@@ -8,15 +8,13 @@ import msgspec
 
 from specon_manager.core import lifecycle
 from specon_manager.core.restarts import without
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends
 from specon_manager.core.transaction.orders import released
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica, index_of, role_of
 from specon_manager.model.overlay import lacking
-
-Step = tuple[State, list[Action]]
 
 
 def job_observed(state: State, event: ev.JobObserved, now: float) -> Step:
@@ -46,7 +44,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
         claims=lacking(state.claims, [job.name]),
     )
     state = msgspec.structs.replace(state, verdicts=lacking(state.verdicts, [job.name]))
-    actions: list[Action] = []
+    actions = list[Action]()
     for transaction in state.transactions_of(job.name):
         state, ordered = ends.forgotten(state, transaction, why, now)
         actions += ordered

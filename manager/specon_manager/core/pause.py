@@ -9,11 +9,9 @@ from functools import lru_cache
 
 import msgspec
 
-from specon_manager.core.state import Pause, State
-from specon_manager.model.actions import Action, Objection, Refusal
+from specon_manager.core.state import Pause, State, Step
+from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.events import Paused
-
-Step = tuple[State, list[Action]]
 
 
 def paused(state: State, event: Paused, now: float) -> Step:

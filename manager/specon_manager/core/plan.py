@@ -33,7 +33,7 @@ from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.settings import Budgets
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import in_flight, to_move
-from specon_manager.policies.easing import eases_first
+from specon_manager.policies.cpu_lending import eases_first
 
 _RANKS: Final[dict[type, int]] = {
     kind: rank

@@ -9,15 +9,13 @@ import msgspec
 
 from specon_manager.core import dry_run
 from specon_manager.core.plan import objection_to_request
-from specon_manager.core.state import HISTORY, State
+from specon_manager.core.state import HISTORY, State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Migrate, Objection, Refusal
 from specon_manager.model.cluster import Replica, job_of
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind, Request, Transaction, TransactionState
-
-Step = tuple[State, list[Action]]
 
 POLICY: Final = "request"
 PURPOSE: Final = "requested"

@@ -7,13 +7,11 @@ this is written anywhere else. Which jobs were touched is read off the records, 
 from collections.abc import Iterator
 
 from specon_manager.core.gang import grouped
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.look import look
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Replica
 from specon_manager.model.overlay import differing
-
-Step = tuple[State, list[Action]]
 
 _ROUNDS = 100  # of one job: far more than the states of all its transactions
 
@@ -23,7 +21,7 @@ def settle(before: State, state: State, now: float, *, later: bool = False) -> S
 
     `later`: whether time has passed, so that deadlines count.
     """
-    actions: list[Action] = []
+    actions = list[Action]()
     for name in sorted(_touched(before, state, later=later)):
         occupied = _occupied(before, name)
         for _ in range(_ROUNDS):

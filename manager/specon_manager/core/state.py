@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from specon_manager.model.actions import Decision
+from specon_manager.model.actions import Action, Decision
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served, Unwanted
 from specon_manager.model.overlay import changed, flat
 from specon_manager.model.queues import Queue
@@ -119,3 +119,7 @@ class State(Struct, frozen=True, kw_only=True):
     def whole_of(self, job: str) -> Transaction | None:
         """Return the transaction in flight of a job as a whole."""
         return next((each for each in self.transactions.values() if each.job == job and each.whole), None)
+
+
+Step = tuple[State, list[Action]]
+"""What a part of `step` returns: the state afterwards, and what is ordered."""

@@ -17,25 +17,23 @@ from specon_manager.core import (
     requested_moves,
     starvation,
 )
+from specon_manager.core.admission_gate import prepared
 from specon_manager.core.gang import pruned
-from specon_manager.core.gathering import gathered
+from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.orders import order, start_order, told_again, weighed
 from specon_manager.core.overdue import catch_up
 from specon_manager.core.plan import Verdict, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import eviction
 from specon_manager.core.settle import settle
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import answers
 from specon_manager.core.transaction.orders import released
-from specon_manager.core.withheld import prepared
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Decision, Migrate, Refusal, subject
+from specon_manager.model.actions import Decision, Migrate, Refusal, subject
 from specon_manager.model.cluster import Job, Phase
-from specon_manager.policies.easing import ease
+from specon_manager.policies.cpu_lending import ease
 from specon_manager.policies.table import policy_named, settings_of
-
-Step = tuple[State, list[Action]]
 
 _DECISIONS: Final = 300
 

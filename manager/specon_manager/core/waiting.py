@@ -10,8 +10,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from specon_manager.core import starvation
+from specon_manager.core.admission_gate import barred
 from specon_manager.core.state import State
-from specon_manager.core.withheld import barred
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.constraints import Constraints

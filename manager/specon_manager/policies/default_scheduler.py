@@ -17,9 +17,9 @@ from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.crowding import Crowd
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import batches
+from specon_manager.policies.shared_nodes import Crowd
 
 Score = Callable[[Replica, str], tuple[float, int]]
 """Of a replica on a node with room for it; the lowest is taken, of equals the first node by name."""

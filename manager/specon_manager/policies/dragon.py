@@ -16,12 +16,12 @@ from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import Resources, total
 from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.crowding import Crowd, reserves
 from specon_manager.policies.elastic import Books, vacated
 from specon_manager.policies.gang_placement import needed, on_one_node, spread
 from specon_manager.policies.idle import Idle
+from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.too_large import TooLarge
+from specon_manager.policies.shared_nodes import Crowd, reserves
 
 
 class LocalitySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from typing import Final
 
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.crowding import reserves
+from specon_manager.policies.shared_nodes import reserves
 
 _ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
 

@@ -14,10 +14,9 @@ from msgspec import Meta
 from specon_manager.model.actions import AdmitGang, Claim, Proposal
 from specon_manager.model.cluster import Job
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.crowding import reserves
+from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.filling import fill
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import restart
@@ -25,6 +24,7 @@ from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
 from specon_manager.policies.preemption.victims import Candidate
 from specon_manager.policies.reservation import Reservation, awaited
+from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.shares import Shares
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]

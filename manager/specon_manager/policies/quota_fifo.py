@@ -14,11 +14,11 @@ from specon_manager.model.actions import AdmitGang, Proposal
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.crowding import Crowd
 from specon_manager.policies.gang_placement import needed, on_one_node, spread
 from specon_manager.policies.idle import Idle
+from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.too_large import TooLarge
+from specon_manager.policies.shared_nodes import Crowd
 
 _ROUNDING = 1 + 1e-9  # a share of a third, three times, is the whole
 

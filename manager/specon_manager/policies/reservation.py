@@ -10,8 +10,8 @@ from specon_manager.model.actions import Admit, AdmitGang, Claim, Proposal
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.backfill import Placed, gang_of
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.filling import Placed, gang_of
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
 

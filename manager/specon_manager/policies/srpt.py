@@ -19,10 +19,10 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_preemption
 from specon_manager.policies.idle import Idle
+from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.remaining_work import remaining_seconds
 from specon_manager.policies.slots import Room
-from specon_manager.policies.too_large import TooLarge
 
 
 class SrptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -25,7 +25,7 @@ from specon_manager.model.events import (
     JobSubmitted,
     ReportReceived,
 )
-from specon_manager.runtime import orders
+from specon_manager.runtime import requests
 from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
 from specon_manager.runtime.controller import Controller, NotRecordedError
@@ -267,16 +267,16 @@ class Server:
     async def _order(self, request: web.Request, controller: Controller) -> web.Response:
         """Let the owner ask for a move, that one be withdrawn, a pause or its end."""
         if not self._takes_orders:
-            return _problem(403, orders.ELSEWHERE)
+            return _problem(403, requests.ELSEWHERE)
         body = await self._read(request)
         if request.path == "/v1/moves":
-            answer = await orders.ask_for_move(body, controller)
+            answer = await requests.ask_for_move(body, controller)
         elif (move := request.match_info.get("move")) is not None:
-            answer = await orders.withdraw(move, controller)
+            answer = await requests.withdraw(move, controller)
         elif request.method == "POST":
-            answer = await orders.pause(body, controller)
+            answer = await requests.pause(body, controller)
         else:
-            answer = await orders.resume(controller)
+            answer = await requests.resume(controller)
         response = _json(msgspec.json.encode(answer.body), status=answer.status)
         if answer.status == 503:  # noqa: PLR2004  (Service Unavailable)
             response.headers["Retry-After"] = str(_STANDBY_SECONDS)

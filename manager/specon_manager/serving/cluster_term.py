@@ -16,12 +16,12 @@ from specon_manager.backends.kube.queues.watch import QueueWatch
 from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.waits import Waits
+from specon_manager.backends.kube.reporting.news import words_of
+from specon_manager.backends.kube.reporting.note import Note
+from specon_manager.backends.kube.reporting.recorder import Recorder, reference
+from specon_manager.backends.kube.reporting.signal_follower import SignalFollower
+from specon_manager.backends.kube.reporting.waits_news import words_of_waits
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.backends.kube.telling.news import words_of
-from specon_manager.backends.kube.telling.note import Note
-from specon_manager.backends.kube.telling.recorder import Recorder, reference
-from specon_manager.backends.kube.telling.signal_follower import SignalFollower
-from specon_manager.backends.kube.telling.waits_news import words_of_waits
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.core.admission_gate import barred, prepared
 from specon_manager.core.plan import plan
 from specon_manager.core.quotas import Usage, fitted
-from specon_manager.core.withheld import barred, prepared
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Refusal, ScaleOut
 from specon_manager.model.cluster import Claimed, Phase
 from specon_manager.model.queues import Queue

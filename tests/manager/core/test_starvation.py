@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from specon_manager.core import starvation
+from specon_manager.core.admission_gate import prepared
 from specon_manager.core.plan import plan
 from specon_manager.core.step import step
-from specon_manager.core.withheld import prepared
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Migrate, Refusal, ScaleOut, StartReplica
 from specon_manager.model.cluster import Claimed, Phase

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.model.resources import NOTHING, Resources, total
-from specon_manager.policies.filling import gang_of
+from specon_manager.policies.backfill import gang_of
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import grow, place_tightly
 from support.gang_worlds import Layout, layouts, nodes_of, spec_of

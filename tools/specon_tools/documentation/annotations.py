@@ -1,6 +1,6 @@
 """The reference of the annotations, from the table that reads them."""
 
-from specon_manager.backends.kube.admission.annotations import ANNOTATIONS
+from specon_manager.backends.kube.objects.annotations import ANNOTATIONS
 
 
 def page() -> str:

@@ -7,7 +7,7 @@ import msgspec
 from specon_manager import __version__
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.core.state import State
-from specon_manager.runtime.orders import MoveTold, MoveWanted, PauseTold, PauseWanted
+from specon_manager.runtime.requests import MoveTold, MoveWanted, PauseTold, PauseWanted
 from specon_sidecar.wire import Acknowledgement, Instructions, Report
 
 Object = dict[str, Any]

@@ -15,9 +15,8 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.admission.sidecar_container import AUDIENCE
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from specon_manager.backends.kube.transport.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, Object
 
-Object = dict[str, Any]
 Unavailable = Callable[[str], Exception]
 
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"

@@ -10,21 +10,21 @@ from msgspec import Struct
 
 from specon_manager.backends.base import Emit, NotLeadingError, Order
 from specon_manager.backends.kube.background import Background
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.bare import bring_back
+from specon_manager.backends.kube.owners.context import Hands, Keeper, RefusedError
 from specon_manager.backends.kube.owners.patching import resumed
-from specon_manager.backends.kube.owners.way import Hands, Keeper, RefusedError
 from specon_manager.backends.kube.placing.book import Book
 from specon_manager.backends.kube.placing.placer import Placer
 from specon_manager.backends.kube.placing.tools import Tools
+from specon_manager.backends.kube.reporting.recorder import reference
 from specon_manager.backends.kube.reweighting import Reweighting
 from specon_manager.backends.kube.rooms import Rooms, RoomSettings
-from specon_manager.backends.kube.telling.recorder import reference
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, STATEFUL_SETS, Object
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch, WatchSettings
 from specon_manager.backends.kube.watching.ledger import Remarks
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import job_of

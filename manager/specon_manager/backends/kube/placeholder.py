@@ -4,10 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from specon_manager.backends.kube.watching.fields import mapping, mappings
-from specon_manager.backends.kube.watching.quantities import requested, written
-from specon_manager.backends.kube.watching.scheduling import HOSTNAME
-from specon_manager.backends.kube.watching.slim import (
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.objects.pod import (
     MOVE,
     PLACEHOLDER,
     Detail,
@@ -15,8 +13,9 @@ from specon_manager.backends.kube.watching.slim import (
     PodInfo,
     trainer_of,
 )
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.objects.quantities import requested, written
+from specon_manager.backends.kube.objects.scheduling import HOSTNAME
+from specon_manager.backends.kube.transport.resources import Object
 
 _SHAREABLE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _COMMAND: Final = ("sleep", "2147483647")

@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from specon_manager.backends.kube.admission.annotations import WHOLE_CPU
+from specon_manager.backends.kube.objects.annotations import WHOLE_CPU
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.pod import PodInfo, trainer_of
+from specon_manager.backends.kube.objects.weights import quantity, requested_cpu, whole_cpu
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import PODS
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.slim import PodInfo, trainer_of
 from specon_manager.backends.kube.watching.translate import options_of
-from specon_manager.backends.kube.watching.weights import quantity, requested_cpu, whole_cpu
 
 _log = logging.getLogger(__name__)
 _LEAST: Final = 0.001

@@ -8,13 +8,13 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
-from specon_manager.backends.kube.owners.table import immovable_because
-from specon_manager.backends.kube.owners.way import Hands
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
+from specon_manager.backends.kube.objects.ways import immovable_because
+from specon_manager.backends.kube.owners.context import Hands
 from specon_manager.backends.kube.placeholder import former_name, placeholder, placeholder_name, room
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
 from specon_manager.backends.kube.watching.translate import constraints_with, options_of
 from specon_manager.core.state import State
 from specon_manager.model.actions import HoldRoom, ReleaseRoom

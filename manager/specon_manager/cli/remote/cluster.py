@@ -8,15 +8,16 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
 from specon_manager.backends.kube.queues.record import queue_info
+from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
-from specon_manager.backends.kube.records.lenient import bounded
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
-from specon_manager.backends.kube.records.names import Name, namespace_of, slug
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch, pause_reason
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.restore import restore
-from specon_manager.backends.kube.telling.recorder import CONTROLLER
+from specon_manager.backends.kube.reporting.recorder import CONTROLLER
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import (
     EVENTS,
@@ -29,7 +30,6 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from specon_manager.backends.kube.watching.fields import mapping
 from specon_manager.cli.remote.cluster_evidence import collected
 from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words

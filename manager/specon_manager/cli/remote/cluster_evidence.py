@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from specon_manager.backends.kube.telling.recorder import CONTROLLER
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.reporting.recorder import CONTROLLER
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import (
     EVENTS,
@@ -18,7 +19,6 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from specon_manager.backends.kube.watching.fields import mapping, mappings
 from specon_manager.cli.remote.redaction import scrubbed, without_secrets
 
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")

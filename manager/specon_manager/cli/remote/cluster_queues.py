@@ -6,11 +6,11 @@ It is not worked out again here: the manager knows nodes, budgets and quotas, an
 from collections import Counter
 from collections.abc import Sequence
 
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.quantities import quantity
 from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.transport.resources import Object
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.quantities import quantity
 from specon_manager.model.resources import Resources
 from specon_manager.views.queues import QueueRow, WaitingRow
 from specon_manager.views.times import iso

@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import JOBS, NODES, PODS, STATEFUL_SETS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch, WatchSettings
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.events import Event

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from specon_manager.backends.local.pods import find_pods
+from specon_manager.model.cluster import job_of
 from specon_manager.runtime.journal import NAME
 from specon_manager.runtime.state_directory import StateDirectory
 from specon_manager.usage import UsageError
@@ -25,7 +26,7 @@ def put_aside(directory: Path) -> Path | None:
     held = StateDirectory(directory)
     try:
         pods = asyncio.run(find_pods(directory.resolve() / "replicas"))
-        if running := sorted({job_label(pod.replica.rsplit("/", 2)[0]) for pod in pods if pod.alive}):
+        if running := sorted({job_label(job_of(pod.replica)) for pod in pods if pod.alive}):
             raise UsageError(
                 f"--fresh: an earlier run left jobs training: {', '.join(running)}; the same command without "
                 "--fresh takes them up, and ends them with Ctrl-C"

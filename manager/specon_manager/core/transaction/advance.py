@@ -2,7 +2,7 @@
 
 import msgspec
 
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.orders import orders, room_released, withdrawn
 from specon_manager.core.transaction.table import Outcome, following, patience
@@ -17,8 +17,6 @@ from specon_manager.model.transactions import (
     Witness,
 )
 from specon_sidecar.wire import Checkpoint
-
-Step = tuple[State, list[Action]]
 
 REPEATS = 2
 """How often an order to end is given again before what does not obey is called stuck."""
@@ -40,7 +38,7 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
         target, why = TransactionState.ROLLED_BACK, transaction.note or why
     if target in FINAL_STATES:
         return ends.closed(state, transaction, target, now, note=why, anew=outcome is Outcome.ANEW)
-    actions: list[Action] = []
+    actions = list[Action]()
     following_one = msgspec.structs.replace(transaction, state=target, trouble="", stale=False)
     if attempt > transaction.attempt:
         owned = state.jobs[transaction.job].owned

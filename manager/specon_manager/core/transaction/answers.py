@@ -2,7 +2,7 @@
 
 import msgspec
 
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import advance
 from specon_manager.core.transaction.orders import fresh_until, orders
 from specon_manager.core.transaction.table import Outcome, patience
@@ -16,8 +16,6 @@ from specon_manager.model.transactions import (
     Witness,
 )
 from specon_sidecar.wire import Acknowledgement, Report
-
-Step = tuple[State, list[Action]]
 
 
 def room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
@@ -123,7 +121,7 @@ def renewed(state: State, now: float) -> Step:
 
     What was about to end may have trained on: then a new checkpoint is asked for first.
     """
-    actions: list[Action] = []
+    actions = list[Action]()
     for known in sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id)):
         job = state.jobs.get(known.job)
         if job is None:

@@ -5,14 +5,13 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.advance import entered, timed
 from specon_manager.core.transaction.table import first_state
-from specon_manager.model.actions import Action, AdmitGang, Migrate, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.actions import AdmitGang, Migrate, Preempt, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Kind, Transaction, Witness
 
-Step = tuple[State, list[Action]]
 Changing = AdmitGang | ScaleOut | ScaleIn | Preempt | Migrate
 
 _KINDS: Final[Mapping[type, Kind]] = {

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.restarts import awaited
-from specon_manager.core.state import HISTORY, Measured, State
+from specon_manager.core.state import HISTORY, Measured, State, Step
 from specon_manager.core.transaction import members
 from specon_manager.core.transaction.orders import placed, released, room_released, withdrawn
 from specon_manager.model.actions import Action
@@ -17,8 +17,6 @@ from specon_manager.model.transactions import (
     Transaction,
     TransactionState,
 )
-
-Step = tuple[State, list[Action]]
 
 _DOUBLINGS: Final = 10  # of the pause after what did not succeed
 
@@ -36,7 +34,7 @@ def closed(
 
     `anew`: whether it ends since something did not go on from its checkpoint; it trains where it is.
     """
-    actions: list[Action] = []
+    actions = list[Action]()
     if transaction.state in ASKING_STATES:
         actions += withdrawn(transaction)
     if transaction.attempt == 1:

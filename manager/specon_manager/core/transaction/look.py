@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.restarts import left
-from specon_manager.core.state import State
+from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
 from specon_manager.core.transaction.orders import evictions, placed, room_released
@@ -24,7 +24,6 @@ from specon_manager.model.transactions import (
     Witness,
 )
 
-Step = tuple[State, list[Action]]
 Finding = tuple[Outcome, str]
 """What became of the present state, and why in words."""
 
@@ -34,7 +33,7 @@ _OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
 
 def look(state: State, name: str, now: float) -> Step:
     """Carry the transaction of that id as far as the records let it; return what is ordered."""
-    actions: list[Action] = []
+    actions = list[Action]()
     while (transaction := state.transactions.get(name)) is not None:
         if transaction.job not in state.jobs:
             state, ordered = ends.forgotten(state, transaction, "its job is gone", now)
@@ -72,7 +71,7 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
         return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
     if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
         return _fallen_back(state, transaction, now), []
-    actions: list[Action] = []
+    actions = list[Action]()
     if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
         state, actions = _landed(state, transaction)
     if transaction.state is TransactionState.VERIFYING:

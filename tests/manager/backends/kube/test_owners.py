@@ -1,10 +1,10 @@
 import pytest
 
-from specon_manager.backends.kube.admission.annotations import Options
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import NodeInfo, slim_pod
+from specon_manager.backends.kube.objects.ways import immovable_because, suspends
 from specon_manager.backends.kube.owners.bare import manifest_of, pinned
-from specon_manager.backends.kube.owners.table import immovable_because, suspends
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import NodeInfo, slim_pod
 from specon_manager.model.resources import Resources
 from support.kube_stage import template
 

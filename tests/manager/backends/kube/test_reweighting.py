@@ -3,11 +3,11 @@
 import pytest
 
 from fakekube.cluster import FakeCluster
+from specon_manager.backends.kube.objects.pod import slim_pod
+from specon_manager.backends.kube.objects.weights import quantity, whole_cpu, why_not
 from specon_manager.backends.kube.owners.bare import manifest_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS
-from specon_manager.backends.kube.watching.slim import slim_pod
-from specon_manager.backends.kube.watching.weights import quantity, whole_cpu, why_not
 from specon_manager.core.state import State
 from specon_manager.model.actions import SetWeight
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica

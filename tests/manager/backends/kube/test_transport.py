@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from fakekube import kinds
 from fakekube.cluster import FakeCluster
-from specon_manager.backends.kube.telling.note import Note
-from specon_manager.backends.kube.telling.recorder import Recorder, reference
+from specon_manager.backends.kube.reporting.note import Note
+from specon_manager.backends.kube.reporting.recorder import Recorder, reference
 from specon_manager.backends.kube.transport.api import Api, ApiUnavailableError
 from specon_manager.backends.kube.transport.lease import Elector
 from specon_manager.backends.kube.transport.reflector import Reflector

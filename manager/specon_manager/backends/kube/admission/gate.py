@@ -8,13 +8,12 @@ scheduler leaves it alone until the manager removes the gate, together with the 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE, QUEUE, REPLICA
-from specon_manager.backends.kube.admission.identity import controller_of, identity_of
 from specon_manager.backends.kube.admission.injection import HOSTNAME, Injection
-from specon_manager.backends.kube.owners.capability import SINCE
-from specon_manager.backends.kube.watching.fields import mapping, mappings
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, QUEUE, REPLICA
+from specon_manager.backends.kube.objects.capability import SINCE
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.objects.identity import controller_of, identity_of
+from specon_manager.backends.kube.transport.resources import Object
 
 _KUEUE: Final = "kueue.x-k8s.io/"
 _VOLCANO: Final = ("volcano.sh/", "scheduling.volcano.sh/", "scheduling.k8s.io/group-name")

@@ -2,20 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.annotations import (
-    CA,
-    INJECTED,
-    PINNED,
-    PREFIX,
-    REPLICA,
-    SIDECAR_LABEL,
-    Options,
-)
-from specon_manager.backends.kube.admission.identity import controller_of, identity_of
 from specon_manager.backends.kube.admission.sidecar_container import (
     IDENTITY_VOLUME,
     InjectionSettings,
@@ -30,11 +20,21 @@ from specon_manager.backends.kube.admission.trainer_container import (
     paths_of,
     trainer_of,
 )
+from specon_manager.backends.kube.objects.annotations import (
+    CA,
+    INJECTED,
+    PINNED,
+    PREFIX,
+    REPLICA,
+    SIDECAR_LABEL,
+    Options,
+)
+from specon_manager.backends.kube.objects.identity import controller_of, identity_of
+from specon_manager.backends.kube.objects.scheduling import HOSTNAME
+from specon_manager.backends.kube.transport.resources import Object
 
 __all__ = ["HOSTNAME", "Injection", "InjectionSettings", "inject"]
 
-Object = dict[str, Any]
-HOSTNAME: Final = "kubernetes.io/hostname"
 _USUAL_GRACE: Final = 30  # seconds, where a pod says nothing
 
 

@@ -12,18 +12,18 @@ asked again after another webhook has changed the pod, and then changes nothing.
 import base64
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.annotations import AnnotationError, doubts, read_options
 from specon_manager.backends.kube.admission.gate import gated
 from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.objects.annotations import AnnotationError, doubts, read_options
 from specon_manager.backends.kube.transport.reading import in_words
+from specon_manager.backends.kube.transport.resources import Object
 
-Object = dict[str, Any]
 Entry = Literal["inject", "gate"]
 
 _API_VERSION: Final = "admission.k8s.io/v1"

@@ -9,14 +9,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import Entry, NoReviewError, review
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import Object
 
 MAX_REVIEW_BYTES: Final = 3 * 1024 * 1024
 """What the API server lets an object have, with room for the review around it."""

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from specon_manager.backends.kube.admission.annotations import CA, Options
 from specon_manager.backends.kube.admission.trainer_container import (
     SIDECAR_NAME,
     Paths,
@@ -13,8 +12,8 @@ from specon_manager.backends.kube.admission.trainer_container import (
     items,
     mount_of,
 )
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.objects.annotations import CA, Options
+from specon_manager.backends.kube.transport.resources import Object
 
 AUDIENCE: Final = "specon.io/manager"
 IDENTITY_VOLUME: Final = "specon-identity"

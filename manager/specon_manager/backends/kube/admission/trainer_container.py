@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.annotations import PREFIX, Options
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.objects.annotations import PREFIX, Options
+from specon_manager.backends.kube.transport.resources import Object
 
 SIDECAR_NAME: Final = "specon-sidecar"
 TRAINER_MARK: Final = "SPECON_TRAINER"

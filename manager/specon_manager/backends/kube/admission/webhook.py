@@ -9,12 +9,12 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.admission.annotations import INJECT, QUEUE
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import Entry, NoReviewError
 from specon_manager.backends.kube.admission.reviews import BusyError, Reviews, TooLargeError
+from specon_manager.backends.kube.objects.annotations import INJECT, QUEUE
+from specon_manager.backends.kube.transport.resources import Object
 
-Object = dict[str, Any]
 Observer = Callable[[str, str], None]
 """Told of each answer: the entry, and `allowed`, `patched`, `denied` or `unreadable`."""
 

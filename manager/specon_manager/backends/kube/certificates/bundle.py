@@ -14,7 +14,7 @@ import binascii
 import ipaddress
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -30,7 +30,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 from msgspec.structs import replace
 
-Object = dict[str, Any]
 Step = Literal["nothing", "everything", "next-authority", "adopt-next", "leaf", "drop-expired"]
 
 AUTHORITY_LIFE: Final = timedelta(days=5 * 365)

@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cryptography import x509
 from msgspec import Struct
@@ -14,9 +14,7 @@ from msgspec import Struct
 from specon_manager.backends.kube.certificates.bundle import CertificateError, expiry, from_secret_data
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import Change, Reflector
-from specon_manager.backends.kube.transport.resources import SECRETS
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import SECRETS, Object
 
 _LOOK_SECONDS: Final = 10.0
 _MOST_BYTES: Final = 1024 * 1024

@@ -5,11 +5,10 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.annotations import CA, INJECTED, SIDECAR_LABEL
 from specon_manager.backends.kube.certificates.bundle import (
     Bundle,
     CertificateError,
@@ -19,10 +18,9 @@ from specon_manager.backends.kube.certificates.bundle import (
     renewed,
     to_secret_data,
 )
+from specon_manager.backends.kube.objects.annotations import CA, INJECTED, SIDECAR_LABEL
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, PODS, SECRETS
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, PODS, SECRETS, Object
 
 LOOK_SECONDS: Final = 60.0
 _PODS_SECONDS: Final = 3600.0  # between two looks at all pods when nothing changed

@@ -4,18 +4,16 @@ Source of what a manifest must not have: what a real API server refuses, or sets
 """
 
 import copy
-from typing import Any, Final
+from typing import Final
 
-from specon_manager.backends.kube.admission.annotations import PINNED, WHOLE_CPU
+from specon_manager.backends.kube.objects.annotations import PINNED, WHOLE_CPU
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, trainer_of
+from specon_manager.backends.kube.objects.scheduling import HOSTNAME
+from specon_manager.backends.kube.owners.context import Hands, RefusedError
 from specon_manager.backends.kube.owners.eviction import evict
-from specon_manager.backends.kube.owners.way import Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.resources import PODS
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.scheduling import HOSTNAME
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo, trainer_of
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import PODS, Object
 
 _METADATA: Final = ("name", "namespace", "labels", "annotations")
 """All that is kept: finalizers are set anew by those who want them."""

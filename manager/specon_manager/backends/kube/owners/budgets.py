@@ -9,9 +9,8 @@ Source: the reference of policy/v1 PodDisruptionBudget, and KEP-3017 for pods th
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from specon_manager.backends.kube.watching.fields import count, mapping, mappings
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.objects.fields import count, mapping, mappings
+from specon_manager.backends.kube.transport.resources import Object
 
 _EXEMPT: Final = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods whose eviction asks no budget."""

@@ -3,11 +3,11 @@
 Their owner creates the next pod; where it may go is said to it by the admission webhook.
 """
 
-from specon_manager.backends.kube.owners.way import BlockedError, Hands
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.owners.context import BlockedError, Hands
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.slim import PodInfo
 
 
 async def evict(hands: Hands, pod: PodInfo, *, grace_seconds: int) -> None:

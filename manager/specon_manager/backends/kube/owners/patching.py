@@ -1,19 +1,18 @@
 """The object of a job, changed only as it was read: what somebody else wrote meanwhile is looked at again."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-from specon_manager.backends.kube.admission.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.job_patch import JobPatch, JobWish, job_patch
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.budgets import objections, spent, uid_of
-from specon_manager.backends.kube.owners.job_patch import JobPatch, JobWish, job_patch
-from specon_manager.backends.kube.owners.way import BlockedError, EditedError, Hands, RefusedError
+from specon_manager.backends.kube.owners.context import BlockedError, EditedError, Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.resources import PDBS, PODS
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
-from specon_manager.backends.kube.watching.slim import PodInfo
+from specon_manager.backends.kube.transport.resources import PDBS, PODS, Object
 
-Object = dict[str, Any]
 Decide = Callable[[Object], JobWish | None]
 """What an object is to say, from what it says; None: it stays as it is.
 

@@ -1,13 +1,13 @@
 """What is to run by one order: gates are opened, bare pods created again, what cannot run is noticed."""
 
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.owners.bare import bring_back
-from specon_manager.backends.kube.owners.way import RefusedError
+from specon_manager.backends.kube.owners.context import RefusedError
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of, waits_for_us
 from specon_manager.backends.kube.placing.gates import released_all
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.word import Word
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
 from specon_manager.model.actions import PlaceJob
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.annotations import HELD
+from specon_manager.backends.kube.objects.annotations import HELD
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.placing.wishes import workers_in
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.core.state import State
 from specon_manager.model.actions import HoldRoom, PlaceJob
 from specon_manager.model.cluster import JobSpec, job_of

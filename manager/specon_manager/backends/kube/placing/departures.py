@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
+from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.bare import let_go
+from specon_manager.backends.kube.owners.context import BlockedError, ExpiredError, Hands, RefusedError
 from specon_manager.backends.kube.owners.eviction import evict, is_told
-from specon_manager.backends.kube.owners.way import BlockedError, ExpiredError, Hands, RefusedError
 from specon_manager.backends.kube.placing.book import occupies, replica_of
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.word import Word
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.model.actions import PlaceJob
 
 _UNHEARD_GRACE: Final = 30

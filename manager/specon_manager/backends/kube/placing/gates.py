@@ -8,15 +8,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE, PINNED
-from specon_manager.backends.kube.owners.way import Hands, RefusedError
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.objects.scheduling import HOSTNAME
+from specon_manager.backends.kube.owners.context import Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.resources import PODS
-from specon_manager.backends.kube.watching.fields import mapping, mappings
-from specon_manager.backends.kube.watching.scheduling import HOSTNAME
-from specon_manager.backends.kube.watching.slim import PodInfo
-
-Object = dict[str, Any]
+from specon_manager.backends.kube.transport.resources import PODS, Object
 
 _ATTEMPTS: Final = 8
 """Somebody else, first of all the scheduler, may write the pod at the same time."""

@@ -4,18 +4,18 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from specon_manager.backends.kube.owners.job_patch import SWITCHES, JobWish
+from specon_manager.backends.kube.objects.job_patch import SWITCHES, JobWish
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.objects.ways import suspends
+from specon_manager.backends.kube.owners.context import BlockedError, EditedError, ExpiredError, RefusedError
 from specon_manager.backends.kube.owners.patching import OwnerGoneError, patched
-from specon_manager.backends.kube.owners.table import suspends
-from specon_manager.backends.kube.owners.way import BlockedError, EditedError, ExpiredError, RefusedError
 from specon_manager.backends.kube.placing.arrivals import Arrivals
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
 from specon_manager.backends.kube.placing.departures import Departures
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.wishes import Circumstances, wish
 from specon_manager.backends.kube.placing.word import Word
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec
 

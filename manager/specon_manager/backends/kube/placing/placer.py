@@ -11,14 +11,14 @@ from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.background import Background
-from specon_manager.backends.kube.owners.way import BlockedError, RefusedError
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.owners.context import BlockedError, RefusedError
 from specon_manager.backends.kube.placing.book import Book, waits_for_us
 from specon_manager.backends.kube.placing.gates import release
 from specon_manager.backends.kube.placing.placement import Placement
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.model.actions import PlaceJob
 
 _log = logging.getLogger(__name__)

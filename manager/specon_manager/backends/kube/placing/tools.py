@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
-from specon_manager.backends.kube.owners.way import Hands
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.owners.context import Hands
 from specon_manager.backends.kube.placing.book import Book
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.nodes import NodeBook
-from specon_manager.backends.kube.watching.slim import PodInfo
 
 
 class Tools(Struct, frozen=True, kw_only=True):

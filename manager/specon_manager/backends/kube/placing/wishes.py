@@ -1,25 +1,24 @@
 """What the object of a job is to say for an order, from what it says at this moment. Pure."""
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.annotations import HELD, SCALED
-from specon_manager.backends.kube.owners.job_patch import (
+from specon_manager.backends.kube.objects.annotations import HELD, SCALED
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.job_patch import (
     SWITCHES,
     JobWish,
     asked_of,
     suspended,
     workers_of,
 )
+from specon_manager.backends.kube.owners.context import EditedError, RefusedError
 from specon_manager.backends.kube.owners.patching import mark_of
-from specon_manager.backends.kube.owners.way import EditedError, RefusedError
-from specon_manager.backends.kube.watching.fields import mapping
+from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec, role_of
-
-Object = dict[str, Any]
 
 _OVER: Final = "released"
 """For what a job is suspended of which nothing is in flight: a pod of which nobody hears has to go first."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.records.lenient import bounded
+from specon_manager.backends.kube.objects.quantities import quantity
+from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.records import part_of
 from specon_manager.backends.kube.transport.resources import Object
-from specon_manager.backends.kube.watching.quantities import quantity
 from specon_manager.core.quotas import Usage
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase

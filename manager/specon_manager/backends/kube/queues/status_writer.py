@@ -9,7 +9,7 @@ from typing import Any, Final
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.queues.record import QueueInfo, Use, queue_status, uses_of
 from specon_manager.backends.kube.queues.watch import QueueWatch
-from specon_manager.backends.kube.records.lenient import moment
+from specon_manager.backends.kube.records.decoding import moment
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_QUEUES, Object

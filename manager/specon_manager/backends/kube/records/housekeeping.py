@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from specon_manager.backends.kube.records.names import Name
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import MIGRATIONS

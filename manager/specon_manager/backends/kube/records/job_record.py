@@ -10,6 +10,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
+from specon_manager.backends.kube.records.decoding import Problem, bounded, moment, read_fields, seconds_of
 from specon_manager.backends.kube.records.external import (
     ChangeKind,
     ChangeState,
@@ -17,8 +19,6 @@ from specon_manager.backends.kube.records.external import (
     change_state,
 )
 from specon_manager.backends.kube.records.job_text import JobText, read_text, text_of
-from specon_manager.backends.kube.records.lenient import Problem, bounded, moment, read_fields, seconds_of
-from specon_manager.backends.kube.records.names import Name, namespace_of, slug
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
 from specon_manager.backends.kube.records.placements import unpacked
 from specon_manager.backends.kube.records.records import (

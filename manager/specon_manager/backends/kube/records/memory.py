@@ -6,10 +6,10 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
+from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.job_record import Recorded, flying_of, read_training_job
-from specon_manager.backends.kube.records.lenient import Problem
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.move_records import MoveRecords
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress

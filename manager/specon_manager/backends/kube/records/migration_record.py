@@ -11,15 +11,15 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.records.external import REFUSED, MoveState, move_state, state_of_move
-from specon_manager.backends.kube.records.lenient import (
+from specon_manager.backends.kube.objects.names import Name, migration_name, namespace_of
+from specon_manager.backends.kube.records.decoding import (
     Problem,
     bounded,
     moment,
     read_fields,
     seconds_of,
 )
-from specon_manager.backends.kube.records.names import Name, migration_name, namespace_of
+from specon_manager.backends.kube.records.external import REFUSED, MoveState, move_state, state_of_move
 from specon_manager.backends.kube.records.records import (
     Amount,
     CheckpointStatus,

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from specon_manager.backends.base import Emit, NotLeadingError
+from specon_manager.backends.kube.objects.names import Name, namespace_of
+from specon_manager.backends.kube.records.decoding import bounded, moment
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.lenient import bounded, moment
 from specon_manager.backends.kube.records.migration_record import MigrationStatus, as_first_schema
-from specon_manager.backends.kube.records.names import Name, namespace_of
 from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api

@@ -3,9 +3,10 @@
 import json
 import logging
 
+from specon_manager.backends.kube.objects.names import Name, migration_name, other_name
+from specon_manager.backends.kube.records.decoding import moment
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
-from specon_manager.backends.kube.records.lenient import moment
 from specon_manager.backends.kube.records.migration_record import (
     MANIFEST_BYTES,
     MOVE_LABEL,
@@ -16,7 +17,6 @@ from specon_manager.backends.kube.records.migration_record import (
     migration_status,
     read_migration,
 )
-from specon_manager.backends.kube.records.names import Name, migration_name, other_name
 from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter
 from specon_manager.backends.kube.records.records import part_of, status_of
 from specon_manager.backends.kube.records.restore import Closing

@@ -6,9 +6,9 @@ The Lease is the one object that a leader reads every few seconds, and that a ne
 from collections.abc import Mapping
 from typing import Final
 
-from specon_manager.backends.kube.admission.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.transport.resources import Object
-from specon_manager.backends.kube.watching.fields import mapping
 
 PAUSED: Final = f"{PREFIX}paused"
 """Annotation; its value is the reason in words, which may be empty."""

@@ -5,12 +5,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.fields import mappings
+from specon_manager.backends.kube.objects.names import Name, namespace_of
 from specon_manager.backends.kube.records.external import ChangeState, MoveState
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
-from specon_manager.backends.kube.records.names import Name, namespace_of
 from specon_manager.backends.kube.records.records import is_replica, metadata_of, part_of
 from specon_manager.backends.kube.transport.resources import Object
-from specon_manager.backends.kube.watching.fields import mappings
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""

@@ -6,7 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.records.lenient import (
+from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
+from specon_manager.backends.kube.records.decoding import (
     Problem,
     bounded,
     moment,
@@ -14,7 +15,6 @@ from specon_manager.backends.kube.records.lenient import (
     rounded,
     seconds_of,
 )
-from specon_manager.backends.kube.records.names import Name, namespace_of, slug
 from specon_manager.backends.kube.records.records import (
     Amount,
     CheckpointStatus,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.objects.names import namespace_of, slug
 from specon_manager.backends.kube.records.due_writes import DueWrites
-from specon_manager.backends.kube.records.names import namespace_of, slug
 from specon_manager.backends.kube.records.progress_record import patch_of, progress_object, progress_status
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError

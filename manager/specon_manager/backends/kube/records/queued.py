@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.records.decoding import bounded, moment
 from specon_manager.backends.kube.records.due_writes import DueWrites
-from specon_manager.backends.kube.records.lenient import bounded, moment
 from specon_manager.backends.kube.records.migration_record import MigrationStatus
 from specon_manager.backends.kube.records.records import status_of
 from specon_manager.backends.kube.transport.api import Api

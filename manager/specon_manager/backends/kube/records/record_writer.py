@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.records.names import Name
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.records import owner_uid
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError

@@ -11,13 +11,13 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.records.lenient import (
+from specon_manager.backends.kube.objects.names import Name
+from specon_manager.backends.kube.records.decoding import (
     Problem,
     bounded,
     moment,
     seconds_of,
 )
-from specon_manager.backends.kube.records.names import Name
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.cluster import Phase, Replica
 from specon_sidecar.wire import Checkpoint

@@ -21,11 +21,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.names import Name
+from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import MoveState, state_of_move
 from specon_manager.backends.kube.records.job_record import Recorded
-from specon_manager.backends.kube.records.lenient import Problem
 from specon_manager.backends.kube.records.migration_record import Migrated
-from specon_manager.backends.kube.records.names import Name
 from specon_manager.backends.kube.records.pins import is_queued
 from specon_manager.backends.kube.records.progress_record import Progressed
 from specon_manager.backends.kube.records.records import with_record

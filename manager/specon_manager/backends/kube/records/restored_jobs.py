@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.names import EARLIER_OWNER
+from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import ChangeState
 from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.records.job_text import Described
-from specon_manager.backends.kube.records.lenient import Problem
-from specon_manager.backends.kube.records.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.placements import unpacked
 from specon_manager.backends.kube.records.progress_record import Progressed
 from specon_manager.backends.kube.records.transaction_text import Member

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.job_record import (
     Recorded,
@@ -18,7 +19,6 @@ from specon_manager.backends.kube.records.job_record import (
     training_job_status,
 )
 from specon_manager.backends.kube.records.job_text import REMEMBERED
-from specon_manager.backends.kube.records.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter
 from specon_manager.backends.kube.records.records import status_of
 from specon_manager.backends.kube.records.waits import Waits

@@ -10,19 +10,13 @@ from typing import Any, Final
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
-from specon_manager.backends.kube.admission.annotations import INJECT
 from specon_manager.backends.kube.background import Background
-from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
-from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS, Object
-from specon_manager.backends.kube.watching.fields import mapping
-from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
-from specon_manager.backends.kube.watching.nodes import NodeBook
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES, OwnerInfo
-from specon_manager.backends.kube.watching.quantities import amounts_of, resources_of
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo, slim_node, slim_pod
-from specon_manager.backends.kube.watching.translate import options_of
-from specon_manager.backends.kube.watching.volumes import (
+from specon_manager.backends.kube.objects.annotations import INJECT
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, slim_node, slim_pod
+from specon_manager.backends.kube.objects.quantities import amounts_of, resources_of
+from specon_manager.backends.kube.objects.volumes import (
     Claim,
     Verdict,
     Volume,
@@ -30,6 +24,12 @@ from specon_manager.backends.kube.watching.volumes import (
     slim_claim,
     slim_volume,
 )
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS, Object
+from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
+from specon_manager.backends.kube.watching.nodes import NodeBook
+from specon_manager.backends.kube.watching.translate import options_of
 from specon_manager.core.state import State
 from specon_manager.model.resources import Resources
 

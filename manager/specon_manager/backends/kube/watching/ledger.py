@@ -10,16 +10,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.identity import Identity
-from specon_manager.backends.kube.records.names import EARLIER_OWNER
+from specon_manager.backends.kube.objects.identity import Identity
+from specon_manager.backends.kube.objects.names import EARLIER_OWNER
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import PodInfo
+from specon_manager.backends.kube.objects.volumes import Verdict
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import PodInfo
 from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner, told_by_owner
-from specon_manager.backends.kube.watching.volumes import Verdict
 from specon_manager.core.state import State
-from specon_manager.model.cluster import JobSpec
+from specon_manager.model.cluster import JobSpec, job_of
 from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaGone, ReplicaStarted
 
 Remarks = Callable[[str, str, str, str], None]
@@ -105,7 +105,7 @@ class Ledger:
 
     def await_return(self, replica: str, *, awaited: bool) -> None:
         """Keep a bare pod's job while the pod is away for a move; or no longer."""
-        job = replica.rpartition("/")[0].rpartition("/")[0]
+        job = job_of(replica)
         if awaited:
             self._awaited.add(replica)
         elif replica in self._awaited:
@@ -160,7 +160,7 @@ class Ledger:
 
     def live(self, replica: str) -> PodInfo | None:
         """Return the pod that is the replica, running, starting or ending; None where there is none."""
-        job = self._jobs.get(_job_of(replica))
+        job = self._jobs.get(job_of(replica))
         if job is None:
             return None
         told = self._told.get(replica)
@@ -169,7 +169,7 @@ class Ledger:
 
     def pod(self, replica: str, uid: str) -> PodInfo | None:
         """Return a pod by its UID, whatever became of it, or None where its object is gone."""
-        job = self._jobs.get(_job_of(replica))
+        job = self._jobs.get(job_of(replica))
         return None if job is None else job.pods.get(uid)
 
     def believed(self, replica: str) -> str | None:
@@ -359,7 +359,7 @@ class Ledger:
         return job.holder[1] in self._owners
 
     def _returns(self, job: _Job) -> bool:
-        return any(_job_of(replica) == job.name for replica in self._awaited)
+        return any(job_of(replica) == job.name for replica in self._awaited)
 
     def _closed(self, job: _Job, reason: str) -> list[Event]:
         """Forget the job; the core is told if it knew of it."""
@@ -476,7 +476,3 @@ def _replica(pod: PodInfo) -> str:
 
 def _age(pod: PodInfo) -> tuple[str, str]:
     return ("" if pod.detail is None else pod.detail.created), pod.uid
-
-
-def _job_of(replica: str) -> str:
-    return replica.rpartition("/")[0].rpartition("/")[0]

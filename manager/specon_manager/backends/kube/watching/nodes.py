@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.model.events import NodeGone, NodeObserved
 from specon_manager.model.resources import NOTHING, Resources
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo, carried
+from specon_manager.backends.kube.objects.owner import OwnerInfo, carried
 from specon_manager.backends.kube.watching.translate import told_by_owner
 
 Key = tuple[str, str, str]

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.annotations import Options
-from specon_manager.backends.kube.owners.capability import Capability, capability
-from specon_manager.backends.kube.owners.table import immovable_because, owner_immovable_because
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
-from specon_manager.backends.kube.watching.slim import Detail, PodInfo
-from specon_manager.backends.kube.watching.volumes import FREE, Verdict
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.capability import Capability, capability
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.pod import Detail, PodInfo
+from specon_manager.backends.kube.objects.volumes import FREE, Verdict
+from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because
 from specon_manager.model.cluster import JobSpec, role_of
 from specon_manager.model.constraints import ANYWHERE, Constraints
 from specon_manager.model.resources import NOTHING, Resources

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from fakekube import selectors
 from specon_manager.backends.kube.owners.budgets import against, objections, selects, spent
-from specon_manager.backends.kube.owners.grants import Grants
+from specon_manager.backends.kube.owners.disruption_ledger import Grants
 
 LABELS = {"app": "training", "team": "a"}
 LENIENT, STRICT = "AlwaysAllow", "IfHealthyBudget"

@@ -4,12 +4,12 @@ import pytest
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PDBS as FAKE_PDBS
-from specon_manager.backends.kube.owners.grants import Grants
+from specon_manager.backends.kube.objects.pod import slim_pod
+from specon_manager.backends.kube.owners.context import BlockedError, Hands
+from specon_manager.backends.kube.owners.disruption_ledger import Grants
 from specon_manager.backends.kube.owners.patching import may_go
-from specon_manager.backends.kube.owners.way import BlockedError, Hands
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import PDBS, PODS
-from specon_manager.backends.kube.watching.slim import slim_pod
 from support.kube_stage import Keeper, make_pod
 
 NAMES = ("a", "b", "c")

@@ -8,8 +8,8 @@ from fakekube.cluster import FakeCluster
 from fakekube.failures import FailureError
 from fakekube.kinds import JOBS as FAKE_JOBS
 from fakekube.kinds import TF_JOBS as FAKE_TF_JOBS
-from specon_manager.backends.kube.admission.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.backend import KubeSettings
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.owners import patching
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube.schemas import Definition
+from specon_manager.backends.kube.objects.quantities import quantity
 from specon_manager.backends.kube.queues.record import Use, queue_info, queue_status, uses_of, written
-from specon_manager.backends.kube.watching.quantities import quantity
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.queues import Queue

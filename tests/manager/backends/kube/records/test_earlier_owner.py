@@ -2,9 +2,9 @@
 
 import msgspec
 
-from specon_manager.backends.kube.admission.annotations import Options
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.watching.ledger import Ledger
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.resources import Resources

@@ -6,8 +6,8 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
-from specon_manager.backends.kube.records.names import Name
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 
 

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
+from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.watching.ledger import Ledger
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES
-from specon_manager.backends.kube.watching.slim import slim_pod
 from specon_manager.backends.kube.watching.translate import told_by_owner
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
 from support.job_objects import ELASTIC, QUEUED, job_object

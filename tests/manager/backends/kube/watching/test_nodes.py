@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, slim_pod
 from specon_manager.backends.kube.watching.nodes import NodeBook
-from specon_manager.backends.kube.watching.slim import NodeInfo, PodInfo, slim_pod
 from specon_manager.model.events import NodeGone, NodeObserved
 from specon_manager.model.resources import Resources
 from support.kube_stage import template

@@ -1,7 +1,7 @@
 """What is known of owners beside their objects."""
 
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
 from specon_manager.backends.kube.watching.owner_book import OwnerBook
-from specon_manager.backends.kube.watching.owner_info import OWNER_RESOURCES
 from support.job_objects import job_object
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.objects.owner import OwnerInfo, slim_job
+from specon_manager.backends.kube.objects.pod import PodInfo, slim_pod
+from specon_manager.backends.kube.objects.volumes import Verdict
 from specon_manager.backends.kube.watching.ledger import Ledger
-from specon_manager.backends.kube.watching.owner_info import OwnerInfo, slim_job
-from specon_manager.backends.kube.watching.slim import PodInfo, slim_pod
 from specon_manager.backends.kube.watching.translate import options_of
-from specon_manager.backends.kube.watching.volumes import Verdict
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.constraints import Requirement

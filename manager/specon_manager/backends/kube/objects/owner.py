@@ -1,0 +1,338 @@
+"""What creates pods (Jobs of all kinds, StatefulSets), with only what is needed of it. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from specon_manager.backends.kube.objects import annotations as names
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.fields import count, mapping, mappings
+from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
+from specon_manager.backends.kube.objects.job_patch import REPLICA_SPECS, asked_of, suspended, workers_of
+from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, volcano_in
+from specon_manager.backends.kube.objects.quantities import requested, resources_of
+from specon_manager.backends.kube.objects.scheduling import constraints_of
+from specon_manager.backends.kube.transport.resources import (
+    JOB_SETS,
+    JOBS,
+    MPI_JOBS,
+    PYTORCH_JOBS,
+    STATEFUL_SETS,
+    TF_JOBS,
+    TRAIN_JOBS,
+    Object,
+    Resource,
+)
+from specon_manager.model.constraints import ANYWHERE, Constraints
+from specon_manager.model.resources import NOTHING, Resources
+
+_OWN_CONTROLLERS: Final = frozenset(
+    {
+        "",
+        "kubernetes.io/job-controller",
+        "kubeflow.org/training-operator",
+        "kubeflow.org/mpi-operator",
+        "jobset.sigs.k8s.io/jobset-controller",
+        "trainer.kubeflow.org/trainjob-controller",
+    }
+)
+_MOST: Final = 10_000
+"""Replicas that are named beforehand; further ones are named when they are seen."""
+
+
+class OwnerInfo(Struct, frozen=True, kw_only=True):
+    """One object that creates pods."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    replicas: tuple[tuple[str, int], ...] = ()
+    """Role and index of each replica that it is to have; empty where only its pods tell."""
+    at_once: int = 1
+    """How many pods it has at the same time."""
+    suspended: bool = False
+    suspended_for: str = ""
+    """The move for which we suspended it."""
+    over: bool = False
+    """Whether it completed or failed: it creates no more pods."""
+    deleting: bool = False
+    ignores_disruptions: bool = False
+    """Whether a pod that is evicted is replaced without a count."""
+    kueue: bool = False
+    managed_by: str = ""
+    """Another controller that is in charge of it, where its own is not."""
+    controller: str = ""
+    """Kind and name of what owns it, e.g. `TrainJob bert`."""
+    volcano: str = ""
+    """By what Volcano is known to schedule its pods; empty where it does not."""
+    job: str = ""
+    """The job that its pods are, without its namespace; empty where they are several, or none at all."""
+    workers: int = 1
+    """How many workers its object asks for at this moment, heads among them, launchers not."""
+    asked: int = 1
+    """How many its user asks for: another number while we have changed it."""
+    ps: int = 0
+    """How many parameter servers, or launchers, it has."""
+    scaled: str = ""
+    """Our mark of that, `FROM:TO`."""
+    options: Options = Options()
+    """What the annotations of its workers' template say."""
+    worker_requests: Resources = NOTHING
+    ps_requests: Resources | None = None
+    """What a worker and a parameter server will reserve, without a sidecar; the second None without any."""
+    constraints: Constraints = ANYWHERE
+    """On which nodes a worker may run, without what its volumes say."""
+    grace_seconds: float = 30.0
+    priority_class: str = ""
+    indexed: bool = False
+    """Of Jobs: whether each of its pods has an index."""
+    success_policy: bool = False
+    jobs: int = 1
+    """Of a JobSet or TrainJob: how many Jobs it makes."""
+    heads: int = 0
+    """Masters and chiefs, which are the first workers."""
+    evaluators: int = 0
+    dynamic: bool = False
+    """Of a TFJob: whether its workers are told only of the parameter servers (enableDynamicWorker)."""
+    elastic: tuple[int, int] | None = None
+    """Of a PyTorchJob: the fewest and the most workers of its elasticPolicy."""
+    fixed: bool = False
+    """Whether its controller was seen to let nobody change the number of its workers."""
+    launcher_works: bool = False
+    """Of an MPIJob: whether its launcher trains as well."""
+
+    @property
+    def job_name(self) -> str:
+        """`namespace/job`; empty where its pods are not one job."""
+        return f"{self.namespace}/{self.job}" if self.job else ""
+
+    @property
+    def first(self) -> int:
+        """Index of its first worker that is no head."""
+        return 1 if self.kind in REPLICA_SPECS else 0
+
+    def named(self, workers: int) -> tuple[tuple[str, int], ...]:
+        """Return role and index of each replica that it has with so many workers, heads among them."""
+        heads = [("worker", index) for index in range(self.heads)] if self.first else []
+        plain = max(0, min(workers, _MOST) - len(heads))
+        ps = [("ps", index) for index in range(self.ps)]
+        return (*ps, *heads, *(("worker", self.first + index) for index in range(plain)))
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Kind, namespace and name."""
+        return self.kind, self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def slim_job(job: Object) -> OwnerInfo:
+    """Return what is needed of a batch/v1 Job."""
+    spec = mapping(job.get("spec"))
+    parallelism, completions = count(spec.get("parallelism"), 1), count(spec.get("completions"), 1)
+    indexed = spec.get("completionMode") == "Indexed"
+    rules = mappings(mapping(spec.get("podFailurePolicy")).get("rules"))
+    ignores = any(
+        rule.get("action") == "Ignore"
+        and any(
+            each.get("type") == "DisruptionTarget" and each.get("status", "True") == "True"
+            for each in mappings(rule.get("onPodConditions"))
+        )
+        for rule in rules
+    )
+    return _owner(
+        "Job",
+        job,
+        template=mapping(spec.get("template")),
+        replicas=_workers(completions if indexed else 1),
+        at_once=min(parallelism, completions) if spec.get("completions") is not None else parallelism,
+        ignores_disruptions=ignores,
+        managed_by=_other(spec.get("managedBy")),
+        indexed=indexed,
+        success_policy=bool(spec.get("successPolicy")),
+    )
+
+
+def slim_stateful_set(stateful_set: Object) -> OwnerInfo:
+    """Return what is needed of an apps/v1 StatefulSet."""
+    spec = mapping(stateful_set.get("spec"))
+    size = count(spec.get("replicas"), 1)
+    first = count(mapping(spec.get("ordinals")).get("start"), 0)
+    replicas = tuple(("worker", first + index) for index in range(min(size, _MOST)))
+    return _owner("StatefulSet", stateful_set, replicas=replicas, at_once=size, ignores_disruptions=True)
+
+
+def slim_tf_job(job: Object) -> OwnerInfo:
+    """Return what is needed of a kubeflow.org/v1 TFJob."""
+    return _kubeflow("TFJob", job, dynamic=mapping(job.get("spec")).get("enableDynamicWorker") is True)
+
+
+def slim_pytorch_job(job: Object) -> OwnerInfo:
+    """Return what is needed of a kubeflow.org/v1 PyTorchJob."""
+    policy = mapping(job.get("spec")).get("elasticPolicy")
+    elastic = None
+    if isinstance(policy, dict):
+        workers = workers_of("PyTorchJob", job)
+        # As the operator completes it.
+        fewest = count(policy.get("minReplicas"), workers)
+        elastic = fewest, max(fewest, count(policy.get("maxReplicas"), workers))
+    return _kubeflow("PyTorchJob", job, elastic=elastic)
+
+
+def slim_mpi_job(job: Object) -> OwnerInfo:
+    """Return what is needed of a kubeflow.org/v2beta1 MPIJob."""
+    works = mapping(job.get("spec")).get("runLauncherAsWorker") is True
+    return _kubeflow("MPIJob", job, launcher_works=works)
+
+
+def slim_job_set(job_set: Object) -> OwnerInfo:
+    """Return what is needed of a JobSet; where it makes several Jobs, each is a job: their pods tell."""
+    spec = mapping(job_set.get("spec"))
+    at_once, jobs = 0, 0
+    child: Mapping[str, Any] = {}
+    name = ""
+    for each in mappings(spec.get("replicatedJobs")):
+        child = mapping(mapping(each.get("template")).get("spec"))
+        name = str(each.get("name", ""))
+        jobs += count(each.get("replicas"), 1)
+        at_once += count(each.get("replicas"), 1) * count(child.get("parallelism"), 1)
+    alone, indexed = jobs == 1, child.get("completionMode") == "Indexed"
+    own = mapping(job_set.get("metadata")).get("name", "")
+    return _owner(
+        "JobSet",
+        job_set,
+        template=mapping(child.get("template")),
+        job=f"{own}-{name}-0" if alone else "",
+        replicas=_workers(workers_of("JobSet", job_set)) if alone else (),
+        at_once=at_once,
+        managed_by=_other(spec.get("managedBy")),
+        jobs=jobs,
+        indexed=indexed,
+        success_policy=bool(child.get("successPolicy")),
+    )
+
+
+def slim_train_job(job: Object) -> OwnerInfo:
+    """Return what is needed of a TrainJob by itself; all else is said by the JobSet that it makes."""
+    spec = mapping(job.get("spec"))
+    return _owner("TrainJob", job, job="", jobs=0, managed_by=_other(spec.get("managedBy")))
+
+
+def carried(train_job: OwnerInfo, job_set: OwnerInfo) -> OwnerInfo:
+    """Return a TrainJob with what its JobSet says of its pods."""
+    return msgspec.structs.replace(
+        job_set,
+        kind=train_job.kind,
+        name=train_job.name,
+        uid=train_job.uid,
+        suspended=train_job.suspended,
+        suspended_for=train_job.suspended_for,
+        over=train_job.over or job_set.over,
+        deleting=train_job.deleting,
+        kueue=train_job.kueue or job_set.kueue,
+        managed_by=train_job.managed_by or job_set.managed_by,
+        controller=train_job.controller,
+        scaled=train_job.scaled,
+    )
+
+
+OWNER_RESOURCES: Final[Mapping[str, tuple[Resource, Callable[[Object], OwnerInfo]]]] = {
+    "Job": (JOBS, slim_job),
+    "StatefulSet": (STATEFUL_SETS, slim_stateful_set),
+    "TFJob": (TF_JOBS, slim_tf_job),
+    "PyTorchJob": (PYTORCH_JOBS, slim_pytorch_job),
+    "MPIJob": (MPI_JOBS, slim_mpi_job),
+    "JobSet": (JOB_SETS, slim_job_set),
+    "TrainJob": (TRAIN_JOBS, slim_train_job),
+}
+"""Which resource each kind is, and how it is slimmed."""
+
+
+def _kubeflow(kind: str, job: Object, **known: Any) -> OwnerInfo:
+    spec = mapping(job.get("spec"))
+    policy = mapping(spec.get("runPolicy"))
+    members: list[tuple[str, int]] = []
+    sizes: dict[str, int] = {}
+    templates: dict[str, Mapping[str, Any]] = {}
+    for replica_type, of_type in sorted(mapping(spec.get(REPLICA_SPECS[kind])).items()):
+        word = replica_type.lower()
+        sizes[word] = count(mapping(of_type).get("replicas"), 1)
+        templates[word] = mapping(mapping(of_type).get("template"))
+        named = (kubeflow_member(word, index) for index in range(min(sizes[word], _MOST)))
+        members += [member for member in named if member is not None]
+    beside = templates.get("ps", templates.get("launcher"))
+    usual = next((templates[word] for word in ("worker", "master", "chief") if word in templates), {})
+    return _owner(
+        kind,
+        job,
+        template=usual,
+        beside=beside,
+        replicas=tuple(sorted(members)),
+        at_once=sum(sizes.values()),
+        managed_by=_other(policy.get("managedBy")),
+        ps=sum(role == "ps" for role, _ in members),
+        heads=min(1, sizes.get("master", 0) + sizes.get("chief", 0)),
+        evaluators=sizes.get("evaluator", 0),
+        **known,
+    )
+
+
+def _owner(
+    kind: str,
+    obj: Object,
+    *,
+    template: Mapping[str, Any] | None = None,
+    beside: Mapping[str, Any] | None = None,
+    **known: Any,
+) -> OwnerInfo:
+    """Return the owner; `template` is its workers', `beside` its parameter servers' or launcher's."""
+    metadata, status = mapping(obj.get("metadata")), mapping(obj.get("status"))
+    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
+    controller = controller_of(obj)
+    over = any(
+        each.get("type") in {"Complete", "Completed", "Succeeded", "Failed"} and each.get("status") == "True"
+        for each in mappings(status.get("conditions"))
+    )
+    template = {} if template is None else template
+    of_pods, pod = mapping(template.get("metadata")), mapping(template.get("spec"))
+    workers, scaled = workers_of(kind, obj), str(annotations.get(names.SCALED, ""))
+    grace = pod.get("terminationGracePeriodSeconds", 30)
+    facts: dict[str, Any] = {
+        "job": str(metadata.get("name", "")),
+        "workers": workers,
+        "asked": asked_of(workers, scaled),
+        "worker_requests": resources_of(requested(pod)),
+        "ps_requests": None if beside is None else resources_of(requested(mapping(beside.get("spec")))),
+    }
+    return OwnerInfo(
+        kind=kind,
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        uid=str(metadata.get("uid", "")),
+        suspended=suspended(kind, obj),
+        suspended_for=str(annotations.get(names.SUSPENDED_FOR, "")),
+        over=over and kind != "StatefulSet",
+        deleting=metadata.get("deletionTimestamp") is not None,
+        kueue=KUEUE_QUEUE in labels or KUEUE_QUEUE in mapping(of_pods.get("labels")),
+        controller="" if controller is None else f"{controller.get('kind')} {controller.get('name')}",
+        volcano=volcano_in(pod, annotations) or volcano_in(pod, mapping(of_pods.get("annotations"))),
+        scaled=scaled,
+        options=names.options_said(mapping(of_pods.get("annotations"))),
+        constraints=constraints_of(pod),
+        grace_seconds=float(grace) if isinstance(grace, int | float) else 30.0,
+        priority_class=str(pod.get("priorityClassName") or ""),
+        **(facts | known),
+    )
+
+
+def _workers(size: int) -> tuple[tuple[str, int], ...]:
+    return tuple(("worker", index) for index in range(min(size, _MOST)))
+
+
+def _other(given: object) -> str:
+    name = str(given or "")
+    return "" if name in _OWN_CONTROLLERS else name

@@ -1,0 +1,105 @@
+"""What one step changed that the owner of a job wants to read, in plain words. Pure."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.reporting.note import Note
+from specon_manager.backends.kube.reporting.transaction_news import words_of_transactions
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Replica
+from specon_manager.model.events import Event, ReportReceived
+from specon_sidecar.classify import Category
+
+_PATIENCE: Final = 30.0
+"""Seconds without a sample."""
+
+
+def words_of(before: State, after: State, event: Event | None = None) -> list[Note]:
+    """Return what there is to tell after a step from `before` to `after`.
+
+    Only reports change categories: with `event`, other steps look at no replica at all.
+    """
+    notes = [*_categories(before, after, event), *words_of_transactions(before, after)]
+    if after.decisions is not before.decisions:
+        notes += _refusals(before, after)
+    return notes
+
+
+def _categories(before: State, after: State, event: Event | None) -> Iterator[Note]:
+    if after.replicas is before.replicas:
+        return
+    names: Iterable[str] = after.replicas
+    if event is not None:
+        names = (event.report.replica,) if isinstance(event, ReportReceived) else ()
+    for name in names:
+        replica, former = after.replicas.get(name), before.replicas.get(name)
+        if replica is None or replica is former:
+            continue
+        category = replica.progress.category
+        was = Category.UNKNOWN if former is None else former.progress.category
+        if category is not was and category is not Category.UNKNOWN:
+            yield _category(replica)
+        elif is_not_understood(replica) and (former is None or not is_not_understood(former)):
+            yield _not_understood(replica)
+
+
+def is_not_understood(replica: Replica) -> bool:
+    """Whether its sidecar has read its log for half a minute and found no sample of the training in it."""
+    progress = replica.progress
+    if (
+        progress.category is not Category.UNKNOWN
+        or progress.value is not None
+        or progress.reported_at is None
+    ):
+        return False
+    return progress.reported_at - progress.category_since >= _PATIENCE
+
+
+def _not_understood(replica: Replica) -> Note:
+    words = replica.progress.reason or (
+        f"no sample of its training was found in its log for {_PATIENCE:g} s; look at the log of its "
+        f"container {SIDECAR_NAME}, and set {PREFIX}log-path, {PREFIX}format or {PREFIX}pattern"
+    )
+    text = f"its log is not understood: {words}"
+    return Note(replica=replica.name, reason="NotUnderstood", action="Observe", text=text, warning=True)
+
+
+def _category(replica: Replica) -> Note:
+    progress = replica.progress
+    category = progress.category
+    step = "" if progress.step is None else f" at step {progress.step}"
+    why = f": {progress.reason}" if progress.reason else ""
+    return Note(
+        replica=replica.name,
+        reason="".join(part.capitalize() for part in category.value.split("-")),
+        action="Classify",
+        text=f"{category.value.replace('-', ' ')}{step}{why}",
+        warning=category in {Category.STALLED, Category.DIVERGING},
+    )
+
+
+def _refusals(before: State, after: State) -> Iterator[Note]:
+    """Yield why converged replicas stay, each kind of reason once."""
+    latest = before.decisions[-1] if before.decisions else None
+    fresh = []
+    for decision in reversed(after.decisions):
+        if decision is latest:
+            break
+        fresh.append(decision)
+    for decision in reversed(fresh):
+        replica = after.replicas.get(decision.replica)
+        if decision.refusal is None or replica is None:
+            continue
+        if replica.progress.category is not Category.CONVERGED:
+            continue
+        former = before.verdicts.get(decision.replica)
+        if former is None or former.refusal is not decision.refusal:
+            yield Note(
+                replica=decision.replica,
+                reason="NotMoved",
+                action="Decide",
+                text=f"{decision.proposal}: not ordered ({decision.refusal.value}): {decision.reason}",
+                topic=decision.refusal.value,
+            )

@@ -1,0 +1,165 @@
+"""Tells other schedulers by annotations which pods are cheap to end. Off unless switched on by name.
+
+- `pod-deletion-cost`: `controller.kubernetes.io/pod-deletion-cost` on pods; a ReplicaSet that is scaled down
+  ends those with the lower cost first; int32, 0 where it is absent (Kubernetes' reference of well-known
+  annotations).
+- `eviction-cost`: `scheduling.koordinator.sh/eviction-cost` on pods; Koordinator's descheduler evicts those
+  with the lower cost first; int32, 0 where it is absent, the largest int32 means never, which is not written
+  here (Koordinator's proposal of the pod migration job).
+- `priority-boost`: `kueue.x-k8s.io/priority-boost` on Kueue's Workload objects, not on jobs; int32, added to
+  the priority of the workload within its ClusterQueue, for scheduling and for preemption (KEP-7990; alpha,
+  behind Kueue's feature gate PriorityBoost). A boost above zero would let a job preempt others, so that none
+  is ever written: converged jobs get one below.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from specon_manager.backends.kube.objects.annotations import SIGNALS
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import (
+    KUEUE_WORKLOADS,
+    KUEUE_WORKLOADS_BETA1,
+    Object,
+    Resource,
+)
+from specon_sidecar.classify import Category
+
+_log = logging.getLogger(__name__)
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST: Final = "scheduling.koordinator.sh/eviction-cost"
+PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
+ANNOTATIONS: Final[Mapping[str, str]] = {
+    "pod-deletion-cost": POD_DELETION_COST,
+    "eviction-cost": EVICTION_COST,
+    "priority-boost": PRIORITY_BOOST,
+}
+"""Annotation by the name that switches it on."""
+_WORKLOAD_LABEL: Final = "kueue.x-k8s.io/job-uid"  # on a Workload: the uid of the job that it stands for
+CHEAP, DEAR, LOWERED = -100, 100, -100
+
+Target = Literal["pod", "workload"]
+_OF_PODS: Final = (POD_DELETION_COST, EVICTION_COST)
+
+
+def chosen_signals(names: Iterable[str]) -> frozenset[str]:
+    """Return the names, checked; raises ValueError naming one that is no signal."""
+    chosen = frozenset(names)
+    unknown = sorted(chosen - ANNOTATIONS.keys())
+    if unknown:
+        raise ValueError(f"signals: {unknown[0]!r} is none of {', '.join(sorted(ANNOTATIONS))}")
+    return chosen
+
+
+def category_of_job(categories: Iterable[Category]) -> Category:
+    """Return the category that stands for all replicas of a job: converged only where each one is."""
+    found = set(categories)
+    if Category.PROGRESSING in found:
+        return Category.PROGRESSING
+    return Category.CONVERGED if found == {Category.CONVERGED} else Category.UNKNOWN
+
+
+def wanted(category: Category, names: frozenset[str], target: Target) -> dict[str, str | None]:
+    """Return each annotation for such an object and its value; None: it is to have none of ours."""
+    values: dict[str, str | None] = {}
+    for name, annotation in ANNOTATIONS.items():
+        if (annotation in _OF_PODS) is not (target == "pod"):
+            continue
+        value: int | None = None
+        if name in names and category is Category.CONVERGED:
+            value = CHEAP if target == "pod" else LOWERED
+        elif name in names and category is Category.PROGRESSING and target == "pod":
+            value = DEAR
+        values[annotation] = None if value is None else str(value)
+    return values
+
+
+def changes(annotations: Mapping[str, str], values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return what to change of the annotations so that ours have `values`; empty: nothing.
+
+    What another wrote stays, also over a value of ours; what another took away of ours stays away.
+    """
+    ours = _written(annotations)
+    left = dict(ours)
+    found: dict[str, str | None] = {}
+    for annotation, value in values.items():
+        present, written = annotations.get(annotation), ours.get(annotation)
+        if present != written:
+            # Another's hand. A value that is gone is remembered as ours for as long as we would write it.
+            if present is not None or value is None:
+                left.pop(annotation, None)
+            continue
+        if present == value:
+            continue
+        found[annotation] = value
+        if value is None:
+            left.pop(annotation, None)
+        else:
+            left[annotation] = value
+    if left != ours:
+        found[SIGNALS] = msgspec.json.encode(dict(sorted(left.items()))).decode() if left else None
+    return found
+
+
+def _written(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return what we wrote of late; whatever else stands in our annotation is nothing."""
+    try:
+        return msgspec.json.decode(annotations.get(SIGNALS, "{}"), type=dict[str, str])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+class SignalWriter:
+    """Writes signals onto objects."""
+
+    def __init__(self, api: Api, names: Iterable[str]) -> None:
+        """Write the signals of these names; raises ValueError for one that is no signal."""
+        self._api = api
+        self._names = chosen_signals(names)
+        self._workloads: Resource | None = None
+
+    async def write_workloads(self, namespace: str, job_uid: str, category: Category) -> int:
+        """Do the same to the Workloads by which Kueue knows a job; return how many were patched."""
+        try:
+            if self._workloads is None:
+                newer = await self._api.serves(KUEUE_WORKLOADS)
+                self._workloads = KUEUE_WORKLOADS if newer else KUEUE_WORKLOADS_BETA1
+            selector = f"{_WORKLOAD_LABEL}={job_uid}"
+            found, _ = await self._api.list(self._workloads, namespace, label_selector=selector)
+        except (ApiError, ApiUnavailableError) as error:
+            _log.debug("no signal on the workloads of %s in %s: %s", job_uid, namespace, error)
+            return 0
+        names = sorted(item["metadata"]["name"] for item in found)
+        patched = [await self.write(self._workloads, name, namespace, category, "workload") for name in names]
+        return sum(patched)
+
+    async def write(
+        self, resource: Resource, name: str, namespace: str, category: Category, target: Target = "pod"
+    ) -> bool:
+        """Bring the annotations of one object into line with a category; True when it was patched.
+
+        One that is gone, that somebody else changes at this moment, or that the server cannot change now is
+        left as it is: signals are a courtesy, and the next change of category brings the next attempt.
+        """
+        values = wanted(category, self._names, target)
+        try:
+            found = await self._api.get(resource, name, namespace)
+            metadata: Object = found.get("metadata") or {}
+            changed = changes(metadata.get("annotations") or {}, values)
+            if not changed:
+                return False
+            patch = {
+                "metadata": {
+                    "uid": metadata.get("uid"),
+                    "resourceVersion": metadata.get("resourceVersion"),
+                    "annotations": changed,
+                }
+            }
+            await self._api.patch(resource, name, namespace, patch, form="merge")
+        except (ApiError, ApiUnavailableError) as error:
+            _log.debug("no signal on %s %s/%s: %s", resource.kind, namespace, name, error)
+            return False
+        return True

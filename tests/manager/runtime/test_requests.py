@@ -1,0 +1,169 @@
+"""What the owner asks for by HTTP: moves and pauses, answered once they hold, or refused in words."""
+
+import msgspec
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry
+
+from specon_manager.model import events as ev
+from specon_manager.runtime import requests
+from specon_manager.runtime.server import Server
+from specon_manager.runtime.tokens import Tokens
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Observation, Report
+from support.cluster import replica_of
+
+A = replica_of("a")
+
+
+def no_jobs(body, state):
+    raise ValueError("no jobs here")
+
+
+class Owner:
+    """Asks with the owner's token, or with another one."""
+
+    def __init__(self, manager, client, tokens):
+        self.manager, self._client, self._tokens = manager, client, tokens
+
+    async def ask(self, method, path, body=None, token=None):
+        headers = {"Authorization": f"Bearer {token or self._tokens.owner}"}
+        content = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
+        async with self._client.request(method, path, data=content, headers=headers) as answer:
+            return answer.status, msgspec.json.decode(await answer.read())
+
+    def sidecar(self):
+        return self._tokens.sidecar(A, "0001")
+
+    async def train(self):
+        """Let a replica run on node-0, so that it could be moved."""
+        seen = Observation(name="loss", value=1.0, age=0.0, step=7)
+        await self.manager.running("a")
+        self.manager.controller.post(
+            ev.ReportReceived(
+                Report(
+                    schema=1,
+                    replica=A,
+                    incarnation="0001",
+                    session="s",
+                    sequence=1,
+                    category=Category.CONVERGED,
+                    last=seen,
+                )
+            )
+        )
+        await self.manager.until(lambda state: state.replicas[A].progress.step == 7)
+        return self.manager.controller.state.replicas[A].node
+
+
+@pytest.fixture(params=[True])
+async def owner(manager, tmp_path, request):
+    tokens = Tokens(tmp_path)
+    server = Server(manager.controller, tokens, CollectorRegistry(), no_jobs, takes_orders=request.param)
+    async with TestClient(TestServer(server.application())) as client:
+        yield Owner(manager, client, tokens)
+
+
+async def test_a_move_is_begun_and_named(owner):
+    """201 with the id under which the state has it."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    status, said = await owner.ask("POST", "/v1/moves", {"replica": A, "target": target, "reason": "why"})
+    assert (status, said["source"], said["target"]) == (201, source, target)
+    assert owner.manager.controller.state.transactions[said["move"]].reason == "why"
+    status, said = await owner.ask("DELETE", f"/v1/moves/{said['move']}")
+    assert status == 409
+    assert "is no request any more" in said["error"]
+
+
+async def test_a_refused_move_says_why(owner):
+    """409 with the plan's words."""
+    source = await owner.train()
+    status, said = await owner.ask("POST", "/v1/moves", {"replica": A, "target": source})
+    assert (status, said) == (409, {"error": f"it is on {source} already"})
+    status, said = await owner.ask("POST", "/v1/moves", {"replica": "default/x/worker/0"})
+    assert (status, said) == (409, {"error": "there is no replica default/x/worker/0"})
+
+
+async def test_a_move_that_has_to_wait_is_queued_and_can_be_withdrawn(owner):
+    """202 with what it waits for; withdrawn it is in the history as refused, and there is no second time."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    wanted = {"replica": A, "target": target}
+    assert (await owner.ask("POST", "/v1/moves", wanted))[0] == 201
+    status, said = await owner.ask("POST", "/v1/moves", wanted)
+    assert (status, said["state"], said["source"], said["target"]) == (202, "Queued", source, target)
+    assert said["waits_for"].endswith("is in flight")
+    name = said["move"]
+    assert set(owner.manager.controller.state.requests) == {name}
+    status, said = await owner.ask("DELETE", f"/v1/moves/{name}")
+    assert (status, said["state"], said["note"]) == (200, "Refused", "it was withdrawn before it began")
+    assert not owner.manager.controller.state.requests
+    status, said = await owner.ask("DELETE", f"/v1/moves/{name}")
+    assert (status, said) == (409, {"error": f"{name} is no request any more: it is Refused"})
+    status, said = await owner.ask("DELETE", "/v1/moves/" + 300 * "x")
+    assert (status, len(said["error"])) == (404, 222)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        {"target": "n"},
+        {"replica": ""},
+        {"replica": A, "node": "n"},
+        {"replica": 1},
+    ],
+)
+async def test_a_wrong_request_names_the_field(owner, body):
+    """422; nothing is asked of the loop."""
+    status, said = await owner.ask("POST", "/v1/moves", body)
+    assert status == 422
+    assert said["error"]
+    assert not owner.manager.controller.state.history
+
+
+async def test_a_pause_holds_when_it_is_answered(owner):
+    """Begun, reworded, ended; each as often as one likes."""
+    assert await owner.ask("POST", "/v1/pause") == (200, {"paused": True, "reason": ""})
+    told = {"paused": True, "reason": "the storage"}
+    for _ in range(2):
+        assert await owner.ask("POST", "/v1/pause", {"reason": " the\nstorage "}) == (200, told)
+        assert owner.manager.controller.state.pause.reason == "the storage"
+    for _ in range(2):
+        assert await owner.ask("DELETE", "/v1/pause") == (200, {"paused": False, "reason": ""})
+        assert owner.manager.controller.state.pause is None
+    assert (await owner.ask("POST", "/v1/pause", {"reason": "x" * 513}))[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/moves"), ("DELETE", "/v1/moves/x"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")],
+)
+async def test_nobody_else_gives_orders(owner, method, path):
+    """A sidecar's token speaks for its replica, and for nothing else."""
+    status, said = await owner.ask(method, path, {}, owner.sidecar())
+    assert (status, said) == (403, {"error": "not the owner's token"})
+    assert owner.manager.controller.state.pause is None
+
+
+@pytest.mark.parametrize("owner", [False], indirect=True)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/moves"), ("DELETE", "/v1/moves/x"), ("POST", "/v1/pause"), ("DELETE", "/v1/pause")],
+)
+async def test_a_manager_of_a_cluster_says_where_orders_are_given(owner, method, path):
+    """Whoever may read the state there may not therefore move jobs."""
+    assert await owner.ask(method, path, {}) == (403, {"error": requests.ELSEWHERE})
+
+
+async def test_no_observer_stays_behind(owner):
+    """However many ask, the loop does not get slower."""
+    before = len(owner.manager.controller.observers)
+    for _ in range(3):
+        await owner.ask("POST", "/v1/pause", {"reason": "x"})
+        await owner.ask("DELETE", "/v1/pause")
+    assert len(owner.manager.controller.observers) == before
