@@ -64,6 +64,7 @@ class Term:
         self._migrations, self._queues, self._holds = migrations, queues, holds
         self._beside = beside
         self._paused = paused
+        self._clock = Clock()
         self.recorder = Recorder(api, instance=settings.identity)
         self._waits = Waits()
         self._told_waits = self._waits.known
@@ -87,10 +88,15 @@ class Term:
             ),
             keeper=self._memory,
             holds=holds,
+            now=self._now,
             remark=self._remark,
         )
         self._authorities = PodAuthorities(api, trusted, namespaces=settings.watch_namespaces, fence=holds)
         self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
+
+    def _now(self) -> float:
+        """Return the time by which the controller goes: that of checkpoints too, whatever the wall clock says."""
+        return self._clock.now()
 
     async def run(self, serve: Callable[[Controller | None], None]) -> None:
         """Take over and lead until cancelled; `serve` is told whom reports are for.
@@ -99,7 +105,7 @@ class Term:
         """
         decisions = await self._decisions()
         state = await self._memory.load(decisions)
-        clock = Clock(self._memory.last_at)
+        clock = self._clock = Clock(self._memory.last_at)
         state, _ = paused(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
         controller.observers += [self._metrics.observe, self._tell]
