@@ -95,7 +95,7 @@ class Term:
         self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
 
     def _now(self) -> float:
-        """Return the time by which the controller goes: that of checkpoints too, whatever the wall clock says."""
+        """Return the time by which the controller goes: that of checkpoints too."""
         return self._clock.now()
 
     async def run(self, serve: Callable[[Controller | None], None]) -> None:
