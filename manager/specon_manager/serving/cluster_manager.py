@@ -27,6 +27,7 @@ from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_reason
 from specon_manager.backends.kube.records.pin_watch import PinWatch
 from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.backends.kube.transport.lease import Elector
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
@@ -137,7 +138,7 @@ class ClusterManager:
 
     async def _candidate(self) -> None:
         """Stand by and lead, again and again, where no other release leads over the same namespaces."""
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._rng)
         while True:
             await self._rivals.absent()
             began = time.monotonic()
@@ -146,8 +147,9 @@ class ClusterManager:
             except NotLeadingError as error:
                 _log.warning("standing by, for another manager leads: %s", error)
             # Of two that depose each other one comes back later than the other.
-            pause = _FIRST_PAUSE if time.monotonic() - began > _LONG_TERM else min(pause * 2, _LONGEST_PAUSE)
-            await asyncio.sleep(pause * self._rng.uniform(0.5, 1.0))
+            if time.monotonic() - began > _LONG_TERM:
+                backoff.succeed()
+            await asyncio.sleep(backoff.next())
 
     async def _lead(self) -> None:
         beside: list[Work] = [self._rivals.watch]

@@ -19,6 +19,7 @@ from specon_manager.backends.kube.placing.gates import release
 from specon_manager.backends.kube.placing.placement import Placement
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.model.actions import PlaceJob
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Placer:
         if former is not None:
             former.cancel()
             await asyncio.gather(former, return_exceptions=True)
-        pause = _FIRST_PAUSE
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while not placement.done:
             woken.clear()
             try:
@@ -104,13 +105,12 @@ class Placer:
                 if isinstance(error, RefusedError) or not (error.throttled or error.conflict):
                     placement.refused(str(error))
             else:
-                pause = _FIRST_PAUSE
+                backoff.succeed()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK):
                         await woken.wait()
                 continue
-            await self._tools.hands.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
+            await self._tools.hands.sleep(backoff.next())
 
     def _found_strays(self) -> list[PodInfo]:
         found: list[PodInfo] = []

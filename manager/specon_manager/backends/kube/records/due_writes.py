@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
+from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
 
@@ -45,7 +46,7 @@ class DueWrites:
         self._due: dict[str, float] = {}
         """When each is to be written, on the loop's clock; those that are not in it have nothing new."""
         self._queue: list[tuple[float, str]] = []
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, Backoff] = {}
         self._busy: set[str] = set()
         self._woken = asyncio.Event()
 
@@ -89,7 +90,7 @@ class DueWrites:
         return None
 
     def _schedule(self, name: str, due: float) -> None:
-        if self._failures.get(name) and name in self._due:
+        if name in self._failures and name in self._due:
             return  # it waits for its next try, and will write what is known then
         if due < self._due.get(name, float("inf")):
             self._push(name, due)
@@ -116,9 +117,8 @@ class DueWrites:
         except (ApiError, ApiUnavailableError, NotLeadingError, ValueError) as error:
             if isinstance(error, NotLeadingError) and self._holds():
                 raise
-            count = self._failures[name] = self._failures.get(name, 0) + 1
-            pause = min(self._longest_pause, _FIRST_PAUSE * 2.0 ** min(count - 1, 20))
-            pause *= self._rng.uniform(0.5, 1.0)
+            fresh = Backoff(_FIRST_PAUSE, self._longest_pause, self._rng)
+            pause = self._failures.setdefault(name, fresh).next()
             if isinstance(error, ApiError) and error.retry_after is not None:
                 pause = max(pause, error.retry_after)
             _log.warning("%s of %s is not written, next try in %.0f s: %s", self._kind, name, pause, error)

@@ -16,6 +16,7 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.records import owner_uid
 from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import Object, Resource
 
@@ -92,14 +93,11 @@ class Pauses:
     """Ever longer pauses between tries."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[Any]], rng: random.Random) -> None:
-        self._sleep, self._rng = sleep, rng
-        self._count = 0
+        self._sleep, self._backoff = sleep, Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, rng)
 
     async def next(self) -> None:
         """Pause."""
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**self._count)
-        self._count = min(self._count + 1, 10)
-        await self._sleep(pause * self._rng.uniform(0.5, 1.0))
+        await self._sleep(self._backoff.next())
 
 
 class RecordWriter:

@@ -12,6 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from specon_manager.backends.kube.transport.api import PAGE_OBJECTS, Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.backends.kube.transport.resources import Object, Resource
 from specon_manager.backends.kube.transport.turns import Turns
 
@@ -84,12 +85,12 @@ class Reflector(Generic[T]):
         self._watch_seconds = watch_seconds
         self._silence_seconds = silence_seconds
         self._page_size = page_size
-        self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
+        jitter = rng or random.Random()  # noqa: S311  (not cryptography)
+        self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, jitter)
         self._sleep = sleep
         self._monotonic = monotonic
         self._items: dict[tuple[str, str], T] = {}
         self._version: str | None = None
-        self._failures = 0
         self.synced = asyncio.Event()
         """Set once the whole collection was seen."""
         self.items: Mapping[tuple[str, str], T] = MappingProxyType(self._items)
@@ -114,16 +115,14 @@ class Reflector(Generic[T]):
 
     async def _recover(self, error: ApiError | ApiUnavailableError) -> None:
         """Wait before the next attempt, longer after each failure; what the server forgot is listed now."""
-        self._failures += 1
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
-        pause *= self._rng.uniform(0.5, 1.0)
+        pause = self._backoff.next()
         if isinstance(error, ApiError):
             if error.expired:
                 self._version = None
-                pause = 0.0 if self._failures == 1 else pause
+                pause = 0.0 if self._backoff.failures == 1 else pause
             pause = max(pause, min(error.retry_after or 0.0, _LONGEST_PAUSE))
-        level = logging.WARNING if self._failures >= _WARN_FROM else logging.DEBUG
-        _log.log(level, "following %s, failure %d: %s", self._resource.plural, self._failures, error)
+        level = logging.WARNING if self._backoff.failures >= _WARN_FROM else logging.DEBUG
+        _log.log(level, "following %s, failure %d: %s", self._resource.plural, self._backoff.failures, error)
         await self._sleep(pause)
 
     async def _list(self) -> None:
@@ -163,10 +162,11 @@ class Reflector(Generic[T]):
         async with aclosing(events):
             async for kind, item in events:
                 self._happened(kind, item)
-                heard, self._failures = True, 0
+                heard = True
+                self._backoff.succeed()
                 await turns.give()
         if heard or self._monotonic() - began >= _SHORTEST_WATCH:
-            self._failures = 0
+            self._backoff.succeed()
         else:
             raise ApiUnavailableError(f"the watch of {self._resource.plural} ended as soon as it began")
 
