@@ -29,7 +29,7 @@ class Templates:
 
     def __init__(self, authorities: str) -> None:
         self._job = _managed(_job(), "kube-controller-manager")
-        settings = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://x", ca_bundle=authorities)
+        settings = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://x", ca_bundle=authorities)
         bare = _pod(f"{_POD}-abcde")
         options = read_options(bare["metadata"]["annotations"])
         injected = inject(bare, NAMESPACE, options, settings, {}).pod

@@ -15,7 +15,7 @@ from specon_sidecar.settings import read_settings
 
 JOBS = Path(__file__).parents[2] / "samples" / "jobs"
 FILES = ("elastic-pytorchjob.yaml", "elastic-job.yaml")
-SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://m.specon.svc", ca_bundle="PEM")
+SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://m.specon.svc", ca_bundle="PEM")
 
 
 def objects_of(file):

@@ -17,7 +17,7 @@ from specon_sidecar.settings import read_settings
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 FILES = ("pod.yaml", "job.yaml", "indexed-job.yaml", "statefulset.yaml")
-SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://m.specon.svc", ca_bundle="PEM")
+SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://m.specon.svc", ca_bundle="PEM")
 VERSION = yaml.safe_load((SAMPLES.parent / "charts/specon/Chart.yaml").read_text())["appVersion"]
 
 

@@ -33,7 +33,7 @@ class ChartStage(LiveStage):
     """One test's release and jobs; everything is removed by `close`.
 
     Set in the environment, beside what `LiveStage` needs:
-    SPECON_E2E_MANAGER_IMAGE   of manager/Dockerfile (default: specon/manager:0.1.0)
+    SPECON_E2E_MANAGER_IMAGE   of manager/Dockerfile (default: specon/manager:0.2.0)
     SPECON_E2E_NO_SERVICES     1 where pods reach no Service by name: reports go by way of this machine
     """
 
@@ -69,7 +69,7 @@ class ChartStage(LiveStage):
         manager, sidecar = (
             _image(name)
             for name in (
-                os.environ.get("SPECON_E2E_MANAGER_IMAGE", "specon/manager:0.1.0"),
+                os.environ.get("SPECON_E2E_MANAGER_IMAGE", "specon/manager:0.2.0"),
                 self.settings.sidecar_image,
             )
         )

@@ -15,7 +15,7 @@ SPECON_E2E_ADDRESS           an address of this machine that the API server and 
 SPECON_E2E_HOST_PATH         a directory that all nodes share (a cluster on one machine), or
 SPECON_E2E_STORAGE_CLASS     a storage class whose volumes several nodes can mount (ReadWriteMany)
 SPECON_E2E_NODE_SELECTOR     label=value of the nodes to use; at least two (default: all)
-SPECON_E2E_SIDECAR_IMAGE     of sidecar/Dockerfile (default: specon/sidecar:0.1.0)
+SPECON_E2E_SIDECAR_IMAGE     of sidecar/Dockerfile (default: specon/sidecar:0.2.0)
 HELM                         helm, unless it is in PATH: permissions and webhook are those of the chart
 SPECON_E2E_TRAINER_IMAGE     any image with sh and python3 (default: python:3.11-slim)
 CONTRACT_IMAGE               any image with sh; without it contract tests that run pods are skipped
@@ -65,7 +65,7 @@ def read_live_settings(environment: Mapping[str, str] | None = None) -> LiveSett
         node_selector=_labels(given.get("SPECON_E2E_NODE_SELECTOR", "")),
         host_path=host_path or None,
         storage_class=storage_class or None,
-        sidecar_image=given.get("SPECON_E2E_SIDECAR_IMAGE", "specon/sidecar:0.1.0"),
+        sidecar_image=given.get("SPECON_E2E_SIDECAR_IMAGE", "specon/sidecar:0.2.0"),
         trainer_image=given.get("SPECON_E2E_TRAINER_IMAGE", "python:3.11-slim"),
     )
 

@@ -37,7 +37,7 @@ Signal = Literal["pod-deletion-cost", "eviction-cost", "priority-boost"]
 class SidecarImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The container that the webhook adds."""
 
-    image: Annotated[str, Meta(min_length=1, max_length=512)] = "specon/sidecar:0.1.0"
+    image: Annotated[str, Meta(min_length=1, max_length=512)] = "specon/sidecar:0.2.0"
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {

@@ -24,7 +24,7 @@ from support.kube_pods import (
 )
 
 SETTINGS = InjectionSettings(
-    image="registry.example/specon-sidecar:0.1.0",
+    image="registry.example/specon-sidecar:0.2.0",
     manager="https://specon-reports.specon.svc:443",
     ca_bundle="-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
 )
@@ -93,7 +93,7 @@ def test_a_bare_pod_gets_a_sidecar_and_nothing_else_changes():
     expected["spec"]["initContainers"] = [
         {
             "name": "specon-sidecar",
-            "image": "registry.example/specon-sidecar:0.1.0",
+            "image": "registry.example/specon-sidecar:0.2.0",
             "imagePullPolicy": "IfNotPresent",
             "restartPolicy": "Always",
             "args": [

@@ -24,7 +24,7 @@ from support.kube_pods import (
     trainer,
 )
 
-SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://specon:443", ca_bundle="PEM\n")
+SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://specon:443", ca_bundle="PEM\n")
 
 
 def answer(manifest, entry="inject", pins=None, **changes):

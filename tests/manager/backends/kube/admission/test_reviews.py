@@ -23,7 +23,7 @@ from specon_manager.backends.kube.admission.reviews import (
 from support.hostile_objects import DEAREST
 from support.kube_pods import annotated, pod, review_of
 
-SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://specon:443", ca_bundle="x" * 4000)
+SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://specon:443", ca_bundle="x" * 4000)
 CPU_SECONDS = 0.05
 """What one review may take of a processor."""
 LONGEST_GAP = 1.0

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.admission.webhook import (
 )
 from support.kube_pods import annotated, patched, pod, review_of
 
-SETTINGS = InjectionSettings(image="specon/sidecar:0.1.0", manager="https://specon:443")
+SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://specon:443")
 
 
 @pytest.fixture
