@@ -23,8 +23,8 @@ help:  ## list the targets
 demo: $(VENV)/.demo  ## run the main job: ten training jobs on the virtual nodes of this machine
 	$(BIN)/specon demo $(ARGS)
 
-test: $(VENV)/.dev  ## run the tests
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 $(ARGS)
+test: $(VENV)/.dev  ## run the tests, and say how long the slowest took
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --durations=15 --durations-min=1 $(ARGS)
 
 check: lint types contracts  ## lint, formatting, types and import contracts
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from specon_manager.core.plan import Verdict, plan
+from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.state import State
 from specon_manager.model.actions import AdmitGang, Claim, Proposal, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Claimed, Job, JobSpec, Leaving, Node, Phase, Replica
@@ -143,6 +143,6 @@ def written(proposals: Iterable[Proposal]) -> list[tuple[object, ...]]:
     return lines
 
 
-def refused(state: State, proposals: Iterable[Proposal]) -> list[Verdict]:
+def refused(state: State, proposals: Iterable[Proposal]) -> list[Ruling]:
     """Return what the planner does not let through, each judged with those before it carried out."""
     return [verdict for verdict in plan(state, proposals, NOW) if verdict.objection is not None]

@@ -15,7 +15,7 @@ from specon_lab.engine.outcome import Outcome
 from specon_lab.forecasts.forecast import APPROXIMATIONS, Remaining
 from specon_lab.results.report import HURT_MARGIN_PERCENT, Verdicts, condense, verdicts
 from specon_manager import __version__
-from specon_manager.core.plan import Verdict
+from specon_manager.core.plan import Ruling
 from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
 from specon_manager.model.actions import (
@@ -133,7 +133,7 @@ def answer(
 
 
 def policy_forecast(
-    label: str, judged: Sequence[Verdict], outcome: Outcome, present: Outcome, state: State
+    label: str, judged: Sequence[Ruling], outcome: Outcome, present: Outcome, state: State
 ) -> PolicyForecast:
     """Return what a policy would do and what comes of it, beside what comes of the present one."""
     completions = [job.completion_seconds for job in outcome.jobs]
@@ -164,7 +164,7 @@ def to_json(found: WhatIf) -> bytes:
     return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
 
 
-def _now(judged: Sequence[Verdict], state: State) -> Now:
+def _now(judged: Sequence[Ruling], state: State) -> Now:
     said = [_said(each, state) for each in judged]
     ordered = [each for each in said if each.refusal is None]
     refused = [each for each in said if each.refusal is not None]
@@ -176,7 +176,7 @@ def _now(judged: Sequence[Verdict], state: State) -> Now:
     )
 
 
-def _said(judged: Verdict, state: State) -> Said:
+def _said(judged: Ruling, state: State) -> Said:
     proposal, objection = judged.proposal, judged.objection
     return Said(
         proposal=type(proposal).__name__,
@@ -188,7 +188,7 @@ def _said(judged: Verdict, state: State) -> Said:
     )
 
 
-def _target(judged: Verdict) -> str:
+def _target(judged: Ruling) -> str:
     proposal = judged.proposal
     if isinstance(proposal, Admit):
         return proposal.node
@@ -201,7 +201,7 @@ def _target(judged: Verdict) -> str:
     return ""
 
 
-def _workers(judged: Verdict, state: State) -> tuple[int, int] | None:
+def _workers(judged: Ruling, state: State) -> tuple[int, int] | None:
     """Return how many workers the job has, and would have; None where their number is not what changes."""
     proposal = judged.proposal
     if not isinstance(proposal, AdmitGang | ScaleOut | ScaleIn) or proposal.job not in state.jobs:

@@ -24,7 +24,7 @@ from specon_lab.workloads.workload import Submission, Training, Workload
 from specon_manager.core import starvation
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.gang_assembly import gathered
-from specon_manager.core.plan import Verdict, plan
+from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
 from specon_manager.model.settings import Settings
@@ -132,7 +132,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
 
 def verdicts_now(
     state: State, now: float, policy: str, parameters: Mapping[str, Any], told: tuple[Remaining, ...]
-) -> tuple[Verdict, ...]:
+) -> tuple[Ruling, ...]:
     """Return what a policy proposes on this state, and what of it would be ordered; nothing is changed.
 
     A policy that is a bound is told the estimates as if they were true. Raises ValueError naming a policy or

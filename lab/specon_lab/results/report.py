@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from specon_lab.engine.outcome import Outcome, Stay, UsePoint
 from specon_lab.results.figures import FIGURES, completion_figures, figures_of
-from specon_lab.results.statistics import CONFIDENCE, Change, Interval, change, interval
+from specon_lab.results.statistics import CONFIDENCE, Difference, Interval, change, interval
 
 HURT_MARGIN_PERCENT: Final = 1.0
 """A job whose completion time differs from the baseline's by no more than this is called unchanged."""
@@ -63,7 +63,7 @@ class Against(Struct, frozen=True, kw_only=True):
     """A policy against the baseline, over the seeds that both ran."""
 
     seeds: tuple[int, ...]
-    changes: Mapping[str, Change | None]
+    changes: Mapping[str, Difference | None]
     """By the keys of `FIGURES`. Completion times are those of the jobs that completed under both."""
     helped: Interval | None
     """Jobs in a run."""

@@ -24,7 +24,7 @@ class Interval(Struct, frozen=True, kw_only=True):
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class Difference(Struct, frozen=True, kw_only=True):
     """How a figure differs from that of a baseline with the same seed; negative: it is smaller."""
 
     difference: Interval
@@ -80,7 +80,7 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interva
 
 def change(
     values: Sequence[float], baseline: Sequence[float], confidence: float = CONFIDENCE
-) -> Change | None:
+) -> Difference | None:
     """Return how the values differ from those of the baseline, pair by pair; None of no pair.
 
     What the runs of a pair have in common, their seed, drops out, so that few runs show small differences.
@@ -95,7 +95,7 @@ def change(
     if all(baseline):
         percents = [100 * (one - other) / other for one, other in zip(values, baseline, strict=True)]
         percent = interval(percents, confidence)
-    return Change(difference=difference, percent=percent)
+    return Difference(difference=difference, percent=percent)
 
 
 def student_quantile(freedom: int, probability: float) -> float:

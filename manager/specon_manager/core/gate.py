@@ -2,10 +2,8 @@
 
 A node shares its cores evenly, so a replica's share is min(1, cores / replicas). A move changes the shares of
 the mover, of those it leaves and of those it joins; each change counts by how much the job still grows
-(SpeCon's weights), over the time that the mover still runs.
+(the weights of the settings), over the time that the mover still runs.
 """
-
-from typing import Final
 
 from specon_manager.core.state import Measured
 from specon_manager.model.actions import Migrate, Objection, Refusal
@@ -14,9 +12,6 @@ from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
-
-_WEIGHTS: Final = {Category.CONVERGED: 1.0, Category.WATCHING: 1.5}
-_GROWING: Final = 2.0
 
 
 def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measured) -> Objection | None:
@@ -34,11 +29,11 @@ def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measu
         # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime besides.
         text = f"{target.name} would hold {joined} replicas, {source.name} holds {held}"
         return Objection(Refusal.WORSE_LOADED, text)
-    own = _weight(replica)
+    own = _weight(replica, gate)
     before, after = _share(held, cores), _share(joined, target_cores)
     rate = own * (after - before)
-    rate += (_weights(stay) - own) * (_share(held - 1, cores) - before)
-    rate += _weights(join) * (after - _share(joined - 1, target_cores))
+    rate += (_weights(stay, gate) - own) * (_share(held - 1, cores) - before)
+    rate += _weights(join, gate) * (after - _share(joined - 1, target_cores))
     remaining = replica.progress.remaining_seconds
     horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
     gain = rate * horizon
@@ -74,15 +69,20 @@ def _share(replicas: int, cores: float) -> float:
     return cores / replicas if replicas > cores else 1.0
 
 
-def _weight(replica: Replica) -> float:
-    return _WEIGHTS.get(replica.progress.category, _GROWING)
+def _weight(replica: Replica, gate: Gate) -> float:
+    match replica.progress.category:
+        case Category.CONVERGED:
+            return gate.converged_weight
+        case Category.WATCHING:
+            return gate.watching_weight
+    return gate.progressing_weight
 
 
-def _weights(census: Census) -> float:
+def _weights(census: Census, gate: Gate) -> float:
     """Return the weights of all replicas of a node together."""
     others = census.replicas - census.converged - census.watching
     return (
-        census.converged * _WEIGHTS[Category.CONVERGED]
-        + census.watching * _WEIGHTS[Category.WATCHING]
-        + others * _GROWING
+        census.converged * gate.converged_weight
+        + census.watching * gate.watching_weight
+        + others * gate.progressing_weight
     )

@@ -49,7 +49,7 @@ BUSY: Final = "in flight, which is"
 """In the words of a refusal that is over as soon as another move is."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True, gc=False):
+class Ruling(Struct, frozen=True, kw_only=True, gc=False):
     """A proposal and what speaks against it; without an objection it is accepted."""
 
     proposal: Proposal
@@ -58,14 +58,14 @@ class Verdict(Struct, frozen=True, kw_only=True, gc=False):
 
 def plan(
     state: State, proposals: Iterable[Proposal], now: float, snapshot: Snapshot | None = None
-) -> tuple[Verdict, ...]:
+) -> tuple[Ruling, ...]:
     """Judge every proposal on a copy of the cluster in which those accepted before it are carried out.
 
     `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
     """
     snapshot = state.snapshot(now) if snapshot is None else snapshot
     if (pause := objection_while_paused(state)) is not None:
-        return tuple(Verdict(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
+        return tuple(Ruling(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
     verdicts, usage = [], quotas.Usage(snapshot)
     for proposed in sorted(proposals, key=_rank):
         proposal, over_quota = quotas.fitted(proposed, snapshot, usage)
@@ -74,7 +74,7 @@ def plan(
             quotas.given(proposal, snapshot, usage)
             snapshot = _carried_out(proposal, snapshot)
             objection = dry_run.objection(proposal, state.settings)
-        verdicts.append(Verdict(proposal=proposal, objection=objection))
+        verdicts.append(Ruling(proposal=proposal, objection=objection))
     return tuple(verdicts)
 
 

@@ -22,7 +22,7 @@ from specon_manager.core.gang import pruned
 from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.orders import order, start_order, told_again, weighed
 from specon_manager.core.overdue import catch_up
-from specon_manager.core.plan import Verdict, plan
+from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import eviction
 from specon_manager.core.settle import settle
@@ -100,7 +100,7 @@ def _decided(state: State, now: float) -> Step:
     return state, actions + ordered
 
 
-def _remember(state: State, verdicts: Iterable[Verdict], now: float) -> State:
+def _remember(state: State, verdicts: Iterable[Ruling], now: float) -> State:
     """Keep each decision unless it says the same as the last one on that replica."""
     fresh: dict[str, Decision] = {}
     for verdict in verdicts:

@@ -33,6 +33,9 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds between two scalings of one job that succeeded; after others it is `retry_cooldown`."""
 
 
+Weight = Annotated[float, Meta(ge=0, le=1e6)]
+
+
 class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The do-no-harm gate: what a move must promise before it is ordered."""
 
@@ -43,6 +46,11 @@ class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many times its cost a move must gain."""
     expected_downtime: Pause = 5.0
     """Cost of a move before any was measured, seconds (the paper's save and restore overhead)."""
+    progressing_weight: Weight = 2.0
+    """How much a second on a core counts of a job that is not said to be `watching` or `converged`."""
+    watching_weight: Weight = 1.5
+    converged_weight: Weight = 1.0
+    """SpeCon's scores (section 3.3), unless somebody sets others: only their ratios matter."""
 
 
 class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import grow, place_tightly
-from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.queues import Queued
 
 
 class Gang(Struct, frozen=True):
@@ -39,7 +39,7 @@ Placed = tuple[Gang, dict[str, str]]
 
 
 def fill(
-    waiting: Iterable[Waiting],
+    waiting: Iterable[Queued],
     snapshot: Snapshot,
     idle: Idle,
     strand: Callable[[Job, Sequence[Placed]], None],

@@ -15,7 +15,7 @@ from specon_manager.model.cluster import Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.queues import Queued
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import (
     Candidate,
@@ -74,7 +74,7 @@ class FittingGracePeriod:
         self._drawn: list[Candidate] | None = None
         self._gone: set[str] = set()  # chosen before; the lists are not made anew for each trial
 
-    def __call__(self, trial: Waiting, idle: Idle) -> Choice | None:
+    def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
         """Choose one victim for each replica that has no room, or random ones where no one is enough."""
         placement: dict[str, str] = {}
         victims: dict[str, tuple[Candidate, str]] = {}
@@ -94,7 +94,7 @@ class FittingGracePeriod:
         return self._chosen(victims, placement)
 
     def _fitting(
-        self, trial: Waiting, amounts: Resources, idle: Idle, victims: dict[str, tuple[Candidate, str]]
+        self, trial: Queued, amounts: Resources, idle: Idle, victims: dict[str, tuple[Candidate, str]]
     ) -> tuple[Candidate, str] | None:
         """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
         free = {node: idle.open(node) for node in idle.nodes}
@@ -108,7 +108,7 @@ class FittingGracePeriod:
 
     def _at_random(
         self,
-        trial: Waiting,
+        trial: Queued,
         replicas: Sequence[Replica],
         idle: Idle,
         victims: dict[str, tuple[Candidate, str]],

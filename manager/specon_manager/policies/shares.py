@@ -13,7 +13,7 @@ from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_move
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.queues import Queued
 
 
 class SharesSettings(Protocol):
@@ -59,7 +59,7 @@ class Shares:
                 self._jobs[name].append((replica, job))
                 self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
 
-    def admit(self, waiting: Waiting) -> AdmitGang:
+    def admit(self, waiting: Queued) -> AdmitGang:
         """Start a waiting job: each replica on the node that is through first; a crashed one where it was.
 
         What a node has left takes the longer, the more of its cores are reserved.

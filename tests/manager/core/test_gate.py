@@ -83,6 +83,15 @@ def test_what_moves_cost_so_far_is_what_the_next_must_gain():
     assert judged(layout, gate=dear, measured=Measured(moves=3, downtime=1.0)) is None
 
 
+@pytest.mark.parametrize(
+    ("weights", "expected"), [({}, None), ({"progressing_weight": 0.0}, Refusal.NO_GAIN)]
+)
+def test_a_gain_counts_by_the_weights_of_the_settings(weights, expected):
+    """What a growing neighbour gains is nothing where its weight is: what is left is what the move costs."""
+    gate = msgspec.structs.replace(GATE, horizon=5.0, **weights)
+    assert judged({"node-0": "pc", "node-1": ""}, gate=gate) is expected
+
+
 def test_lost_steps_cost_the_time_to_train_them_again():
     """Steps times seconds per step, where the replica's own speed is known."""
     layout = {"node-0": "pc", "node-1": ""}

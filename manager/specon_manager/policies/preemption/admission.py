@@ -6,7 +6,7 @@ from specon_manager.model.actions import Admit, AdmitGang
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.preemption.queues import Queues, Waiting
+from specon_manager.policies.preemption.queues import Queued, Queues
 
 
 def restart(snapshot: Snapshot, queues: Queues, idle: Idle) -> Iterator[Admit]:
@@ -18,7 +18,7 @@ def restart(snapshot: Snapshot, queues: Queues, idle: Idle) -> Iterator[Admit]:
         yield proposal
 
 
-def start(waiting: Waiting, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
+def start(waiting: Queued, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
     """Propose to start the job where it has a claim, else wherever there is room; None: nowhere.
 
     The room of an admitted job is taken and its claim given up.
@@ -39,7 +39,7 @@ def start(waiting: Waiting, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
     return None
 
 
-def in_order(queue: Iterable[Waiting], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
+def in_order(queue: Iterable[Queued], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
     """Start jobs from the head of the queue until one does not fit: nobody overtakes it.
 
     A job that would not fit if the nodes were empty blocks nobody, for it would do so for ever.
@@ -51,7 +51,7 @@ def in_order(queue: Iterable[Waiting], idle: Idle, snapshot: Snapshot) -> Iterat
             return
 
 
-def _admission(waiting: Waiting, placement: Mapping[str, str], why: str) -> AdmitGang:
+def _admission(waiting: Queued, placement: Mapping[str, str], why: str) -> AdmitGang:
     job = waiting.job
     again = f", again after {job.preemptions} preemptions" if job.preemptions else ""
     where = ", ".join(sorted(set(placement.values())))

@@ -7,7 +7,7 @@ from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 
 
-class Waiting(NamedTuple):
+class Queued(NamedTuple):
     """A job that may be admitted now."""
 
     job: Job
@@ -71,23 +71,23 @@ class Queues:
         self._trials.sort()
         self._best_effort.sort()
 
-    def trials(self) -> Iterator[Waiting]:
+    def trials(self) -> Iterator[Queued]:
         """Yield the waiting trials, the head of the queue first."""
         return (self._waiting(name) for _, _, name in self._trials)
 
-    def best_effort(self) -> Iterator[Waiting]:
+    def best_effort(self) -> Iterator[Queued]:
         """Yield the waiting best-effort jobs, the head of the queue first."""
         return (self._waiting(name) for _, _, name in self._best_effort)
 
-    def together(self) -> Iterator[Waiting]:
+    def together(self) -> Iterator[Queued]:
         """Yield all waiting jobs in one queue."""
         return (self._waiting(name) for _, _, name in sorted(self._trials + self._best_effort))
 
-    def _waiting(self, name: str) -> Waiting:
+    def _waiting(self, name: str) -> Queued:
         replicas = self._pending[name]
         if len(replicas) > 1:
             replicas = sorted(replicas, key=lambda replica: (replica.role, replica.index, replica.name))
-        return Waiting(self._jobs[name], replicas)
+        return Queued(self._jobs[name], replicas)
 
 
 def _pauses(replicas: Sequence[Replica], now: float) -> bool:

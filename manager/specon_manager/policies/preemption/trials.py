@@ -11,7 +11,7 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import in_order, restart, start
-from specon_manager.policies.preemption.queues import Queues, Waiting
+from specon_manager.policies.preemption.queues import Queued, Queues
 from specon_manager.policies.preemption.victims import Candidate, Choice, Strategy, running_best_effort
 
 
@@ -79,7 +79,7 @@ class Trials:
         self.waits = False
         """Whether the last one that was served did not start, though nodes are large enough for it."""
 
-    def serve(self, trial: Waiting) -> Iterator[Proposal]:
+    def serve(self, trial: Queued) -> Iterator[Proposal]:
         """Start the trial, or keep room for it that becomes free, or make some."""
         snapshot, idle = self._snapshot, self._idle
         self.waits = False
@@ -117,14 +117,14 @@ class Trials:
         self.waits = True
         yield from self._carried_out(trial, choice)
 
-    def _choose(self, trial: Waiting) -> Choice | None:
+    def _choose(self, trial: Queued) -> Choice | None:
         idle = self._idle
         if self._strategy is None:
             running = running_best_effort(self._snapshot, self._queues.active, idle)
             self._strategy = self._strategy_of(running)
         return self._strategy(trial, idle.unclaimed())
 
-    def _carried_out(self, trial: Waiting, choice: Choice) -> Iterator[Proposal]:
+    def _carried_out(self, trial: Queued, choice: Choice) -> Iterator[Proposal]:
         idle = self._idle
         for candidate, why in choice.victims:
             reason = f"trial {trial.name} has no room; {why}"
@@ -139,7 +139,7 @@ class Trials:
             job=trial.name, placement=choice.placement, reason=f"room on {where} as soon as {names} has ended"
         )
 
-    def _awaited(self, trial: Waiting) -> bool:
+    def _awaited(self, trial: Queued) -> bool:
         """Whether the room that the trial has a claim to will be there when those who leave have left."""
         idle, placement = self._idle, dict(self._snapshot.claims[trial.name].placement)
         wanted = dict[str, Resources]()
@@ -167,11 +167,11 @@ class Trials:
             self._leaving = found
         return self._leaving
 
-    def _known(self, trial: Waiting, failed: list[Resources]) -> bool:
+    def _known(self, trial: Queued, failed: list[Resources]) -> bool:
         """Whether a trial that asked for no more than one replica of this one has failed in this call."""
         return any(_asks_as_much(replica, failed) for replica in trial.replicas)
 
-    def _learn(self, trial: Waiting, failed: list[Resources]) -> None:
+    def _learn(self, trial: Queued, failed: list[Resources]) -> None:
         if len(trial.replicas) == 1 and not self._known(trial, failed):
             failed.append(trial.replicas[0].requests)
 

@@ -9,7 +9,7 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import to_preemption
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.preemption.queues import Waiting
+from specon_manager.policies.preemption.queues import Queued
 
 
 class Candidate(NamedTuple):
@@ -39,7 +39,7 @@ class Choice(NamedTuple):
     """Node by replica; empty where the victims do not make enough room yet."""
 
 
-Strategy = Callable[[Waiting, Idle], Choice | None]
+Strategy = Callable[[Queued, Idle], Choice | None]
 """Chooses victims for a trial that has no room; `Idle` is what counts as free, its own to change.
 
 A job that it chose is chosen for nobody else. None: nobody's end would help, the trial waits.
@@ -74,7 +74,7 @@ def preemptible(running: Iterable[Candidate], cap: int | None) -> list[Candidate
     ]
 
 
-def gives_way(candidate: Candidate, trial: Waiting) -> bool:
+def gives_way(candidate: Candidate, trial: Queued) -> bool:
     """Whether its priority lets a job be preempted for that trial: nobody ends for one of lower priority."""
     return candidate.job.spec.priority <= trial.job.spec.priority
 
@@ -114,7 +114,7 @@ class Sequential:
         self._highest = max((one.job.spec.priority for one in candidates), default=0)
         self._why = why
 
-    def __call__(self, trial: Waiting, idle: Idle) -> Choice | None:
+    def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
         """Choose the first of those that are left, as many as it takes."""
         ranked = trial.job.spec.priority < self._highest
         allowed = [one for one in self._candidates if gives_way(one, trial)] if ranked else self._candidates

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.certificates.bundle import CertificateError, expiry, from_secret_data
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import SECRETS, Object
 
 _LOOK_SECONDS: Final = 10.0
@@ -63,7 +63,7 @@ def secret_reflector(
     def slim(secret: Object) -> _SecretContent:
         return _SecretContent(str(secret["metadata"]["uid"]), secret.get("data") or {})
 
-    def changed(change: Change[_SecretContent]) -> None:
+    def changed(change: ObjectChange[_SecretContent]) -> None:
         if change.after is None:
             return  # what was loaded serves on until there is another
         try:

@@ -32,7 +32,7 @@ _LOST: Final = {
 """Volumes of a pod whose content does not come along."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class VolumeClaim(Struct, frozen=True, kw_only=True):
     """A persistent volume claim."""
 
     name: str
@@ -50,7 +50,7 @@ class Volume(Struct, frozen=True, kw_only=True):
     """Whether it is a directory of a node and does not say of which."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Movability(Struct, frozen=True, kw_only=True):
     """What the volumes of a pod mean for its moves."""
 
     immovable: str = ""
@@ -59,12 +59,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The node affinities of its volumes, all of which must hold."""
 
 
-FREE: Final = Verdict()
+FREE: Final = Movability()
 
 
-def slim_claim(claim: Object) -> Claim:
+def slim_claim(claim: Object) -> VolumeClaim:
     """Return what is needed of a PersistentVolumeClaim."""
-    return Claim(
+    return VolumeClaim(
         name=str(mapping(claim.get("metadata")).get("name", "")),
         bound=mapping(claim.get("status")).get("phase") == "Bound",
         volume=str(mapping(claim.get("spec")).get("volumeName") or ""),
@@ -94,8 +94,8 @@ def slim_volume(volume: Object) -> Volume:
 
 
 def judged(
-    pod: Detail, options: Options, claims: Mapping[str, Claim], volumes: Mapping[str, Volume]
-) -> Verdict:
+    pod: Detail, options: Options, claims: Mapping[str, VolumeClaim], volumes: Mapping[str, Volume]
+) -> Movability:
     """Return what the volumes of the pod mean for its moves; `claims` are those of its namespace.
 
     A volume that only one node may have at a time (ReadWriteOnce) is no obstacle: the next pod is created
@@ -104,23 +104,23 @@ def judged(
     for what, path in (("checkpoints are", options.checkpoint_path), ("log is", options.log_path)):
         held = _holding(pod.mounts, path)
         if held is None and path is not None:
-            return Verdict(immovable=f"the {what} in the container's own file system ({path})")
+            return Movability(immovable=f"the {what} in the container's own file system ({path})")
         if held is not None and held.source in _LOST:
             where = f" ({held.path})"
-            return Verdict(immovable=f"the {what} on {_LOST[held.source]}{where}")
+            return Movability(immovable=f"the {what} on {_LOST[held.source]}{where}")
     terms: list[Terms] = []
     for name in sorted(set(pod.claims)):
         claim = claims.get(name)
         if claim is None:
-            return Verdict(immovable=f"its claim {name} is not there")
+            return Movability(immovable=f"its claim {name} is not there")
         if not claim.bound or claim.volume not in volumes:
-            return Verdict(immovable=f"its claim {name} is not bound to a volume")
+            return Movability(immovable=f"its claim {name} is not bound to a volume")
         volume = volumes[claim.volume]
         if volume.on_one_node:
-            return Verdict(immovable=f"its volume {volume.name} is a directory of one node (hostPath)")
+            return Movability(immovable=f"its volume {volume.name} is a directory of one node (hostPath)")
         if volume.terms and volume.terms not in terms:
             terms.append(volume.terms)
-    return Verdict(terms=tuple(terms))
+    return Movability(terms=tuple(terms))
 
 
 def _holding(mounts: tuple[Mount, ...], path: str | None) -> Mount | None:

@@ -9,7 +9,7 @@ import msgspec
 from specon_manager.backends.base import Emit
 from specon_manager.backends.kube.queues.record import QueueInfo, queue_info
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import TRAINING_QUEUES
 from specon_manager.backends.kube.transport.served import when_served
 from specon_manager.model.events import QueuesObserved
@@ -76,7 +76,7 @@ class QueueWatch:
                 emit(QueuesObserved(queues=told))
             await self._woken.wait()
 
-    def _changed(self, change: Change[QueueInfo]) -> None:
+    def _changed(self, change: ObjectChange[QueueInfo]) -> None:
         name, after = change.key[1], change.after
         if after is None:
             self._valid.pop(name, None)

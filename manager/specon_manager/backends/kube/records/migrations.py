@@ -16,7 +16,7 @@ from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 from specon_manager.model.events import MoveRequested, RequestWithdrawn
 
@@ -160,7 +160,7 @@ class MigrationWatch:
         """Whether it is in a namespace that we look after; what is in others is another manager's."""
         return not self._namespaces or found.name.namespace in self._namespaces
 
-    def _changed(self, change: Change[Glance]) -> None:
+    def _changed(self, change: ObjectChange[Glance]) -> None:
         self._pins = None
         before, after = change.before, change.after
         if after is not None and after.asked and self._is_ours(after):

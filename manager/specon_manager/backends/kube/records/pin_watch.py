@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from specon_manager.backends.kube.records.pins import JobGlance, job_glance, job_pins_of
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import TRAINING_JOBS
 from specon_manager.backends.kube.transport.served import when_served
 
@@ -48,7 +48,7 @@ class PinWatch:
             self._api, TRAINING_JOBS, self._reflector.run, absent=self.synced.set, sleep=self._sleep
         )
 
-    def _changed(self, change: Change[JobGlance]) -> None:
+    def _changed(self, change: ObjectChange[JobGlance]) -> None:
         before, after = change.before, change.after
         if (() if before is None else before.pins) != (() if after is None else after.pins):
             self._pins = None

@@ -34,7 +34,7 @@ class Tracked(Protocol):
 T = TypeVar("T", bound=Tracked)
 
 
-class Change(Struct, Generic[T], frozen=True):
+class ObjectChange(Struct, Generic[T], frozen=True):
     """One change of one object."""
 
     key: tuple[str, str]
@@ -59,7 +59,7 @@ class Reflector(Generic[T]):
         resource: Resource,
         *,
         slim: Callable[[Object], T],
-        changed: Callable[[Change[T]], None],
+        changed: Callable[[ObjectChange[T]], None],
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
@@ -203,7 +203,7 @@ class Reflector(Generic[T]):
             self._items.pop(key, None)
         else:
             self._items[key] = after
-        self._changed(Change(key, before, after))
+        self._changed(ObjectChange(key, before, after))
 
 
 def _key(item: Object) -> tuple[str, str]:

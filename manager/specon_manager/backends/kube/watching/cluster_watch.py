@@ -17,15 +17,15 @@ from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInf
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, slim_node, slim_pod
 from specon_manager.backends.kube.objects.quantities import amounts_of, resources_of
 from specon_manager.backends.kube.objects.volumes import (
-    Claim,
-    Verdict,
+    Movability,
     Volume,
+    VolumeClaim,
     judged,
     slim_claim,
     slim_volume,
 )
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS, Object
 from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
 from specon_manager.backends.kube.watching.nodes import NodeBook
@@ -134,14 +134,14 @@ class ClusterWatch:
         """Have what changed in the ledger told soon."""
         self._woken.set()
 
-    async def verdict(self, pod: PodInfo) -> Verdict:
+    async def verdict(self, pod: PodInfo) -> Movability:
         """Return what the volumes of the pod mean for its moves, as they are now.
 
         Raises ApiError and ApiUnavailableError where they cannot be read.
         """
         detail = pod.detail
         assert detail is not None
-        claims: dict[str, Claim] = {}
+        claims: dict[str, VolumeClaim] = {}
         volumes: dict[str, Volume] = {}
         for name in set(detail.claims):
             try:
@@ -172,11 +172,11 @@ class ClusterWatch:
             _log.warning("the version of the API server is not known: %s", error)
             return 0, 0
 
-    def _queue(self, apply: Callable[[Any, Any], None], change: Change[Any]) -> None:
+    def _queue(self, apply: Callable[[Any, Any], None], change: ObjectChange[Any]) -> None:
         self._changes.append((apply, change.before, change.after))
         self._woken.set()
 
-    def _queue_owner(self, change: Change[OwnerInfo]) -> None:
+    def _queue_owner(self, change: ObjectChange[OwnerInfo]) -> None:
         # A job elsewhere that is suspended for a move is another manager's to resume.
         if not self._namespaces or change.key[0] in self._namespaces:
             self._queue(self.ledger.owner_changed, change)

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.objects.identity import Identity
 from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
-from specon_manager.backends.kube.objects.volumes import Verdict
+from specon_manager.backends.kube.objects.volumes import Movability
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
 from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner, told_by_owner
@@ -68,7 +68,7 @@ class Ledger:
         self._over: set[str] = set()
         """UIDs of pods whose end was told, or is no news, as long as their objects are there."""
         self._incumbents: dict[str, str] = {}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, Movability] = {}
         self._remarked: set[str] = set()
         self._awaited: set[str] = set()
         self.foreign: set[str] = set()
@@ -151,7 +151,7 @@ class Ledger:
                 if (kind, namespace) == (owner.kind, owner.namespace):
                     self._dirty |= jobs
 
-    def judge(self, uid: str, pod: PodInfo, verdict: Verdict) -> None:
+    def judge(self, uid: str, pod: PodInfo, verdict: Movability) -> None:
         """Take note of what a pod's volumes mean for it."""
         identity = _identity(pod)
         if identity is not None and self._verdicts.get(uid) != verdict:

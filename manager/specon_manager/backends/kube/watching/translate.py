@@ -9,7 +9,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import Capability, capability
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import Detail, PodInfo
-from specon_manager.backends.kube.objects.volumes import FREE, Verdict
+from specon_manager.backends.kube.objects.volumes import FREE, Movability
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because
 from specon_manager.model.cluster import JobSpec, role_of
 from specon_manager.model.constraints import ANYWHERE, Constraints
@@ -71,7 +71,7 @@ def spec_of(
     job: str,
     pods: Sequence[PodInfo],
     owner: OwnerInfo | None,
-    verdicts: Mapping[str, Verdict],
+    verdicts: Mapping[str, Movability],
     server: tuple[int, int] = (0, 0),
 ) -> JobSpec:
     """Return the job `namespace/job` whose pods these are: at least one, all with an identity in it.
@@ -162,7 +162,7 @@ def _with_what_pods_say(owner: OwnerInfo, pod: Detail) -> OwnerInfo:
     return msgspec.structs.replace(owner, kueue=kueue, volcano=volcano)
 
 
-def constraints_with(pod: Detail, verdict: Verdict) -> Constraints:
+def constraints_with(pod: Detail, verdict: Movability) -> Constraints:
     """Return what this one pod and its volumes ask of a node."""
     return _common(pod.constraints, [verdict])
 
@@ -181,7 +181,7 @@ def replica_of(pod: PodInfo) -> str:
     return identity.replica
 
 
-def _common(constraints: Constraints, verdicts: Sequence[Verdict]) -> Constraints:
+def _common(constraints: Constraints, verdicts: Sequence[Movability]) -> Constraints:
     shared = (verdicts[0] if verdicts else FREE).terms
     volumes = tuple(each for each in shared if all(each in verdict.terms for verdict in verdicts))
     if constraints == ANYWHERE and not volumes:

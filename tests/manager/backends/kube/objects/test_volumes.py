@@ -2,7 +2,7 @@ import pytest
 
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.pod import slim_pod
-from specon_manager.backends.kube.objects.volumes import Claim, judged, slim_claim, slim_volume
+from specon_manager.backends.kube.objects.volumes import VolumeClaim, judged, slim_claim, slim_volume
 from specon_manager.model.constraints import Requirement
 from support.kube_stage import template
 
@@ -19,7 +19,7 @@ def _pod(*volumes, mounts=({"name": "data", "mountPath": "/data"},)):
 
 
 CLAIMED = {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}}
-BOUND = {"disk": Claim(name="disk", bound=True, volume="pv")}
+BOUND = {"disk": VolumeClaim(name="disk", bound=True, volume="pv")}
 
 
 @pytest.mark.parametrize("source", ["emptyDir", "hostPath", "ephemeral", "csi"])

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reading import Reading
-from specon_manager.backends.kube.transport.reflector import Change, Reflector
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import PODS
 from support.virtual_time import run_virtually, virtual_now
 
@@ -254,7 +254,7 @@ def test_the_changes_always_lead_from_what_was_to_what_is(steps):
     _, seen, reflector = follow(*answers, ("watch", *events, 9.0))
     state = {}
     for change in seen:
-        assert isinstance(change, Change)
+        assert isinstance(change, ObjectChange)
         assert state.get(change.key) == change.before
         assert change.before != change.after
         assert change.before is None or change.after is None or change.before.uid == change.after.uid

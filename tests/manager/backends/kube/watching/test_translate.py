@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from specon_manager.backends.kube.objects.owner import OwnerInfo, slim_job
 from specon_manager.backends.kube.objects.pod import PodInfo, slim_pod
-from specon_manager.backends.kube.objects.volumes import Verdict
+from specon_manager.backends.kube.objects.volumes import Movability
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.translate import options_of
 from specon_manager.core.state import State
@@ -236,10 +236,10 @@ def test_what_volumes_say_is_told_when_it_is_known(scene):
     """An obstacle forbids moves; an affinity that all share is a constraint."""
     scene.show(_pod("1"))
     terms = ((Requirement(key="zone", operator="In", values=("a",)),),)
-    scene.ledger.judge("1", _pod("1"), Verdict(terms=(terms,)))
+    scene.ledger.judge("1", _pod("1"), Movability(terms=(terms,)))
     [observed] = scene.ledger.take_events()
     assert observed.spec.constraints.volumes == (terms,)
-    scene.ledger.judge("1", _pod("1"), Verdict(immovable="the log is lost"))
+    scene.ledger.judge("1", _pod("1"), Movability(immovable="the log is lost"))
     [observed] = scene.ledger.take_events()
     assert observed.spec.immovable == "the log is lost"
 
