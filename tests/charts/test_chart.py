@@ -11,7 +11,7 @@ import yaml
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
 from specon_manager.model.settings import Settings
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS, add_arguments, read_serve_settings
-from support.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, refusal, render, the
+from support.packaging.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, refusal, render, the
 
 RELEASES = {
     "defaults": {},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.helm import CHART, helm, refusal, render
+from support.packaging.helm import CHART, helm, refusal, render
 
 VALUES = {
     "defaults": {},

@@ -5,7 +5,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from support.helm import of_kind, refusal, render, the
+from support.packaging.helm import of_kind, refusal, render, the
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 SCRAPER = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}

@@ -7,8 +7,8 @@ import kubernetes_validate
 
 from specon_manager.backends.kube.objects.annotations import read_options
 from specon_manager.serving.serve_settings import add_arguments
-from support.chart_notes import trial_pod
-from support.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, render, the
+from support.packaging.chart_notes import trial_pod
+from support.packaging.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, render, the
 
 LOOPBACK = re.compile(r"127\.0\.0\.1:(\d+)")
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from fakekube import schemas
-from support.helm import CHART, render
+from support.packaging.helm import CHART, render
 
 RELEASES = {
     "defaults": {},

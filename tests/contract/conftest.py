@@ -11,9 +11,9 @@ import pytest
 from fakekube.cluster import FakeCluster
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import NAMESPACES, NODES, Object, Resource
-from support import kube_context
-from support.contract_stage import LocalStage, Stage
-from support.kube_contract_stage import OWNERS, ClusterStage, FakeStage, Owner
+from support.kube import context as kube_context
+from support.kube.backend_contract import LocalStage, Stage
+from support.kube.contract_stage import OWNERS, ClusterStage, FakeStage, Owner
 
 PLACED_BY_US = [pytest.param("local", marks=pytest.mark.processes)]
 PLACED_BY_OWNERS = [

@@ -7,7 +7,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.cluster import Node, Phase
 from specon_manager.model.resources import NOTHING
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
-from support.contract_stage import REFUSALS, Stage
+from support.kube.backend_contract import REFUSALS, Stage
 
 # -- nodes -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
-from support.contract_stage import Stage
+from support.kube.backend_contract import Stage
 
 PROGRAM = """
 import json, os, pathlib, sys, time

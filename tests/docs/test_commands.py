@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.documents import ROOT, Command, commands, pages
+from support.packaging.documents import ROOT, Command, commands, pages
 
 ALL = [command for page in pages() for command in commands(page)]
 QUICK = {

@@ -8,7 +8,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import SINCE, capability
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.core.waiting import KINDS
-from support.documents import ROOT
+from support.packaging.documents import ROOT
 
 PAGE = (ROOT / "docs" / "elastic.md").read_text()
 ASKED = Options(queue="research", min_workers=1, max_workers=8)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.documents import ROOT, anchors, links, name_of, pages
+from support.packaging.documents import ROOT, anchors, links, name_of, pages
 
 PAGES = pages()
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

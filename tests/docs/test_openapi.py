@@ -21,8 +21,8 @@ from specon_manager.runtime.message_rate import RateLimits
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
 from specon_manager.serving.session import _reader_of_jobs
-from support.cluster import replica_of
-from support.quiet_manager import Manager
+from support.decisions.cluster import replica_of
+from support.runtime.quiet_manager import Manager
 
 A = replica_of("a")
 FIRST = "0001"

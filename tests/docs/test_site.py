@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from support.documents import ROOT
+from support.packaging.documents import ROOT
 
 LOADED = re.compile(
     r"""<(?:link|script|img|source|iframe)\b[^>]*\b(?:src|href)=["']((?:https?:)?//[^"']+)""", re.IGNORECASE

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from support.stage import Stage
+from support.local.stage import Stage
 
 
 @pytest.fixture

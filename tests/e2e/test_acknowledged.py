@@ -6,8 +6,8 @@ import signal
 import pytest
 
 from specon_manager.runtime.journal import NAME, recover
-from support.owner_http import SECONDS, ask, manager_of
-from support.stage import MOVER, Stage
+from support.local.owner_http import SECONDS, ask, manager_of
+from support.local.stage import MOVER, Stage
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specon_manager.model.transactions import Transaction, TransactionState
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 

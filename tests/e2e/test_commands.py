@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.model.transactions import TransactionState
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from specon_manager.runtime.journal import NAME, recover
-from support.stage import MOVER, Stage
+from support.local.stage import MOVER, Stage
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 

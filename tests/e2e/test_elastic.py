@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from support.gang_stage import (
+from support.local.gang_stage import (
     CAPACITY,
     JOB,
     OTHER,
@@ -19,7 +19,7 @@ from support.gang_stage import (
     shrinking,
     starts,
 )
-from support.stage import Stage, check_succeeded
+from support.local.stage import Stage, check_succeeded
 
 pytestmark = pytest.mark.processes
 

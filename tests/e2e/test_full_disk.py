@@ -7,9 +7,9 @@ import pytest
 
 from specon_manager.model.cluster import Phase
 from specon_manager.runtime.journal import NAME, first_difference, recover
-from support.owner_http import SECONDS, Manager, ask, manager_of
-from support.small_disk import SmallDisk, small_disk
-from support.stage import Running, Stage
+from support.local.owner_http import SECONDS, Manager, ask, manager_of
+from support.local.small_disk import SmallDisk, small_disk
+from support.local.stage import Running, Stage
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from support.stage import MOVER, Running, Stage
+from support.local.stage import MOVER, Running, Stage
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,7 @@ import pytest
 
 from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 

@@ -6,7 +6,7 @@ import pytest
 
 from specon_manager.model.transactions import Transaction, TransactionState
 from specon_manager.runtime.journal import NAME, recover
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 

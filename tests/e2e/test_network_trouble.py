@@ -4,8 +4,8 @@ import pytest
 
 from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME, first_difference
-from support.proxy import HARMS
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
+from support.local.proxy import HARMS
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded, only_move
 
 pytestmark = pytest.mark.processes
 

@@ -7,8 +7,8 @@ import pytest
 
 from specon_manager.__main__ import main
 from specon_manager.model.transactions import TransactionState
-from support.stage import MOVER, NEIGHBOUR, Stage
-from support.terminal import Terminal
+from support.local.stage import MOVER, NEIGHBOUR, Stage
+from support.local.terminal import Terminal
 
 pytestmark = pytest.mark.processes
 

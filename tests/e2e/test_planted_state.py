@@ -11,7 +11,7 @@ from specon_manager.model.events import JobSubmitted
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import StateDirectory
 from specon_manager.runtime.tokens import Tokens
-from support.stage import Stage
+from support.local.stage import Stage
 
 pytestmark = [
     pytest.mark.processes,

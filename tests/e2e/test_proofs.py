@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support import trainer
-from support.stage import MOVER, Stage
+from support.local import trainer
+from support.local.stage import MOVER, Stage
 
 pytestmark = pytest.mark.processes
 

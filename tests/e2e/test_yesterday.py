@@ -9,8 +9,8 @@ import pytest
 from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME, recover
 from specon_manager.runtime.journal_line import SCHEMA
-from support.gang_stage import CAPACITY, JOB, growing
-from support.stage import MOVER, NEIGHBOUR, Stage, check_succeeded
+from support.local.gang_stage import CAPACITY, JOB, growing
+from support.local.stage import MOVER, NEIGHBOUR, Stage, check_succeeded
 
 pytestmark = pytest.mark.processes
 

@@ -5,7 +5,7 @@ import pytest
 
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import CONFIG_MAPS
-from support.kube_client import Endpoint, KubeClient
+from support.kube.client import Endpoint, KubeClient
 
 
 @pytest.fixture

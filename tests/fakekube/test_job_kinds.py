@@ -10,7 +10,7 @@ from fakekube.kinds import JOB_SETS, JOBS, MPI_JOBS, PODS, PYTORCH_JOBS, TF_JOBS
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
-from support.job_objects import job_object
+from support.kube.job_objects import job_object
 
 KINDS = {
     "Job": JOBS,

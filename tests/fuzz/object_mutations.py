@@ -10,7 +10,7 @@ import msgspec
 
 from fuzz.object_seeds import ANNOTATIONS
 from specon_manager.backends.kube.objects.annotations import ANNOTATIONS as TABLE
-from support.hostile_objects import PATTERNS
+from support.kube.hostile_objects import PATTERNS
 
 Object = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from specon_manager.backends.kube.records.migration_record import migration_object
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
-from support.hostile_objects import PATTERNS
-from support.job_objects import KINDS, job_object
-from support.kube_pods import annotated, job_pod, kubeflow_pod, mesh_pod, pod, stateful_pod
-from support.training_templates import running_pod
+from support.kube.hostile_objects import PATTERNS
+from support.kube.job_objects import KINDS, job_object
+from support.kube.pods import annotated, job_pod, kubeflow_pod, mesh_pod, pod, stateful_pod
+from support.kube.training_templates import running_pod
 
 Object = dict[str, Any]
 

@@ -10,7 +10,7 @@ from specon_sidecar.following.lines import MAX_LINE_BYTES
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.regular_expression import compile_pattern
 from specon_sidecar.formats.table import AUTO, FORMATS, REGULAR_EXPRESSION, make_reader
-from support.processor_time import least_seconds
+from support.clocks.processor_time import least_seconds
 
 NAMES = (AUTO, *(name for name in FORMATS if name != REGULAR_EXPRESSION))
 # The lines before it that a reader is shown: a heading, samples.

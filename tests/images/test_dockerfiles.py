@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support import dockerfile
-from support.dockerfile import ROOT
+from support.packaging import dockerfile
+from support.packaging.dockerfile import ROOT
 
 FILES = ("sidecar/Dockerfile", "manager/Dockerfile", "samples/Dockerfile")
 SERVES = (ROOT / "manager/specon_manager/cli/serve.py").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.cluster_stage import ClusterStage
+from support.kube.cluster_stage import ClusterStage
 
 LONGEST = 600
 """Seconds of the wall that a test may take beside whatever else there is."""

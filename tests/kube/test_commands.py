@@ -16,7 +16,7 @@ from fakekube.kinds import (
 )
 from specon_manager.__main__ import kubectl, main
 from specon_manager.cli.remote.cluster import ClusterRemote
-from support.cluster_stage import SYSTEM
+from support.kube.cluster_stage import SYSTEM
 
 WHY = "the storage is serviced"
 PAUSED = "specon.io/paused"

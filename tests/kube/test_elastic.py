@@ -19,9 +19,9 @@ from specon_manager.backends.kube.transport.resources import JOBS, NAMESPACES, N
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.events import JobRefused
-from support import kube_context
-from support.kube_stage import Stage, template
-from support.placing_stage import ELASTIC, QUEUED, described
+from support.kube import context as kube_context
+from support.kube.placing_stage import ELASTIC, QUEUED, described
+from support.kube.stage import Stage, template
 
 pytestmark = pytest.mark.cluster
 _INDEX = "batch.kubernetes.io/job-completion-index"

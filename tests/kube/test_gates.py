@@ -4,8 +4,8 @@ import msgspec
 
 from fakekube.failures import FailureError
 from fakekube.kinds import PODS, TRAINING_JOBS, TRAINING_QUEUES
-from support.cluster_stage import DECISIONS, ClusterStage
-from support.training_templates import training_template
+from support.kube.cluster_stage import DECISIONS, ClusterStage
+from support.kube.training_templates import training_template
 
 GATE = {"name": "specon.io/admission"}
 TOLD = msgspec.structs.replace(DECISIONS, dry_run=True)

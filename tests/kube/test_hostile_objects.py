@@ -8,8 +8,8 @@ import pytest
 from fakekube.kinds import JOBS, PODS
 from specon_manager.backends.kube.background import BrokenError, leaves
 from specon_manager.backends.kube.watching.nodes import NodeBook
-from support.cluster_stage import ClusterStage
-from support.training_templates import running_pod, training_template
+from support.kube.cluster_stage import ClusterStage
+from support.kube.training_templates import running_pod, training_template
 
 HOSTILE = {
     "a repetition that is too large": "(?P<value>a{99999999999})",

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from fakekube.kinds import NAMESPACES, PDBS
-from support.cluster_stage import DECISIONS
-from support.held_moves import BEFORE_EVICTION, all_end, every_move, in_state, of_owner
+from support.kube.cluster_stage import DECISIONS
+from support.kube.held_moves import BEFORE_EVICTION, all_end, every_move, in_state, of_owner
 
 IMPATIENT = msgspec.structs.replace(
     DECISIONS, deadlines=msgspec.structs.replace(DECISIONS.deadlines, start=6, verify=6)

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from support.cluster_stage import ClusterStage
-from support.held_moves import all_end, every_move
-from support.staged_manager import LEASE_SECONDS, RENEW_SECONDS
+from support.kube.cluster_stage import ClusterStage
+from support.kube.held_moves import all_end, every_move
+from support.kube.staged_manager import LEASE_SECONDS, RENEW_SECONDS
 
 
 async def all_arrive(stage: ClusterStage, replicas: list[str]) -> None:

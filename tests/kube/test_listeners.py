@@ -3,7 +3,7 @@
 import aiohttp
 import pytest
 
-from support.cluster_stage import ClusterStage
+from support.kube.cluster_stage import ClusterStage
 
 ADMISSION, REPORTS = "/v1/admission/inject", "/v1/reports"
 

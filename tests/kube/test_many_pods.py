@@ -5,7 +5,7 @@ import resource
 import time
 
 from fakekube.kinds import PODS
-from support.training_templates import running_pod
+from support.kube.training_templates import running_pod
 
 COUNT = 5000
 LONGEST = 0.2

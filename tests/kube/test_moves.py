@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from fakekube.kinds import MIGRATIONS
-from support.cluster_stage import DECISIONS, OWNERS
+from support.kube.cluster_stage import DECISIONS, OWNERS
 
 SPECON = msgspec.structs.replace(DECISIONS, policy="specon", parameters={"rebalance": False})
 

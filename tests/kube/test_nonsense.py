@@ -2,7 +2,7 @@
 
 from fakekube.kinds import MIGRATIONS, TRAINING_PROGRESSES
 from specon_manager.backends.kube.objects.names import slug
-from support.held_moves import all_end, every_move
+from support.kube.held_moves import all_end, every_move
 
 NONSENSE = {
     "state": "Verifying",

@@ -33,11 +33,11 @@ from fakekube.store import key_of
 from specon_manager.backends.kube.records import memory
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.pause import LEASE_LABELS
-from support.cluster_stage import DECISIONS, OWNERS, SYSTEM, ClusterStage
-from support.helm import of_kind, render, the
-from support.permissions import Permitted, all_asked, asked, permitted
-from support.staged_manager import Manager
-from support.training_templates import training_template
+from support.kube.cluster_stage import DECISIONS, OWNERS, SYSTEM, ClusterStage
+from support.kube.permissions import Permitted, all_asked, asked, permitted
+from support.kube.staged_manager import Manager
+from support.kube.training_templates import training_template
+from support.packaging.helm import of_kind, render, the
 
 SIGNALS = ("pod-deletion-cost", "eviction-cost", "priority-boost")
 WORKLOADS = Kind("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", status=True, custom=True)

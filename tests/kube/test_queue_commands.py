@@ -11,9 +11,9 @@ from fakekube.kinds import TRAINING_JOBS, TRAINING_PROGRESSES, TRAINING_QUEUES
 from specon_manager.__main__ import kubectl
 from specon_manager.core.waiting import waiting_of
 from specon_manager.model.transactions import Kind, TransactionState, Witness
-from support.changed_jobs import change, elastic, ended, nodes
-from support.custom_resources import progress_of, training_job_of
-from support.gangs import on, server, with_gang, worker
+from support.decisions.changed_jobs import change, elastic, ended, nodes
+from support.decisions.gangs import on, server, with_gang, worker
+from support.kube.custom_resources import progress_of, training_job_of
 
 QUEUE = {"quota": {"cpu": "2", "memory": "1Gi"}, "borrow": False}
 USE = {"running": 1, "waiting": 1, "use": {"cpu": "3", "memory": "0", "gpu": "0"}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.cluster_stage import ClusterStage
+from support.kube.cluster_stage import ClusterStage
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from specon_manager import lab
 from specon_manager.__main__ import main
-from support.changed_jobs import NOW, elastic, nodes
-from support.gangs import with_gang
+from support.decisions.changed_jobs import NOW, elastic, nodes
+from support.decisions.gangs import with_gang
 
 HOW = "pip install 'specon[simulate]'"
 

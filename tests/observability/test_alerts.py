@@ -9,8 +9,8 @@ import yaml
 
 from specon_tools.observability.alerts import ALERTS, anchor
 from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
-from support.programs import program
-from support.promql import kept, selected
+from support.packaging.programs import program
+from support.watching.promql import kept, selected
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "charts" / "specon" / "files" / "alerts.yaml"

@@ -11,9 +11,9 @@ from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_sidecar.classify import Category
 from specon_tools.observability.catalogue import EVERYWHERE, SIDECAR, catalogue
-from support.changed_jobs import changing
-from support.observed import Observed, moved
-from support.programs import program
+from support.decisions.changed_jobs import changing
+from support.decisions.observed import Observed, moved
+from support.packaging.programs import program
 
 DOCS = Path(__file__).parents[2] / "docs"
 BOUNDED = {

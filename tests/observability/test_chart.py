@@ -7,7 +7,7 @@ import yaml
 
 from specon_tools.observability.alerts import ALERTS
 from specon_tools.observability.files import DASHBOARDS, chart_files
-from support.helm import CHART, NAMESPACE, helm, of_kind, refusal, render, the
+from support.packaging.helm import CHART, NAMESPACE, helm, of_kind, refusal, render, the
 
 MONITORING = ("ServiceMonitor", "PodMonitor", "PrometheusRule")
 

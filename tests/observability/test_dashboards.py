@@ -12,7 +12,7 @@ from specon_tools.observability.__main__ import main
 from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
 from specon_tools.observability.files import DASHBOARDS, chart_files
 from specon_tools.observability.panels import COLOURS, Dashboard, Panel, Query, Row, rendered
-from support.promql import filled_in, kept, selected
+from support.watching.promql import filled_in, kept, selected
 
 FILES = Path(__file__).parents[2] / "charts" / "specon" / "files"
 KNOWN = {

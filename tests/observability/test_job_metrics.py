@@ -5,7 +5,7 @@ import pytest
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.observed import Observed, moved
+from support.decisions.observed import Observed, moved
 
 CHECKPOINT = Checkpoint(step=100, path="/c")
 

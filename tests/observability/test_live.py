@@ -11,12 +11,12 @@ from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_manager.runtime.state_directory import read_address
 from specon_sidecar.classify import Category
 from specon_tools.observability.files import DASHBOARDS
-from support.changed_metrics import ChangedJobs
-from support.programs import program
-from support.prometheus import Prometheus
-from support.promql import filled_in
-from support.scraped_cluster import ScrapedCluster
-from support.stage import MOVER, Stage
+from support.local.stage import MOVER, Stage
+from support.packaging.programs import program
+from support.watching.changed_metrics import ChangedJobs
+from support.watching.prometheus import Prometheus
+from support.watching.promql import filled_in
+from support.watching.scraped_cluster import ScrapedCluster
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 

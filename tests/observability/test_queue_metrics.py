@@ -12,9 +12,9 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_manager.runtime.queue_metrics import OTHERS, QueueMetrics
-from support.changed_jobs import NOW, SECONDS_WAITED, changing, elastic, ended, nodes
-from support.gangs import gang, with_gang, worker
-from support.observed import Observed
+from support.decisions.changed_jobs import NOW, SECONDS_WAITED, changing, elastic, ended, nodes
+from support.decisions.gangs import gang, with_gang, worker
+from support.decisions.observed import Observed
 
 FIFO = Settings(policy="fifo", tick=1.0)
 

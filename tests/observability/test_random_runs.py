@@ -11,10 +11,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from specon_manager.model import events as ev
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import Kind
-from support import random_policy, told
-from support.chaos import CPUS, DEADLINES, NODES, Chaos
-from support.gangs import gang
-from support.observed import Observed
+from support.decisions import random_policy, told
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
+from support.decisions.gangs import gang
+from support.decisions.observed import Observed
 
 MOST = 3
 

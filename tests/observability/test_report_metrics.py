@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.runtime.report_metrics import SILENT_SECONDS
-from support.observed import Observed
+from support.decisions.observed import Observed
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 from specon_manager.runtime.speed_metrics import TICKS
 from specon_sidecar.classify import Category
-from support.cluster import SETTINGS
-from support.observed import Observed
+from support.decisions.cluster import SETTINGS
+from support.decisions.observed import Observed
 
 PARTS = ("moved", "source", "target")
 EFFECTS = ("helped", "hurt", "unchanged", "unknown")

@@ -9,8 +9,8 @@ from specon_manager.model.transactions import FINAL_STATES, Kind, Request, Trans
 from specon_manager.runtime.transaction_metrics import TransactionMetrics
 from specon_manager.views.transactions import ended_between
 from specon_sidecar.classify import Category
-from support.changed_jobs import NOW, changing, ended
-from support.observed import Observed, moved
+from support.decisions.changed_jobs import NOW, changing, ended
+from support.decisions.observed import Observed, moved
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState
-from support import random_policy, told
-from support.chaos import CPUS, DEADLINES, NODES, Chaos
-from support.cluster import Cluster
-from support.gangs import gang
+from support.decisions import random_policy, told
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
+from support.decisions.cluster import Cluster
+from support.decisions.gangs import gang
 
 JOBS = "abcd"
 job_kinds = st.fixed_dictionaries(

@@ -10,10 +10,10 @@ from hypothesis.stateful import initialize, invariant, rule
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.model.settings import Budgets, Gate, Settings
-from support import random_policy, told
-from support.chaos import CPUS, DEADLINES, NODES, Chaos
-from support.cluster import Cluster
-from support.gangs import gang
+from support.decisions import random_policy, told
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
+from support.decisions.cluster import Cluster
+from support.decisions.gangs import gang
 
 JOBS = "abcdef"
 job_kinds = st.fixed_dictionaries(

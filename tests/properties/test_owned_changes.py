@@ -10,10 +10,10 @@ from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import Phase, role_of
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import UNTOUCHED_STATES, TransactionState
-from support import random_policy, told
-from support.chaos import CPUS, DEADLINES, NODES, Chaos, pick
-from support.gangs import gang
-from support.owners import Owners
+from support.decisions import random_policy, told
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, pick
+from support.decisions.gangs import gang
+from support.decisions.owners import Owners
 
 JOBS = "abcd"
 nodes = st.integers(min_value=0, max_value=NODES - 1)

@@ -12,8 +12,8 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import ASKING_STATES, TransactionState
 from specon_sidecar.classify import Category
-from support.chaos import CPUS, DEADLINES, NODES, Chaos, pick, rarely
-from support.owners import Owners, described
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, pick, rarely
+from support.decisions.owners import Owners, described
 
 JOBS = "abc"
 nodes = st.integers(min_value=0, max_value=NODES - 1)

@@ -8,8 +8,8 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_sidecar.classify import Category
-from support.chaos import CPUS, DEADLINES, NODES, Chaos, rarely
-from support.cluster import Cluster
+from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, rarely
+from support.decisions.cluster import Cluster
 
 JOBS = "abcde"
 job_kinds = st.tuples(

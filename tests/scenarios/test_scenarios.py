@@ -2,10 +2,10 @@
 
 import pytest
 
-from support.scenario_simulation import simulated
-from support.scenario_steps import Steps
-from support.scenario_table import SCENARIOS
-from support.scenarios import SIMULATOR, check
+from support.scenarios.scenario import SIMULATOR, check
+from support.scenarios.simulation import simulated
+from support.scenarios.steps import Steps
+from support.scenarios.table import SCENARIOS
 
 CASES = [
     pytest.param(scenario, runner, id=f"{scenario.name}-{runner}")

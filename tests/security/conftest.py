@@ -12,8 +12,8 @@ from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Report, encode
-from support.cluster import replica_of
-from support.quiet_manager import Manager
+from support.decisions.cluster import replica_of
+from support.runtime.quiet_manager import Manager
 
 A = replica_of("a")
 FIRST = "0001"

@@ -10,8 +10,8 @@ from specon_sidecar.classify import Category
 from specon_sidecar.reporting.client import Client
 from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import Report
-from support.cluster import replica_of
-from support.stage import Stage
+from support.decisions.cluster import replica_of
+from support.local.stage import Stage
 
 A = replica_of("a")
 SECRETS = ("key", "token")

@@ -16,7 +16,7 @@ from specon_sidecar.event_files.event_tail import EventTail
 from specon_sidecar.event_files.events import EventFiles
 from specon_sidecar.following import log_choice
 from specon_sidecar.formats.parser import FormatOptions
-from support.event_files import BEGUN, append, event_file, record, simple, tensor, version
+from support.logs.event_files import BEGUN, append, event_file, record, simple, tensor, version
 
 DEADLINE = 10
 INTERVAL = 0.02

@@ -20,7 +20,7 @@ from specon_sidecar.observing.follow import LogFollower
 from specon_sidecar.observing.resume import begin
 from specon_sidecar.observing.state_file import load
 from specon_sidecar.settings import Settings
-from support.event_files import append, event_file, tensor
+from support.logs.event_files import append, event_file, tensor
 
 DEADLINE = 10
 INTERVAL = 0.02

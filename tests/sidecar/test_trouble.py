@@ -14,7 +14,7 @@ from specon_sidecar.observing.trouble import Sight, explain
 from specon_sidecar.run import Sidecar
 from specon_sidecar.settings import Settings
 from specon_sidecar.wire import decode_report, encode
-from support.event_files import event_file
+from support.logs.event_files import event_file
 
 FILE = Sight("file", "/data/train.log")
 

@@ -14,7 +14,7 @@ from specon_sidecar.observing.resume import begin
 from specon_sidecar.observing.state_file import load, save
 from specon_sidecar.settings import Settings
 from specon_sidecar.wire import decode_acknowledgement, decode_instructions, decode_report, encode
-from support.event_files import append, event_file, tensor
+from support.logs.event_files import append, event_file, tensor
 
 WRITTEN = Path(__file__).parent / "written_before"
 LOG = "".join(

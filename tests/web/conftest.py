@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from support.watched import TOKEN, WatchedCluster, page_of, served
+from support.watching.watched import TOKEN, WatchedCluster, page_of, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

@@ -9,9 +9,9 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica
 from specon_manager.model.transactions import Request
 from specon_sidecar.classify import Category
-from support.changed_jobs import changing, ended
-from support.crowds import crowd
-from support.watched import TOKEN, WatchedCluster
+from support.decisions.changed_jobs import changing, ended
+from support.decisions.crowds import crowd
+from support.watching.watched import TOKEN, WatchedCluster
 
 # All in the loop of the browser, which is started once.
 pytestmark = pytest.mark.asyncio(loop_scope="module")

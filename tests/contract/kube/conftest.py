@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from fakekube.cluster import FakeCluster
-from support import kube_context, kube_server
-from support.kube_client import Endpoint, KubeClient
+from support.kube import context as kube_context
+from support.kube import server as kube_server
+from support.kube.client import Endpoint, KubeClient
 
 CLUSTER = pytest.param("cluster", marks=pytest.mark.cluster)
 _DEFINITIONS = Path(__file__).parents[3] / "charts" / "specon" / "crds"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.kube_client import JSON, MERGE, STRATEGIC
+from support.kube.client import JSON, MERGE, STRATEGIC
 
 MIGRATIONS = "specon.io/v1alpha1/migrations"
 

@@ -1,7 +1,7 @@
 """Eviction, removal and re-creation of pods."""
 
-from support.kube_client import MERGE
-from support.kube_manifests import pod
+from support.kube.client import MERGE
+from support.kube.manifests import pod
 
 PDBS = "policy/v1/poddisruptionbudgets"
 BOUND = {"nodeName": "no-such-node"}

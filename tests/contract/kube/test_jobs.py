@@ -4,8 +4,8 @@ import datetime as dt
 
 import pytest
 
-from support.kube_client import MERGE, STRATEGIC
-from support.kube_manifests import IGNORE_DISRUPTIONS, job
+from support.kube.client import MERGE, STRATEGIC
+from support.kube.manifests import IGNORE_DISRUPTIONS, job
 
 JOBS = "batch/v1/jobs"
 NEW = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.kube_client import JSON, MERGE, STRATEGIC
-from support.kube_manifests import gated, pod
+from support.kube.client import JSON, MERGE, STRATEGIC
+from support.kube.manifests import gated, pod
 
 MAPS = "configmaps"
 

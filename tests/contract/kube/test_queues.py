@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from support.kube_client import MERGE
+from support.kube.client import MERGE
 
 JOBS = "specon.io/v1alpha1/trainingjobs"
 QUEUES = "/apis/specon.io/v1alpha1/trainingqueues"

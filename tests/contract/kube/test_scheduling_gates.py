@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.kube_client import JSON, STRATEGIC
-from support.kube_manifests import affinity, expression, gated, pod
+from support.kube.client import JSON, STRATEGIC
+from support.kube.manifests import affinity, expression, gated, pod
 
 A, B = expression("zone", "a"), expression("disk", "fast")
 PREFERRED = {

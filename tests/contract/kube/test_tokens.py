@@ -1,6 +1,6 @@
 """Tokens of service accounts, and who may do what."""
 
-from support.kube_manifests import pod
+from support.kube.manifests import pod
 
 AUDIENCE = "specon.io/manager"
 REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"

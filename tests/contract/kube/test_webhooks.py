@@ -4,8 +4,8 @@ import contextlib
 
 import pytest
 
-from support.kube_manifests import pod
-from support.kube_webhook import serving
+from support.kube.manifests import pod
+from support.kube.webhook import serving
 
 PATH = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 INJECT = "specon.io/inject"

@@ -1,4 +1,4 @@
-"""End to end on a cluster of the user's choice: see `support.live_settings` for what is to be set.
+"""End to end on a cluster of the user's choice: see `support.live.settings` for what is to be set.
 
 KUBECONFIG=~/.kube/config ALLOW_CONTEXT=kind-kind SPECON_E2E_ADDRESS=172.18.0.1 \
 SPECON_E2E_STORAGE_CLASS=nfs pytest tests/e2e/kube -m cluster
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from specon_manager.backends.kube.transport.api import Api
-from support.live_settings import NotAllowedError, read_live_settings
-from support.live_stage import LiveStage
+from support.live.settings import NotAllowedError, read_live_settings
+from support.live.stage import LiveStage
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from support.chart_notes import trial_pod
-from support.chart_stage import ChartStage
-from support.live_jobs import ANNOTATIONS
-from support.live_settings import NotAllowedError, read_live_settings
-from support.live_stage import INJECTED, MOVES_NOTHING, check_trained
+from support.live.chart_stage import ChartStage
+from support.live.jobs import ANNOTATIONS
+from support.live.settings import NotAllowedError, read_live_settings
+from support.live.stage import INJECTED, MOVES_NOTHING, check_trained
+from support.packaging.chart_notes import trial_pod
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(570)]
 

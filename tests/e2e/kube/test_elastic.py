@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.backends.kube.transport.resources import JOBS, PODS, Object
-from support.live_elastic import (
+from support.live.elastic import (
     ADMISSION_GATE,
     SCALED,
     SUSPENDED_FOR,
@@ -19,8 +19,8 @@ from support.live_elastic import (
     training_job,
     with_cpu,
 )
-from support.live_jobs import ANNOTATIONS, ONLY_WHEN_ASKED
-from support.live_stage import MOVES_NOTHING, LiveStage, check_trained
+from support.live.jobs import ANNOTATIONS, ONLY_WHEN_ASKED
+from support.live.stage import MOVES_NOTHING, LiveStage, check_trained
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -4,8 +4,8 @@ import pytest
 
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS
-from support.live_jobs import ANNOTATIONS, NO_ANNOTATIONS
-from support.live_stage import MOVES_NOTHING, LiveStage
+from support.live.jobs import ANNOTATIONS, NO_ANNOTATIONS
+from support.live.stage import MOVES_NOTHING, LiveStage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from specon_manager.backends.kube.transport.resources import JOBS, MIGRATIONS
-from support.live_jobs import ANNOTATIONS
-from support.live_stage import FINAL, INJECTED, MOVES_NOTHING, LiveStage, check_trained
+from support.live.jobs import ANNOTATIONS
+from support.live.stage import FINAL, INJECTED, MOVES_NOTHING, LiveStage, check_trained
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
-from support.live_jobs import ANNOTATIONS, ONLY_WHEN_ASKED, STEPS
-from support.live_stage import MOVES_NOTHING, LiveStage, check_trained
+from support.live.jobs import ANNOTATIONS, ONLY_WHEN_ASKED, STEPS
+from support.live.stage import MOVES_NOTHING, LiveStage, check_trained
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.live_jobs import ANNOTATIONS
-from support.live_stage import MOVES_NOTHING, LiveStage
+from support.live.jobs import ANNOTATIONS
+from support.live.stage import MOVES_NOTHING, LiveStage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ from specon_lab.commands.reproduction_page import CLOCK_MARK
 from specon_lab.commands.reproduction_run import planned, tasks_of
 from specon_lab.reproduction.table import NAMES
 from specon_manager.__main__ import main
-from support.reproductions import TINY, interrupt, refuse, with_measure
+from support.lab.reproductions import TINY, interrupt, refuse, with_measure
 
 pytest.importorskip("scipy")
 

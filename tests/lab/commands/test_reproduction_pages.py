@@ -13,7 +13,7 @@ from specon_lab.commands.reproduction_page import page
 from specon_lab.commands.reproduction_run import Measured, _died, _measured, collected, planned, tasks_of
 from specon_lab.process_pool import Job, run_all
 from specon_lab.reproduction.table import NAMES, reproduction_named
-from support.reproductions import TINY
+from support.lab.reproductions import TINY
 
 pytest.importorskip("scipy")
 

@@ -15,7 +15,7 @@ from specon_lab.commands.node_chart import held, stack
 from specon_lab.commands.simulation_plot import binned, check_picture, plot_runs
 from specon_lab.engine.outcome import Stay, UsePoint
 from specon_lab.results.report import condense
-from support.outcomes import filled, job, outcome
+from support.lab.outcomes import filled, job, outcome
 
 pytest.importorskip("matplotlib")
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from specon_lab.commands.simulation_table import print_report, shown, troubles
 from specon_lab.results.report import condense, report_on
 from specon_lab.results.statistics import Interval
-from support.outcomes import job, outcome
+from support.lab.outcomes import job, outcome
 
 pytest.importorskip("scipy")
 

@@ -15,12 +15,12 @@ from specon_lab.commands import what_if
 from specon_manager.__main__ import main
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Claimed
-from support.changed_jobs import NOW as CHANGED_AT
-from support.changed_jobs import elastic
-from support.changed_jobs import nodes as cluster_nodes
-from support.gangs import with_gang
-from support.simulations import job, nodes, workload
-from support.states import moments_until, state_at, write_journal
+from support.decisions.changed_jobs import NOW as CHANGED_AT
+from support.decisions.changed_jobs import elastic
+from support.decisions.changed_jobs import nodes as cluster_nodes
+from support.decisions.gangs import with_gang
+from support.lab.simulations import job, nodes, workload
+from support.lab.states import moments_until, state_at, write_journal
 
 AT = 100.0
 

@@ -26,8 +26,8 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
-from support.sim_invariants import Invariants
-from support.simulations import VAE, admit_all, job, nodes, scripted, sharing_job, workload
+from support.lab.invariants import Invariants
+from support.lab.simulations import VAE, admit_all, job, nodes, scripted, sharing_job, workload
 
 WORKER = "default/job-0/worker/0"
 

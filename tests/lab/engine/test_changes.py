@@ -5,8 +5,8 @@ import pytest
 
 from specon_lab.engine.run import settings_for, simulate
 from specon_manager.model.transactions import Kind, TransactionState
-from support.sim_invariants import Invariants
-from support.simulations import job, nodes, workload
+from support.lab.invariants import Invariants
+from support.lab.simulations import job, nodes, workload
 
 
 def run(policy, *jobs, parameters=None):

@@ -11,8 +11,8 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import Admit, AdmitGang, Preempt
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
-from support.sim_invariants import Invariants
-from support.simulations import VAE, admit_all, job, nodes, scripted, sharing_job, workload
+from support.lab.invariants import Invariants
+from support.lab.simulations import VAE, admit_all, job, nodes, scripted, sharing_job, workload
 
 
 def test_lone_job_takes_its_seconds():

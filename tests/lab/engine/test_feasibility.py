@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specon_lab.engine.feasibility import Feasibility
 from specon_manager.model.resources import Resources
-from support.simulations import job, nodes
+from support.lab.simulations import job, nodes
 
 CLUSTER = Feasibility([*nodes(2, cpu=8.0, gpu=4.0)])
 

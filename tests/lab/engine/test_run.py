@@ -11,8 +11,8 @@ from specon_lab.engine.run import settings_for, simulate
 from specon_lab.workloads.workload import NodeFailure, Submission, Workload
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
-from support.sim_invariants import Invariants
-from support.simulations import VAE, job, nodes, workload
+from support.lab.invariants import Invariants
+from support.lab.simulations import VAE, job, nodes, workload
 
 SECONDS = st.floats(0.0, 30.0).map(lambda value: round(value, 1))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specon_lab.engine.run import settings_for, simulate
 from specon_manager.model.resources import Resources
-from support.simulations import job, nodes, workload
+from support.lab.simulations import job, nodes, workload
 
 # The default scheduler starts gangs in part; two of those may hold each other up, and never end.
 POLICIES = (

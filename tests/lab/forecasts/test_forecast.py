@@ -11,9 +11,9 @@ from specon_lab.forecasts.settled import settled
 from specon_lab.workloads.table import workload_named
 from specon_manager.core.state import Measured, State
 from specon_manager.model.cluster import Leaving, Phase, Served
-from support.sim_invariants import Invariants
-from support.simulations import admit_all, job, nodes, scripted, sharing_job, workload
-from support.states import state_at
+from support.lab.invariants import Invariants
+from support.lab.simulations import admit_all, job, nodes, scripted, sharing_job, workload
+from support.lab.states import state_at
 
 
 def predicted(state, now, policy, **options):

@@ -4,8 +4,8 @@ import msgspec
 
 from specon_lab.forecasts.start import expected_start
 from specon_manager.model.settings import Settings
-from support.changed_jobs import NOW, elastic, nodes
-from support.gangs import gang, with_gang
+from support.decisions.changed_jobs import NOW, elastic, nodes
+from support.decisions.gangs import gang, with_gang
 
 
 def test_a_forecast_is_bounded_and_breaks_nothing():

@@ -3,7 +3,7 @@
 import pytest
 
 from specon_lab.results.figures import CLASSES, FIGURES, figures_of
-from support.outcomes import job, outcome
+from support.lab.outcomes import job, outcome
 
 
 def test_every_figure_is_described_and_every_description_has_its_figure():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_lab.results.report import MAX_TROUBLES, Verdicts, condense, report_on, verdicts
-from support.outcomes import filled, job, outcome
+from support.lab.outcomes import filled, job, outcome
 
 pytest.importorskip("scipy")
 

@@ -15,8 +15,8 @@ from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
 from specon_manager.runtime.tokens import write_private
-from support.changed_jobs import NOW, changing, ended, nodes
-from support.gangs import gang, with_gang, worker
+from support.decisions.changed_jobs import NOW, changing, ended, nodes
+from support.decisions.gangs import gang, with_gang, worker
 
 USAGE = 2
 

@@ -26,7 +26,7 @@ from specon_sidecar.formats.metric_choice import LONGEST_NAME
 from specon_sidecar.formats.metric_names import fold
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import FORMATS
-from support.event_files import append, event_file, simple, tensor
+from support.logs.event_files import append, event_file, simple, tensor
 
 
 def loss(step, end=0.3):

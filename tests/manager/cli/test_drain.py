@@ -10,8 +10,8 @@ from specon_manager.cli.act import drain, following, migrate
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.settings import Budgets
-from support.cluster import SETTINGS, Cluster, replica_of
-from support.remote_cluster import RemoteCluster
+from support.decisions.cluster import SETTINGS, Cluster, replica_of
+from support.runtime.remote_cluster import RemoteCluster
 
 ONE = msgspec.structs.replace(
     SETTINGS, policy="fifo", budgets=Budgets(moves_at_once=1, moves_at_once_per_node=1)

@@ -7,8 +7,8 @@ from specon_manager.core.transaction.begin import record_of
 from specon_manager.model.actions import Migrate
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
-from support.cluster import replica_of
-from support.snapshots import NOW, cluster_of
+from support.decisions.cluster import replica_of
+from support.decisions.snapshots import NOW, cluster_of
 
 ONE = Settings(policy="fifo", budgets=Budgets(moves_at_once=1, moves_at_once_per_node=1))
 

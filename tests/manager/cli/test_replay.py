@@ -6,7 +6,7 @@ from specon_manager.__main__ import main
 from specon_manager.model import events as ev
 from specon_manager.runtime.journal import NAME, Journal, JournalError, recover
 from specon_manager.runtime.state_directory import StateDirectory
-from support.cluster import Cluster
+from support.decisions.cluster import Cluster
 
 
 @pytest.fixture

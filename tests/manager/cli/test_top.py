@@ -15,8 +15,8 @@ from specon_manager.views.replicas import KEYS, top_of
 from specon_manager.views.transactions import rows_of
 from specon_manager.views.view import View
 from specon_sidecar.classify import Category
-from support.changed_jobs import NOW as CHANGED_AT
-from support.changed_jobs import changing
+from support.decisions.changed_jobs import NOW as CHANGED_AT
+from support.decisions.changed_jobs import changing
 
 NOW = 1100.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.told import SETTINGS, Told, registered
+from support.decisions.told import SETTINGS, Told, registered
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from specon_manager.model import events as ev
 from specon_manager.model.actions import AdmitGang, Claim, PlaceJob, RequestCheckpoint
 from specon_manager.model.cluster import Phase
-from support.changed_worlds import (
+from support.decisions.changed_worlds import (
     SAVED,
     W0,
     W1,
@@ -20,9 +20,9 @@ from support.changed_worlds import (
     stands,
     trains_on,
 )
-from support.gangs import phases
-from support.owned_moves import carry_out_placement
-from support.owners import placed
+from support.decisions.gangs import phases
+from support.decisions.owned_moves import carry_out_placement
+from support.decisions.owners import placed
 
 HERE = {W0: "node-0", W1: "node-0"}
 

@@ -7,7 +7,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import Refusal, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_sidecar.wire import Checkpoint
-from support.changed_worlds import (
+from support.decisions.changed_worlds import (
     SAVED,
     W0,
     W1,
@@ -18,9 +18,9 @@ from support.changed_worlds import (
     runs,
     stands,
 )
-from support.cluster import DIGEST
-from support.gangs import phases
-from support.owners import placed
+from support.decisions.cluster import DIGEST
+from support.decisions.gangs import phases
+from support.decisions.owners import placed
 
 
 def refusal(cluster):

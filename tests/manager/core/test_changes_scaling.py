@@ -7,7 +7,7 @@ from specon_manager.model.actions import EvictReplica, RequestCheckpoint, StartR
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind
-from support.changed_worlds import (
+from support.decisions.changed_worlds import (
     SAVED,
     W0,
     W1,
@@ -20,7 +20,7 @@ from support.changed_worlds import (
     stands,
     trains_on,
 )
-from support.gangs import phases
+from support.decisions.gangs import phases
 
 
 def kinds(actions):

@@ -21,8 +21,8 @@ from specon_manager.model.actions import (
     Stay,
 )
 from specon_manager.model.transactions import TransactionState
-from support.gangs import gang, on, with_gang, worker
-from support.told import SETTINGS, registered, state_of
+from support.decisions.gangs import gang, on, with_gang, worker
+from support.decisions.told import SETTINGS, registered, state_of
 
 NOW = 1000.0
 G, W0, W1 = "default/g", worker("g"), worker("g", 1)

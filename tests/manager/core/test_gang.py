@@ -14,7 +14,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Leaving, Phase, Served
 from specon_manager.model.transactions import TransactionState
 from specon_manager.policies.placement import readmissions
-from support.gangs import gang, on, phases, server, worker
+from support.decisions.gangs import gang, on, phases, server, worker
 
 G = "default/g"
 PS, W0, W1, W2 = server("g"), *(worker("g", index) for index in range(3))

@@ -11,8 +11,8 @@ from specon_manager.model.actions import Migrate, Refusal
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Gate
 from specon_sidecar.classify.curve import Estimate
-from support.cluster import replica_of
-from support.snapshots import NOW, cluster_of
+from support.decisions.cluster import replica_of
+from support.decisions.snapshots import NOW, cluster_of
 
 GATE = Gate(horizon=100.0, margin=1.0, expected_downtime=5.0)
 NONE = Measured()

@@ -5,7 +5,7 @@ import pytest
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, StartReplica
 from specon_manager.model.cluster import JobSpec, Phase
-from support.cluster import Cluster, replica_of
+from support.decisions.cluster import Cluster, replica_of
 
 A = replica_of("a")
 

@@ -22,11 +22,11 @@ from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
-from support import told
-from support.changed_worlds import OwnedTold
-from support.cluster import DIGEST, Cluster
-from support.gangs import gang, on, phases, worker
-from support.told import Told, registered
+from support.decisions import told
+from support.decisions.changed_worlds import OwnedTold
+from support.decisions.cluster import DIGEST, Cluster
+from support.decisions.gangs import gang, on, phases, worker
+from support.decisions.told import Told, registered
 
 DEADLINES = told.SETTINGS.deadlines
 LONG = Estimate(value=9e5, uncertainty=1.0)

@@ -15,7 +15,7 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST, Cluster, replica_of
+from support.decisions.cluster import DIGEST, Cluster, replica_of
 
 A, B, C, D = (replica_of(name) for name in "abcd")
 STOPS = {

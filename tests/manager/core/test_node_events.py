@@ -8,8 +8,8 @@ from specon_manager.model.actions import PlaceJob, ReleaseRoom
 from specon_manager.model.constraints import Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import FINAL_STATES, TransactionState
-from support.owned_moves import A, moving
-from support.owners import Owners, described
+from support.decisions.owned_moves import A, moving
+from support.decisions.owners import Owners, described
 
 EARLY = [TransactionState.PROPOSED, TransactionState.RESERVED, TransactionState.CHECKPOINTING]
 LATE = [state for state in TransactionState if state not in {*EARLY, *FINAL_STATES}]

@@ -7,7 +7,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from support.cluster import Cluster, replica_of
+from support.decisions.cluster import Cluster, replica_of
 
 A, B, C = (replica_of(name) for name in "abc")
 

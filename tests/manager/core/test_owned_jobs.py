@@ -8,8 +8,8 @@ from specon_manager.model.actions import ReleaseRoom
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import UNTOUCHED_STATES, TransactionState
-from support.owned_moves import A1, MOVE, STATES, A, move_of, moving, running
-from support.owners import Owners, described, placed
+from support.decisions.owned_moves import A1, MOVE, STATES, A, move_of, moving, running
+from support.decisions.owners import Owners, described, placed
 
 
 def phases(cluster):

@@ -6,8 +6,8 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import HoldRoom, ReleaseRoom
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
-from support.owned_moves import A1, MOVE, STATES, A, carry_out_placement, move_of, moving, running
-from support.owners import Owners, described, placed
+from support.decisions.owned_moves import A1, MOVE, STATES, A, carry_out_placement, move_of, moving, running
+from support.decisions.owners import Owners, described, placed
 
 LETS_GO = [("", {A: None})]
 

@@ -10,7 +10,7 @@ from specon_manager.model.actions import Refusal, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
-from support.cluster import SETTINGS, Cluster, replica_of
+from support.decisions.cluster import SETTINGS, Cluster, replica_of
 
 A = replica_of("a")
 WHY = "the storage is serviced"

@@ -22,9 +22,9 @@ from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState
-from support.cluster import replica_of
-from support.gangs import gang, on, server, with_gang, worker
-from support.snapshots import NOW, cluster_of, move_of
+from support.decisions.cluster import replica_of
+from support.decisions.gangs import gang, on, server, with_gang, worker
+from support.decisions.snapshots import NOW, cluster_of, move_of
 
 OPEN = Settings(
     policy="specon", gate=Gate(enabled=False), budgets=Budgets(moves_at_once=4, moves_at_once_per_node=4)

@@ -7,8 +7,8 @@ from specon_manager.core.plan import plan
 from specon_manager.model.actions import Preempt, Refusal, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Phase
 from specon_manager.model.settings import Budgets
-from support.changed_worlds import W1, W2, W3, G, change_of, grow, owned, runs
-from support.gangs import gang, on, worker
+from support.decisions.changed_worlds import W1, W2, W3, G, change_of, grow, owned, runs
+from support.decisions.gangs import gang, on, worker
 
 GROW = ScaleOut(job=G, placement=on("node-1", W2), reason="idle")
 SHRINK = ScaleIn(job=G, replicas=(W1,), reason="another waits")

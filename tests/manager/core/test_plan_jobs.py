@@ -21,8 +21,8 @@ from specon_manager.model.actions import (
     Stay,
 )
 from specon_manager.model.cluster import Claimed
-from support.gangs import gang, on, server, with_gang, worker
-from support.told import state_of
+from support.decisions.gangs import gang, on, server, with_gang, worker
+from support.decisions.told import state_of
 
 NOW = 1000.0
 A, B, C = (f"default/{name}" for name in "abc")

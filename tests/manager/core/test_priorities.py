@@ -6,8 +6,8 @@ import pytest
 from specon_manager.core.plan import plan
 from specon_manager.model.actions import Preempt, Refusal
 from specon_manager.policies import fitgpp, lrtp, rand
-from support.gangs import gang, on, with_gang, worker
-from support.told import state_of
+from support.decisions.gangs import gang, on, with_gang, worker
+from support.decisions.told import state_of
 
 NOW = 1000.0
 

@@ -12,8 +12,8 @@ from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Refus
 from specon_manager.model.cluster import Claimed, Phase
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
-from support.gangs import gang, on, with_gang, worker
-from support.told import state_of
+from support.decisions.gangs import gang, on, with_gang, worker
+from support.decisions.told import state_of
 
 NOW = 1000.0
 

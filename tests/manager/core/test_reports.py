@@ -8,7 +8,7 @@ from specon_manager.model.cluster import Progress
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint, Observation, Report
-from support.cluster import DIGEST, Cluster, replica_of
+from support.decisions.cluster import DIGEST, Cluster, replica_of
 
 A = replica_of("a")
 

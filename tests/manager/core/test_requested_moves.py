@@ -11,8 +11,8 @@ from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState
-from support.cluster import replica_of
-from support.snapshots import NOW, cluster_of
+from support.decisions.cluster import replica_of
+from support.decisions.snapshots import NOW, cluster_of
 
 C1, C2 = replica_of("c1"), replica_of("c2")
 STRICT = Settings(policy="specon", gate=Gate(horizon=1.0), budgets=Budgets(cooldown=1e6))

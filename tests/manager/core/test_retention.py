@@ -8,8 +8,8 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.resources import Resources
-from support.gangs import gang, on, server, worker
-from support.told import SETTINGS
+from support.decisions.gangs import gang, on, server, worker
+from support.decisions.told import SETTINGS
 
 NODE = ev.NodeObserved(node="node-0", capacity=Resources(cpu=64, memory=8e9), usage=Resources())
 

@@ -11,8 +11,8 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Migrate, Refusal, ScaleOut, StartReplica
 from specon_manager.model.cluster import Claimed, Phase
 from specon_manager.model.resources import Resources
-from support.gangs import gang, on, with_gang, worker
-from support.told import SETTINGS, registered, state_of
+from support.decisions.gangs import gang, on, with_gang, worker
+from support.decisions.told import SETTINGS, registered, state_of
 
 NOW = 1000.0
 STARVING = msgspec.structs.replace(SETTINGS, starvation=100.0)

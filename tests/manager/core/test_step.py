@@ -19,7 +19,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
-from support.cluster import DIGEST, SETTINGS, Cluster, replica_of
+from support.decisions.cluster import DIGEST, SETTINGS, Cluster, replica_of
 
 A, B, C, D = (replica_of(name) for name in "abcd")
 

@@ -10,11 +10,11 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_manager.policies.table import POLICIES
-from support import told
-from support.changed_worlds import OwnedTold
-from support.cluster import Cluster
-from support.gangs import gang, on, phases, worker
-from support.told import Told, registered
+from support.decisions import told
+from support.decisions.changed_worlds import OwnedTold
+from support.decisions.cluster import Cluster
+from support.decisions.gangs import gang, on, phases, worker
+from support.decisions.told import Told, registered
 
 DEADLINES = Deadlines(
     start=10, hold=5, checkpoint=10, eviction_margin=5, verify=20, crash_backoff=1, ready=30

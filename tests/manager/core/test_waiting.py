@@ -16,8 +16,8 @@ from specon_manager.model.constraints import Constraints
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
-from support.changed_jobs import NOW, change, nodes
-from support.gangs import gang, on, with_gang, worker
+from support.decisions.changed_jobs import NOW, change, nodes
+from support.decisions.gangs import gang, on, with_gang, worker
 
 GIB = 2.0**30
 

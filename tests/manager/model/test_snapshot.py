@@ -12,9 +12,9 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
-from support.gangs import gang, on, server, with_gang, worker
-from support.snapshots import move_of
-from support.told import state_of
+from support.decisions.gangs import gang, on, server, with_gang, worker
+from support.decisions.snapshots import move_of
+from support.decisions.told import state_of
 
 NOW = 1000.0
 A, B, C = (f"default/{name}" for name in "abc")

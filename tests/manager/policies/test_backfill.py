@@ -7,7 +7,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.policies.backfill import fill, gang_of
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queues
-from support.gang_worlds import NOW, Layout, layouts, nodes_of, said, spec_of
+from support.decisions.gang_worlds import NOW, Layout, layouts, nodes_of, said, spec_of
 
 
 def filled(layout, order=None, tell=None):

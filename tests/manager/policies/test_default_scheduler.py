@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.default_scheduler import DefaultSchedulerSettings, propose
-from support.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
+from support.decisions.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
 
 DEFAULT = DefaultSchedulerSettings()
 TURNS = DefaultSchedulerSettings(placement="round-robin")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specon_manager.model.actions import AdmitGang, Claim, ScaleIn, ScaleOut
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.dragon import DragonSettings, LocalitySettings, propose, propose_locality
-from support.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
+from support.decisions.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
 
 DEFAULT = DragonSettings()
 FIFO = DragonSettings(victim_order="fifo")

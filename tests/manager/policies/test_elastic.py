@@ -5,8 +5,8 @@ import msgspec
 from specon_manager.model.cluster import Phase
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
 from specon_manager.policies.gang_placement import on_fewest_nodes
-from support.gang_layouts import NOW, Gang, layout, snapshot_of, state_of
-from support.snapshots import move_of
+from support.decisions.gang_layouts import NOW, Gang, layout, snapshot_of, state_of
+from support.decisions.snapshots import move_of
 
 
 def place(spec, idle):

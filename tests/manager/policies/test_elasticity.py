@@ -8,8 +8,8 @@ from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Scale
 from specon_manager.model.resources import Resources
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
-from support.expected import left, worlds
-from support.gang_worlds import NOW, Layout, nodes_of, said, spec_of
+from support.decisions.expected import left, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, said, spec_of
 
 IDLE = {"changed_at": NOW - 61.0}
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from specon_manager.model.cluster import Phase
 from specon_manager.policies.expectation import Expectation
-from support.expected import left, left_alone, served, sharing, worlds
-from support.gang_worlds import NOW, Layout, nodes_of, spec_of
+from support.decisions.expected import left, left_alone, served, sharing, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
 CORES = {"cpu": 8.0}
 

@@ -2,7 +2,7 @@
 
 from specon_manager.model.actions import AdmitGang
 from specon_manager.policies.fifo import FifoSettings, propose
-from support.jobs import Line, snapshot_of_jobs
+from support.decisions.jobs import Line, snapshot_of_jobs
 
 NODES = {"node-0": (8.0, 8.0, 8.0)}
 

@@ -15,7 +15,7 @@ from specon_manager.policies import fifo, fitgpp, lrtp, rand
 from specon_manager.policies.fitgpp import FitGppSettings, propose, size
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
-from support.jobs import NOW, Line, refused, snapshot_of_jobs, state_of
+from support.decisions.jobs import NOW, Line, refused, snapshot_of_jobs, state_of
 
 ONE = {"node-0": (8.0, 8.0, 8.0)}
 TWO = {"node-0": (8.0, 8.0, 8.0), "node-1": (8.0, 8.0, 8.0)}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.policies.gang_placement import first_fit, needed, on_fewest_nodes, on_one_node, spread
 from specon_manager.policies.idle import Idle
-from support.gang_layouts import Gang, layout, snapshot_of
+from support.decisions.gang_layouts import Gang, layout, snapshot_of
 
 
 def idle_of(nodes, *gangs):

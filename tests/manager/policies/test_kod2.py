@@ -12,9 +12,9 @@ from specon_manager.model.actions import Admit, AdmitGang, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.policies.kod2 import JobState, KOD2Settings, normalised, propose, state_of, weight
-from support.gang_clusters import clusters
-from support.gang_layouts import NOW, Gang, refused, snapshot_of, written
-from support.gang_layouts import state_of as cluster_of
+from support.decisions.gang_clusters import clusters
+from support.decisions.gang_layouts import NOW, Gang, refused, snapshot_of, written
+from support.decisions.gang_layouts import state_of as cluster_of
 
 DEFAULT = KOD2Settings()
 LITERAL = KOD2Settings(literal=True)

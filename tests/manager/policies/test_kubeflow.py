@@ -11,8 +11,8 @@ from specon_manager.model.actions import AdmitGang, ScaleIn, ScaleOut
 from specon_manager.model.resources import Resources
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.kubeflow import KubeflowSettings, gang, in_order, place, propose, requirement
-from support.gang_clusters import clusters
-from support.gang_layouts import NOW, Gang, layout, refused, snapshot_of, state_of, written
+from support.decisions.gang_clusters import clusters
+from support.decisions.gang_layouts import NOW, Gang, layout, refused, snapshot_of, state_of, written
 
 DEFAULT = KubeflowSettings()
 LITERAL = KubeflowSettings(literal=True)

@@ -2,7 +2,7 @@
 
 from specon_manager.model.actions import Claim, Preempt
 from specon_manager.policies.lrtp import LrtpSettings, propose
-from support.jobs import NOW, Line, snapshot_of_jobs
+from support.decisions.jobs import NOW, Line, snapshot_of_jobs
 
 TWO = {"node-0": (8.0, 8.0, 8.0), "node-1": (8.0, 8.0, 8.0)}
 

@@ -8,7 +8,7 @@ from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.policies.backfill import gang_of
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import grow, place_tightly
-from support.gang_worlds import Layout, layouts, nodes_of, spec_of
+from support.decisions.gang_worlds import Layout, layouts, nodes_of, spec_of
 
 SERVED = {"ps_requests": Resources(gpu=1.0)}
 

@@ -9,8 +9,8 @@ from specon_manager.model.constraints import Constraints, Taint, Toleration
 from specon_manager.model.resources import Resources
 from specon_manager.policies.placement import admit_round_robin
 from specon_manager.policies.round_robin import RoundRobinSettings, propose
-from support.cluster import Cluster, replica_of
-from support.snapshots import NOW, cluster_of, short
+from support.decisions.cluster import Cluster, replica_of
+from support.decisions.snapshots import NOW, cluster_of, short
 
 
 def pending(jobs, nodes=3, *, not_ready="", cpus=4.0, requests=0.0, **changes):

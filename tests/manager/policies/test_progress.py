@@ -16,10 +16,10 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.policies.progress import ProgressSettings, propose
-from support.expected import in_place, left, left_alone, served, sharing, worlds
-from support.gang_worlds import NOW, Layout, nodes_of, said, spec_of
-from support.sim_invariants import Invariants
-from support.simulations import job, nodes, sharing_job, workload
+from support.decisions.expected import in_place, left, left_alone, served, sharing, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, said, spec_of
+from support.lab.invariants import Invariants
+from support.lab.simulations import job, nodes, sharing_job, workload
 
 DEFAULT = ProgressSettings()
 TRIAL = {"job_class": "trial"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.quota_fifo import QuotaFifoSettings, propose
-from support.gang_worlds import InstantWorld, Layout, layouts, nodes_of, said, spec_of
+from support.decisions.gang_worlds import InstantWorld, Layout, layouts, nodes_of, said, spec_of
 
 DEFAULT = QuotaFifoSettings()
 HALVES = QuotaFifoSettings(shares={"a": 0.5, "b": 0.5}, borrow=False)

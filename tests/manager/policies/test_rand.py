@@ -3,7 +3,7 @@
 from specon_manager.model.actions import Claim, Preempt
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.rand import RandSettings, propose
-from support.jobs import Line, snapshot_of_jobs
+from support.decisions.jobs import Line, snapshot_of_jobs
 
 NODES = {f"node-{number}": (8.0, 8.0, 8.0) for number in range(4)}
 LINES = [

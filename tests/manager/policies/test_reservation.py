@@ -11,8 +11,8 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.reservation import Reservation, awaited
-from support.expected import left, worlds
-from support.gang_worlds import NOW, Layout, nodes_of, said, spec_of
+from support.decisions.expected import left, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, said, spec_of
 
 
 def everybody(job):

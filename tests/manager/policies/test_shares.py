@@ -10,8 +10,8 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.progress import ProgressSettings
 from specon_manager.policies.shares import Shares
-from support.expected import in_place, left_alone, sharing, worlds
-from support.gang_worlds import NOW, Layout, nodes_of, spec_of
+from support.decisions.expected import in_place, left_alone, sharing, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
 LOW = ProgressSettings().low_weight
 DEFAULT = ProgressSettings()

@@ -12,8 +12,8 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Taint
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.specon import MIGRATE, REBALANCE, SpeConSettings, propose, score
-from support.cluster import replica_of
-from support.snapshots import NOW, cluster_of, move_of, short, snapshot_of
+from support.decisions.cluster import replica_of
+from support.decisions.snapshots import NOW, cluster_of, move_of, short, snapshot_of
 
 DEFAULT = SpeConSettings()
 LITERAL = SpeConSettings(literal=True, min_growing=2)

@@ -14,7 +14,7 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.remaining_work import remaining_seconds
 from specon_manager.policies.srpt import SrptSettings, propose
 from specon_sidecar.classify.curve import Estimate
-from support.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
+from support.decisions.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
 
 DEFAULT = SrptSettings()
 SECONDS = SrptSettings(rank="seconds")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.quiet_manager import QUIET, Manager
+from support.runtime.quiet_manager import QUIET, Manager
 
 
 @pytest.fixture

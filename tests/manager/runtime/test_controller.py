@@ -20,7 +20,7 @@ from specon_manager.model.settings import Settings
 from specon_manager.runtime.journal import first_difference, recover
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Observation, Report
-from support.cluster import replica_of
+from support.decisions.cluster import replica_of
 
 A = replica_of("a")
 

@@ -9,7 +9,7 @@ from specon_manager.model.actions import PlaceJob, RequestCheckpoint
 from specon_manager.model.resources import Resources
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller
-from support.cluster import SETTINGS
+from support.decisions.cluster import SETTINGS
 
 JOB = "default/bert"
 PLACE = PlaceJob(job=JOB, transaction="change-1", placement={}, grace_seconds=1.0, reason="test")

@@ -18,7 +18,7 @@ from specon_manager.runtime import journal as module
 from specon_manager.runtime.append_file import DiskFullError, UnwritableError
 from specon_manager.runtime.journal import Journal, JournalError, first_difference, recover
 from specon_sidecar.classify import Category
-from support.cluster import SETTINGS, Cluster
+from support.decisions.cluster import SETTINGS, Cluster
 
 AT = 500.0
 

@@ -19,7 +19,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.runtime.journal import NAME, Journal, JournalError, Recovered, first_difference, recover
 from specon_manager.runtime.journal_line import SCHEMA
-from support.cluster import Cluster, Live
+from support.decisions.cluster import Cluster, Live
 
 WRITTEN = Path(__file__).parent / "written_before"
 RUNS = ["specon", "kod2", "fitgpp"]

@@ -10,7 +10,7 @@ from specon_manager.model.transactions import FINAL_STATES, TransactionState
 from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.metrics import Metrics
 from specon_sidecar.classify import Category
-from support.observed import Observed, moved
+from support.decisions.observed import Observed, moved
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.page.listener import PageListener
 from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.tokens import Tokens
-from support.watched import TOKEN, WatchedCluster, page_of, permitted, served
+from support.watching.watched import TOKEN, WatchedCluster, page_of, permitted, served
 
 OWNER = {"Authorization": f"Bearer {TOKEN}"}
 SECRET_PATHS = ["view", "events"]

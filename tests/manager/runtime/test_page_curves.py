@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specon_manager.runtime.page.curves import Curves
 from specon_sidecar.classify import Category
-from support.watched import WatchedCluster
+from support.watching.watched import WatchedCluster
 
 
 def watched(*jobs, **options):

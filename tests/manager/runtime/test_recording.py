@@ -20,7 +20,7 @@ from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Observation, Report, encode
-from support.cluster import replica_of
+from support.decisions.cluster import replica_of
 
 A = replica_of("a")
 

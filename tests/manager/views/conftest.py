@@ -1,6 +1,6 @@
 import pytest
 
-from support.scene import Scene
+from support.decisions.scene import Scene
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState, Witness
 from specon_manager.views.happenings import happenings
 from specon_sidecar.classify import Category
-from support.changed_jobs import CHECKPOINT, change
+from support.decisions.changed_jobs import CHECKPOINT, change
 
 DONE = TransactionState.SUCCEEDED
 

@@ -14,10 +14,10 @@ from specon_manager.model.transactions import Request
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.views import activity
 from specon_manager.views import page as page_view
-from support.changed_jobs import NOW as CHANGED_AT
-from support.changed_jobs import changing, ended
-from support.crowds import crowd
-from support.watched import WatchedCluster
+from support.decisions.changed_jobs import NOW as CHANGED_AT
+from support.decisions.changed_jobs import changing, ended
+from support.decisions.crowds import crowd
+from support.watching.watched import WatchedCluster
 
 
 def view(state, now, curves=None):

@@ -8,8 +8,8 @@ from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, T
 from specon_manager.views.awaited import awaited
 from specon_manager.views.transactions import chosen, news, row_of, rows_of, sentence
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
-from support.changed_jobs import NOW, change, changing, elastic, ended, nodes
-from support.gangs import on, server, with_gang, worker
+from support.decisions.changed_jobs import NOW, change, changing, elastic, ended, nodes
+from support.decisions.gangs import on, server, with_gang, worker
 
 
 def replica(state, name, **fields):

@@ -9,7 +9,7 @@ from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.regular_expression import compile_pattern
 from specon_sidecar.formats.safe_pattern import LENGTHS, LONGEST_PATTERN, compile_safely, longest_line
 from specon_sidecar.formats.table import make_reader
-from support.processor_time import least_seconds
+from support.clocks.processor_time import least_seconds
 
 REFUSED = [
     *(r"(a+)+$", r"(a|aa)+$", r"(.*a){20}", r"(?:\w+ )*x", r"(a?){30}a{30}", r"(a*)*b", r"(?:a|b|ab)*c"),

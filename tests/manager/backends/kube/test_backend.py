@@ -25,7 +25,7 @@ from specon_manager.model.events import (
     RoomHeld,
     RoomRefused,
 )
-from support.kube_stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
+from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
 
 R = "default/train/worker/0"
 HASTY = KubeSettings(rooms=RoomSettings(patience=0.5), eviction_patience=0.5, unschedulable_seconds=0.5)

@@ -9,7 +9,7 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PODS
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model.events import JobObserved, NodeObserved
-from support.kube_stage import Stage, make_job, template
+from support.kube.stage import Stage, make_job, template
 
 OURS = KubeSettings(watch=WatchSettings(namespaces=("default",)))
 MARK = "specon.io/suspended-for"

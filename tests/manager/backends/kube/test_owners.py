@@ -6,7 +6,7 @@ from specon_manager.backends.kube.objects.pod import NodeInfo, slim_pod
 from specon_manager.backends.kube.objects.ways import immovable_because, suspends
 from specon_manager.backends.kube.owners.bare import manifest_of, pinned
 from specon_manager.model.resources import Resources
-from support.kube_stage import template
+from support.kube.stage import template
 
 NODE = NodeInfo(uid="n", name="node-1", allocatable=Resources(), labels={}, taints=(), ready=True)
 

@@ -5,7 +5,7 @@ import pytest
 from specon_manager.backends.kube.objects.pod import NodeInfo, slim_pod
 from specon_manager.backends.kube.placeholder import placeholder, placeholder_name, room
 from specon_manager.model.resources import Resources
-from support.kube_stage import template
+from support.kube.stage import template
 
 NODE = NodeInfo(
     uid="n",

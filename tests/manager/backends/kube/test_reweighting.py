@@ -12,7 +12,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import SetWeight
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.events import JobObserved, ReplicaStarted
-from support.kube_stage import Stage, make_pod, template
+from support.kube.stage import Stage, make_pod, template
 
 REPLICA = "default/p/worker/0"
 ALLOWED = {"specon.io/min-cpu": "0.25"}

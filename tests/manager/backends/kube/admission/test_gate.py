@@ -7,7 +7,7 @@ import pytest
 from specon_manager.backends.kube.admission.gate import gated, other_queue, unheld
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.objects.capability import SINCE
-from support.kube_pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
+from support.kube.pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
 
 OURS = {"name": "specon.io/admission"}
 THEIRS = {"name": "example.com/quota"}

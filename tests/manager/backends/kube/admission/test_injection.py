@@ -9,7 +9,7 @@ from specon_manager.backends.kube.admission.injection import InjectionSettings, 
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
 from specon_manager.backends.kube.objects.annotations import read_options
 from specon_sidecar.settings import read_settings
-from support.kube_pods import (
+from support.kube.pods import (
     CLAIM,
     MOUNT,
     TOKEN_VOLUME,

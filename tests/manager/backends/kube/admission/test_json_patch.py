@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.admission.json_patch import json_patch
-from support.kube_pods import patched
+from support.kube.pods import patched
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("a/~-", max_size=3),

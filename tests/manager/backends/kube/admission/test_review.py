@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.admission import review as admission
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import NoReviewError, review
-from support.kube_pods import (
+from support.kube.pods import (
     CLAIM,
     MOUNT,
     annotated,

@@ -20,8 +20,8 @@ from specon_manager.backends.kube.admission.reviews import (
     Reviews,
     TooLargeError,
 )
-from support.hostile_objects import DEAREST
-from support.kube_pods import annotated, pod, review_of
+from support.kube.hostile_objects import DEAREST
+from support.kube.pods import annotated, pod, review_of
 
 SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://specon:443", ca_bundle="x" * 4000)
 CPU_SECONDS = 0.05

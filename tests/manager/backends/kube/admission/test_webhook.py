@@ -14,7 +14,7 @@ from specon_manager.backends.kube.admission.webhook import (
     webhook_configuration,
     webhook_routes,
 )
-from support.kube_pods import annotated, patched, pod, review_of
+from support.kube.pods import annotated, patched, pod, review_of
 
 SETTINGS = InjectionSettings(image="specon/sidecar:0.2.0", manager="https://specon:443")
 

@@ -19,7 +19,7 @@ from specon_manager.backends.kube.objects.annotations import (
 )
 from specon_sidecar.parse import CheckpointMode
 from specon_tools.documentation.annotations import table
-from support.kube_pods import annotated
+from support.kube.pods import annotated
 
 CPU_SECONDS = 0.5
 """Ten times what it may take on an idle machine; unbounded it took seconds, or never came to an end."""

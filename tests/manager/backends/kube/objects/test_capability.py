@@ -6,7 +6,7 @@ import pytest
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import SINCE, capability
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
-from support.job_objects import KINDS, job_object
+from support.kube.job_objects import KINDS, job_object
 
 ASKED = Options(queue="team-a", min_workers=1, max_workers=8)
 ELASTIC_POLICY = {"minReplicas": 2, "maxReplicas": 6}

@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.backends.kube.objects.identity import Identity, identity_of, kubeflow_member
-from support.kube_pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
+from support.kube.pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
 
 
 def replica_of(manifest):

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.objects.job_patch import (
     suspended,
     workers_of,
 )
-from support.job_objects import KINDS, job_object
+from support.kube.job_objects import KINDS, job_object
 
 SUSPENDED_FOR, SCALED = "specon.io/suspended-for", "specon.io/scaled"
 RESIZED = ("Job", "JobSet", "MPIJob", "PyTorchJob", "TFJob")

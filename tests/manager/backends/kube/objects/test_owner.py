@@ -4,8 +4,8 @@ import pytest
 
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
 from specon_manager.model.resources import Resources
-from support.job_objects import KINDS, job_object
-from support.kube_stage import template
+from support.kube.job_objects import KINDS, job_object
+from support.kube.stage import template
 
 TRAINERS = sorted({*KINDS} - {"StatefulSet", "TrainJob"})
 

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.quantities import quantity, requested,
 from specon_manager.backends.kube.objects.scheduling import constraints_of, taints_of
 from specon_manager.model.constraints import Requirement, Taint, Toleration, objection
 from specon_manager.model.resources import Resources
-from support.kube_stage import template
+from support.kube.stage import template
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.volumes import VolumeClaim, judged, slim_claim, slim_volume
 from specon_manager.model.constraints import Requirement
-from support.kube_stage import template
+from support.kube.stage import template
 
 LOG = Options(log_path="/data/train.log", checkpoint_path="/data/checkpoints")
 

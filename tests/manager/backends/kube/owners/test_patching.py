@@ -10,7 +10,7 @@ from specon_manager.backends.kube.owners.disruption_ledger import Grants
 from specon_manager.backends.kube.owners.patching import may_go
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import PDBS, PODS
-from support.kube_stage import Keeper, make_pod
+from support.kube.stage import Keeper, make_pod
 
 NAMES = ("a", "b", "c")
 TRAINING = {"matchLabels": {"app": "training"}}

@@ -17,8 +17,8 @@ from specon_manager.model.events import (
     ReplicaStarted,
     RoomHeld,
 )
-from support.kube_manifests import IGNORE_DISRUPTIONS
-from support.kube_stage import Stage, make_job, make_pod, make_stateful_set
+from support.kube.manifests import IGNORE_DISRUPTIONS
+from support.kube.stage import Stage, make_job, make_pod, make_stateful_set
 
 R, R1 = "default/train/worker/0", "default/train/worker/1"
 HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)

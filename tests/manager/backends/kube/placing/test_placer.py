@@ -14,8 +14,7 @@ from specon_manager.backends.kube.owners import patching
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS
 from specon_manager.model.events import JobGone, JobObserved, JobRefused, ReplicaGone, ReplicaStarted
-from support.kube_stage import Stage, make_pod
-from support.placing_stage import (
+from support.kube.placing_stage import (
     ELASTIC,
     JOB,
     QUEUED,
@@ -29,6 +28,7 @@ from support.placing_stage import (
     where,
     worker,
 )
+from support.kube.stage import Stage, make_pod
 
 HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 

@@ -13,8 +13,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 from specon_manager.model.events import JobObserved
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from support.kube_stage import Stage
-from support.placing_stage import (
+from support.kube.placing_stage import (
     ELASTIC,
     JOB,
     QUEUED,
@@ -26,6 +25,7 @@ from support.placing_stage import (
     pods_of,
     where,
 )
+from support.kube.stage import Stage
 
 HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 SPREAD = gang("node-0", "node-1", "node-2")

@@ -13,7 +13,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import Resources
-from support.helm import CHART
+from support.packaging.helm import CHART
 
 GIB = 2.0**30
 DEFINITION = Definition(yaml.safe_load((CHART / "crds" / "trainingqueues.yaml").read_text()))

@@ -8,9 +8,9 @@ from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.resources import Resources
-from support.changing import Changing, elastic
-from support.cluster import SETTINGS
-from support.custom_resources import restored_from, training_job_of
+from support.decisions.cluster import SETTINGS
+from support.kube.changing import Changing, elastic
+from support.kube.custom_resources import restored_from, training_job_of
 
 JOB = "default/bert"
 OPTIONS = Options(inject=True, queue="research")

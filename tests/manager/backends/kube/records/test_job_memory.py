@@ -13,9 +13,9 @@ from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, TransactionState
-from support.changing import Changing, Recording, elastic
-from support.cluster import SETTINGS
-from support.remembered import START, Memories
+from support.decisions.cluster import SETTINGS
+from support.kube.changing import Changing, Recording, elastic
+from support.kube.remembered import START, Memories
 
 JOB = "default/bert"
 KINDS = [Kind.ADMIT, Kind.SCALE_OUT, Kind.SCALE_IN, Kind.PREEMPT]

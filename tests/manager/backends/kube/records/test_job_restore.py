@@ -14,9 +14,9 @@ from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, TransactionState, Witness
-from support.changing import Changing, bare, elastic
-from support.cluster import SETTINGS
-from support.custom_resources import (
+from support.decisions.cluster import SETTINGS
+from support.kube.changing import Changing, bare, elastic
+from support.kube.custom_resources import (
     CRDS,
     FIRST_CRDS,
     migration_of,

@@ -17,8 +17,8 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST, SETTINGS
-from support.remembered import Memories, R
+from support.decisions.cluster import DIGEST, SETTINGS
+from support.kube.remembered import Memories, R
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.transport import resources
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.events import MoveRequested, RequestWithdrawn
-from support.custom_resources import FIRST_CRDS
+from support.kube.custom_resources import FIRST_CRDS
 
 R = "default/mnist/worker/0"
 

@@ -8,7 +8,7 @@ from specon_manager.backends.kube.records.external import ChangeState
 from specon_manager.backends.kube.records.pins import glance, job_glance, job_pins_of, pins_of
 from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
-from support.custom_resources import a_move, migration_of
+from support.kube.custom_resources import a_move, migration_of
 
 R = "default/mnist/worker/0"
 PINNED = {TransactionState.LEAVING, TransactionState.COMING, TransactionState.VERIFYING}

@@ -16,7 +16,7 @@ from specon_manager.model.transactions import Kind, Transaction, TransactionStat
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
-from support.custom_resources import CRDS, FIRST_CRDS, migration_of, progress_of, served
+from support.kube.custom_resources import CRDS, FIRST_CRDS, migration_of, progress_of, served
 
 R = "default/mnist/worker/0"
 

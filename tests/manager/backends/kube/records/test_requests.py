@@ -9,8 +9,8 @@ from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS
 from specon_manager.model import events as ev
 from specon_manager.model.transactions import TransactionState
-from support.custom_resources import CRDS, FIRST_CRDS
-from support.remembered import Memories, R
+from support.kube.custom_resources import CRDS, FIRST_CRDS
+from support.kube.remembered import Memories, R
 
 OTHER = "default/other/worker/0"
 

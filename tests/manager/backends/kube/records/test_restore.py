@@ -16,8 +16,9 @@ from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import FINAL_STATES, UNTOUCHED_STATES, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.cluster import DIGEST, SETTINGS
-from support.custom_resources import (
+from support.decisions.cluster import DIGEST, SETTINGS
+from support.decisions.owners import Owners, described
+from support.kube.custom_resources import (
     CRDS,
     FIRST_CRDS,
     migration_of,
@@ -26,7 +27,6 @@ from support.custom_resources import (
     restored_from,
     served,
 )
-from support.owners import Owners, described
 
 R = "default/mnist/worker/0"
 MOVE = "default/by-hand"

@@ -26,7 +26,7 @@ from specon_manager.model.events import Tick
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.virtual_time import run_virtually, virtual_now
+from support.clocks.virtual_time import run_virtually, virtual_now
 
 NAME = "ns/job/worker/0"
 JOB = reference(JOBS, "ns", "job", "uid-1")

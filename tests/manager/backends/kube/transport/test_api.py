@@ -11,7 +11,7 @@ from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavail
 from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.backends.kube.transport.call import Call
 from specon_manager.backends.kube.transport.resources import JOBS, NODES, PODS, Resource
-from support.api_stub import api_stub, lines
+from support.kube.api_stub import api_stub, lines
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "resourceVersion": "5", "uid": "u"}}
 

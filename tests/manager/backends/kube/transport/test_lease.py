@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.records.pause import pause_patch, pause_reason
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.lease import Elector, StillWorkingError
-from support.virtual_time import run_virtually, virtual_now
+from support.clocks.virtual_time import run_virtually, virtual_now
 
 
 class Leases:

@@ -11,7 +11,7 @@ from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableE
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import PODS
-from support.virtual_time import run_virtually, virtual_now
+from support.clocks.virtual_time import run_virtually, virtual_now
 
 
 class Slim(Struct, frozen=True):

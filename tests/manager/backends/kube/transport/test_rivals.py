@@ -9,7 +9,7 @@ from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.transport.resources import LEASES
 from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
-from support.virtual_time import run_virtually, virtual_now
+from support.clocks.virtual_time import run_virtually, virtual_now
 
 OWN, OTHER = ("specon", "specon"), ("other", "other")
 

@@ -9,8 +9,8 @@ from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.translate import told_by_owner
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
-from support.job_objects import ELASTIC, QUEUED, job_object
-from support.kube_stage import template
+from support.kube.job_objects import ELASTIC, QUEUED, job_object
+from support.kube.stage import template
 
 GATE = {"schedulingGates": [{"name": "specon.io/admission"}]}
 

@@ -6,8 +6,8 @@ from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOB_KINDS, JOB_SETS, JOBS, MPI_JOBS, PYTORCH_JOBS, TF_JOBS, TRAIN_JOBS
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
-from support.job_objects import ELASTIC, job_object
-from support.kube_stage import Stage
+from support.kube.job_objects import ELASTIC, job_object
+from support.kube.stage import Stage
 
 KINDS = {
     "Job": JOBS,

@@ -5,7 +5,7 @@ from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, slim_pod
 from specon_manager.backends.kube.watching.nodes import NodeBook
 from specon_manager.model.events import NodeGone, NodeObserved
 from specon_manager.model.resources import Resources
-from support.kube_stage import template
+from support.kube.stage import template
 
 
 def _node(name="n", cpu=16.0, *, ready=True):

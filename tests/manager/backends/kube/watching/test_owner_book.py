@@ -2,7 +2,7 @@
 
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
 from specon_manager.backends.kube.watching.owner_book import OwnerBook
-from support.job_objects import job_object
+from support.kube.job_objects import job_object
 
 
 def known(*places):

@@ -15,7 +15,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.constraints import Requirement
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
-from support.kube_stage import template
+from support.kube.stage import template
 
 REPLICA = "a/train/worker/0"
 

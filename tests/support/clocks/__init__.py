@@ -1,0 +1,1 @@
+"""Time that passes at once, stands still, or is counted by the processor."""

@@ -1,0 +1,1 @@
+"""Clusters of objects without kubelets: fake and real API servers, and what stands before them."""

@@ -1,0 +1,105 @@
+"""Jobs as a whole on a stage: queued and elastic ones, and the orders that place them."""
+
+from typing import Any
+
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.resources import JOBS, TF_JOBS
+from specon_manager.model.actions import PlaceJob
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.events import JobObserved
+from support.kube.stage import Stage, template
+
+Object = dict[str, Any]
+QUEUED = {"specon.io/queue": "team"}
+ELASTIC = {"specon.io/min-workers": "1", "specon.io/max-workers": "6"}
+JOB = "default/train"
+
+
+def worker(index: int) -> str:
+    return f"{JOB}/worker/{index}"
+
+
+def gang(*nodes: str | None, first: int = 0) -> dict[str, str | None]:
+    """Return a placement of workers on these nodes."""
+    return {worker(first + index): node for index, node in enumerate(nodes)}
+
+
+def held_by_webhook(cluster: Any) -> None:
+    """Gate pods that name a queue, as the admission webhook does."""
+    admit = cluster.machinery.admission
+
+    async def admission(kind: Any, value: Object, operation: str) -> Object:
+        value = await admit(kind, value, operation)
+        annotations = value["metadata"].get("annotations") or {}
+        if kind.plural == "pods" and operation == "CREATE" and "specon.io/queue" in annotations:
+            value["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
+        return value
+
+    cluster.machinery.admission = admission
+
+
+async def make_gang(api: Api, annotations: dict[str, str], *, workers: int = 3, **spec: Any) -> Object:
+    """Create an Indexed Job of several workers."""
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {
+            "backoffLimit": 0,
+            "completionMode": "Indexed",
+            "completions": workers,
+            "parallelism": workers,
+            "template": template(annotations),
+            **spec,
+        },
+    }
+    return await api.create(JOBS, body, "default")
+
+
+async def make_tf_job(api: Api, annotations: dict[str, str], *, workers: int = 2, **policy: Any) -> Object:
+    """Create a TFJob with one parameter server, whose workers cannot change while it runs."""
+    of_type = {"restartPolicy": "OnFailure", "template": template(annotations)}
+    body = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {
+            "runPolicy": policy,
+            "tfReplicaSpecs": {
+                "PS": {"replicas": 1, **of_type},
+                "Worker": {"replicas": workers, **of_type},
+            },
+        },
+    }
+    return await api.create(TF_JOBS, body, "default")
+
+
+async def described(stage: Stage) -> JobSpec:
+    """Wait until the job is told with what its owner says of it: the owner may be seen later than pods."""
+    await stage.until(lambda: any(each.spec.present is not None for each in stage.said(JobObserved)))
+    return stage.said(JobObserved)[-1].spec
+
+
+async def place(
+    stage: Stage, transaction: str, placement: dict[str, str | None], *, job: str = JOB, **fields: Any
+) -> None:
+    """Give the order."""
+    given = {"grace_seconds": 30.0, **fields}
+    order = PlaceJob(job=job, transaction=transaction, placement=placement, reason="test", **given)
+    await stage.backend.carry_out(order)
+
+
+def pods_of(cluster: Any) -> list[Object]:
+    """Return the pods that train and are not on their way out."""
+    return [pod for pod in cluster.pods(app="training") if not pod["metadata"].get("deletionTimestamp")]
+
+
+def where(cluster: Any) -> dict[int, str]:
+    """Return the node of each pod that runs, by completion index."""
+    index = "batch.kubernetes.io/job-completion-index"
+    return {
+        int(pod["metadata"]["annotations"][index]): pod["spec"]["nodeName"]
+        for pod in pods_of(cluster)
+        if pod["status"].get("phase") == "Running"
+    }

@@ -1,0 +1,137 @@
+"""A real etcd and kube-apiserver for a test run, without controllers, scheduler and nodes."""
+
+import base64
+import contextlib
+import json
+import os
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from support.kube.client import Endpoint
+
+_PLACES = ("/usr/local/kubebuilder/bin",)
+_PROGRAMS = ("etcd", "kube-apiserver")
+_LONGEST = 60.0
+_AGE = 20
+TOKEN = "contract"
+
+
+def assets() -> Path | None:
+    """Return the folder with the programs (KUBEBUILDER_ASSETS, or the usual one), None without them."""
+    for place in (os.environ.get("KUBEBUILDER_ASSETS", ""), *_PLACES):
+        if place and all(os.access(Path(place) / program, os.X_OK) for program in _PROGRAMS):
+            return Path(place)
+    return None
+
+
+@contextlib.contextmanager
+def running(folder: Path, programs: Path) -> Iterator[Endpoint]:
+    """Run both in a folder; TimeoutError with the end of the log where they do not come up."""
+    keys = _keys(folder)
+    client, peer, port = _free(), _free(), _free()
+    tokens = folder / "tokens.csv"
+    tokens.write_text(f'{TOKEN},contract,contract,"system:masters"\n')
+    etcd = [
+        str(programs / "etcd"),
+        f"--data-dir={folder / 'etcd'}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls=http://127.0.0.1:{client}",
+        f"--advertise-client-urls=http://127.0.0.1:{client}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+        f"--initial-cluster=default=http://127.0.0.1:{peer}",
+    ]
+    server = [
+        str(programs / "kube-apiserver"),
+        f"--etcd-servers=http://127.0.0.1:{client}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder / 'certificates'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+        f"--service-account-key-file={keys}",
+        f"--service-account-signing-key-file={keys}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--endpoint-reconciler-type=none",
+        "--disable-admission-plugins=ServiceAccount",  # nobody makes the default accounts here
+        "--allow-privileged=true",
+    ]
+    with _process(etcd, folder / "etcd.log") as store, contextlib.ExitStack() as stack:
+        _age(client, store, folder / "etcd.log")
+        process = stack.enter_context(_process(server, folder / "server.log"))
+        certificate = folder / "certificates" / "apiserver.crt"
+        url = f"https://127.0.0.1:{port}"
+        _wait(url, certificate, process, folder / "server.log")
+        yield Endpoint(url, ssl.create_default_context(cafile=str(certificate)), TOKEN, "kube-apiserver")
+
+
+@contextlib.contextmanager
+def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _age(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Let the store reach a revision that the API server's caches, which start later, know nothing of."""
+    body = json.dumps({"key": base64.b64encode(b"/age").decode(), "value": ""}).encode()
+    ends = time.monotonic() + _LONGEST
+    done = 0
+    while done < _AGE:
+        if time.monotonic() > ends or process.poll() is not None:
+            raise TimeoutError(f"etcd did not come up; the end of its log:\n{log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v3/kv/put", data=body, timeout=2):
+                done += 1
+        except OSError:
+            time.sleep(0.1)
+
+
+def _wait(url: str, certificate: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    ends = time.monotonic() + _LONGEST
+    while time.monotonic() < ends and process.poll() is None:
+        with contextlib.suppress(OSError, urllib.error.URLError):
+            context = ssl.create_default_context(cafile=str(certificate))
+            asked = urllib.request.Request(f"{url}/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
+            with urllib.request.urlopen(asked, timeout=2, context=context) as answer:
+                if answer.status == 200:
+                    return
+        time.sleep(0.2)
+    raise TimeoutError(f"the API server did not come up; the end of its log:\n{log.read_text()[-2000:]}")
+
+
+def _keys(folder: Path) -> Path:
+    """Make the key that signs the tokens of service accounts."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    path = folder / "accounts.key"
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    return path
+
+
+def _free() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port

@@ -1,0 +1,1 @@
+"""Simulations, their outcomes and what must be true of them."""

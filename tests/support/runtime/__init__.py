@@ -1,0 +1,1 @@
+"""Managers in one event loop, without processes."""
