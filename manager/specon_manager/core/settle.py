@@ -56,11 +56,13 @@ def _touched(before: State, state: State, *, later: bool) -> set[str]:
 
 def _of_replicas(before: State, state: State) -> Iterator[str]:
     """Return the jobs of replicas that are not what they were, reports aside."""
-    former, flying = before.replicas, {each.job for each in state.transactions.values()}
+    former = before.replicas
+    flying: set[str] | None = None
     for name in differing(former, state.replicas):
         known, replica = former.get(name), state.replicas[name]
         if known is replica:
             continue
+        flying = {each.job for each in state.transactions.values()} if flying is None else flying
         if known is None or replica.job in flying or _stands(known) != _stands(replica):
             yield replica.job
     if len(former) > len(state.replicas):

@@ -16,13 +16,27 @@ class Overlay(Mapping[str, V]):
     not as there are replicas in the cluster.
     """
 
-    def __init__(self, base: Mapping[str, V], changes: Mapping[str, V]) -> None:
+    def __init__(
+        self, base: Mapping[str, V], changes: Mapping[str, V], last: tuple[Mapping[str, V], str] | None = None
+    ) -> None:
         self._base: Mapping[str, V] = base
         self._changes = changes
+        self._last = last
+        self._length: int | None = None
 
     def with_change(self, key: str, value: V) -> "Overlay[V]":
         """Return an overlay with one more change."""
-        return Overlay(self._base, {**self._changes, key: value})
+        twin = Overlay(self._base, {**self._changes, key: value}, (self._changes, key))
+        if key in self:
+            twin._length = self._length
+        return twin
+
+    def last_change(self, former: "Mapping[str, V]") -> str | None:
+        """Return the one key that was changed since `former`; None where more may have been, or others."""
+        if self._last is None or not isinstance(former, Overlay) or former.base is not self._base:
+            return None
+        changes, key = self._last
+        return key if former.laid is changes else None
 
     def __getitem__(self, key: str) -> V:
         return self._changes[key] if key in self._changes else self._base[key]
@@ -35,7 +49,9 @@ class Overlay(Mapping[str, V]):
         yield from (key for key in self._changes if key not in self._base)
 
     def __len__(self) -> int:
-        return len(self._base) + sum(key not in self._base for key in self._changes)
+        if self._length is None:
+            self._length = len(self._base) + sum(key not in self._base for key in self._changes)
+        return self._length
 
     def flat(self) -> dict[str, V]:
         """Return the same as a plain dictionary."""
@@ -85,6 +101,8 @@ def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
     base = before.base if isinstance(before, Overlay) else before
     if not isinstance(after, Overlay) or after.base is not base:
         return after
+    if (last := after.last_change(before)) is not None:
+        return (last,)  # a report changes one replica, and thousands come in a second
     former = before.laid if isinstance(before, Overlay) else {}
     return [key for key, value in after.laid.items() if former.get(key) is not value]
 

@@ -206,11 +206,13 @@ class Snapshot:
 
         Each is described by what has not ended of it, with the numbers of workers that are left then.
         """
-        now, jobs, found = self.now, self.jobs, list[Job]()
+        now, jobs, moving, found = self.now, self.jobs, self.moving, list[Job]()
         for name in dict.fromkeys(replica.job for replica in self.pending):
             replicas = self.members.get(name, ())
-            if _waits(replicas, now) and not any(replica.name in self.moving for replica in replicas):
-                found.append(_open(jobs[name], replicas))
+            if not _waits(replicas, now) or (moving and any(each.name in moving for each in replicas)):
+                continue
+            # A long queue is asked for at each Tick, and most jobs have one replica, which waits.
+            found.append(jobs[name] if len(replicas) == 1 else _open(jobs[name], replicas))
         return tuple(sorted(found, key=lambda job: job.order))
 
     @cached_property

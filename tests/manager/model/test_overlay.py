@@ -71,3 +71,16 @@ def test_of_a_large_mapping_with_one_change_one_key_differs():
     twice = changed(once, "key-8", object())
     assert list(differing(base, once)) == ["key-7"]
     assert list(differing(once, twice)) == ["key-8"]
+
+
+def test_one_change_is_told_by_its_key_alone():
+    """Only from the mapping it was made of; from any other all that may differ is told."""
+    base = {str(number): number for number in range(1000)}
+    first = changed(base, "1", -1)
+    second = changed(first, "2", -2)
+    third = changed(second, "2000", 0)
+    assert list(differing(first, second)) == ["2"]
+    assert list(differing(second, third)) == ["2000"]
+    assert set(differing(first, third)) == {"2", "2000"}
+    assert (len(first), len(second), len(third), len(changed(third, "2000", 1))) == (1000, 1000, 1001, 1001)
+    assert list(differing(second, changed(first, "3", 3))) == ["3"]
