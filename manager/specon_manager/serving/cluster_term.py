@@ -180,7 +180,12 @@ class Term:
             under_way = move in state.transactions or move in state.requests
             return under_way or any(each.id == move for each in state.history)
 
-        await self._migrations.answer_requests(controller.post, self.backend.replica_of, is_known=is_known)
+        await self._migrations.answer_requests(
+            controller.post,
+            self.backend.replica_of,
+            is_known=is_known,
+            is_in_flight=lambda move: move in controller.state.transactions,
+        )
 
     def _pod_of(self, replica: str) -> str | None:
         return self.backend.pod_of(replica)

@@ -13,7 +13,7 @@ Object = dict[str, Any]
 INJECTED = ("specon.io/sidecar", "injected")
 PLACEHOLDER = "specon.io/placeholder"
 SUSPENDED_FOR = "specon.io/suspended-for"
-FINAL = {"Succeeded", "RolledBack", "Failed"}
+FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}
 _PINNING = {"Evicting", "Restoring", "Verifying"}
 _TERMINAL = {"Succeeded", "Failed"}
 

@@ -75,14 +75,20 @@ class MigrationWatch:
         await self._reflector.run()
 
     async def answer_requests(
-        self, emit: Emit, replica_of: ReplicaOf, *, is_known: Callable[[str], bool] = lambda _: False
+        self,
+        emit: Emit,
+        replica_of: ReplicaOf,
+        *,
+        is_known: Callable[[str], bool] = lambda _: False,
+        is_in_flight: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Hand on each request once, while this manager leads; those made while nobody led come first.
 
         One whose object is deleted before the move has begun is withdrawn.
 
         `replica_of` names the replica of a pod. `is_known` tells whether a move of that id is in flight or in
-        the history: an object that has the name of a former request is refused. What cannot be handed on is
+        the history: an object that has the name of a former request is refused. One of a move that
+        `is_in_flight` is its record, which was deleted and is written again. What cannot be handed on is
         answered in its status at once. Until cancelled.
         """
         await self.synced.wait()
@@ -98,6 +104,9 @@ class MigrationWatch:
             for each in sorted(self._waiting.values(), key=lambda each: str(each.name))[:_AT_ONCE]:
                 self._waiting.pop(each.uid, None)
                 if each.uid not in self._looked_at:
+                    if is_in_flight(str(each.name)):
+                        self._looked_at.add(each.uid)
+                        continue
                     await self._look_at(each, emit, replica_of, is_known)
             if not self._waiting and not self._deleted:
                 self._woken.clear()
