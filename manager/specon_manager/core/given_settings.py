@@ -4,7 +4,7 @@ Job files of the local backend and the configuration of `specon serve` share the
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,6 +21,7 @@ KINDS: Final[Mapping[str, Any]] = {
     "deadlines": Deadlines,
     "queues": tuple[Queue, ...],
     "starvation": Seconds | None,
+    "defragment": Literal["off", "dry-run", "on"],
     "dry_run": bool,
     "tick": Annotated[float, Meta(gt=0, le=1e9)],
 }

@@ -38,6 +38,19 @@ class Migrate(Struct, frozen=True, tag=True, kw_only=True):
     reason: str | Words
 
 
+class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
+    """Proposal: move a job whose replicas train as one, as a whole: all of it ends, and starts anew.
+
+    The placement names every replica that the job has at present; some may stay on their nodes.
+    """
+
+    job: str
+    placement: Mapping[str, str]
+    """Node by replica."""
+    purpose: str
+    reason: str | Words
+
+
 class Stay(Struct, frozen=True, tag=True, kw_only=True):
     """Proposal: leave a replica where it is, and remember that it was looked at for this purpose."""
 
@@ -104,7 +117,7 @@ class Reweight(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
-Proposal = Admit | Migrate | Stay | AdmitGang | ScaleOut | ScaleIn | Preempt | Claim | Reweight
+Proposal = Admit | Migrate | MigrateGang | Stay | AdmitGang | ScaleOut | ScaleIn | Preempt | Claim | Reweight
 
 
 def subject(proposal: Proposal) -> str:
@@ -167,6 +180,9 @@ class RequestCheckpoint(Struct, frozen=True, tag=True, kw_only=True):
     incarnation: str
     deadline: float
     reason: str
+    pause: float = 0.0
+    """For how long the trainer is to pause after it has saved, seconds, so that nothing it trains is lost;
+    0: it trains on."""
 
 
 class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):

@@ -103,6 +103,9 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     coupled: bool = True
     """Whether its replicas train as one: each then waits for all others, and one saves for all. What trains
     by itself, one seed each for instance, is saved and proven replica by replica."""
+    savers: Literal["lead", "all"] = "lead"
+    """Whose checkpoints stand for all of it where its replicas train as one: those of the first worker, or of
+    every worker, a part each, all of one step."""
     requests: Resources = NOTHING
     """What one worker reserves on its node."""
     ps_requests: Resources | None = None

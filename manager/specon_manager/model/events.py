@@ -135,12 +135,18 @@ class QueuesObserved(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
-    """Somebody asks for a move; `id` becomes the move's, with `target` None the manager chooses the node."""
+    """Somebody asks for a move; `id` becomes the move's, with `target` None the manager chooses the node.
+
+    It is of one replica, or of a whole `job`; of a job whose replicas train as one it is of all of it anyway.
+    """
 
     id: str
-    replica: str
+    replica: str = ""
     target: str | None = None
     reason: str = ""
+    job: str = ""
+    targets: tuple[str, ...] = ()
+    """Of a job: the nodes that it may go to; none: the manager chooses among all."""
 
 
 class Paused(Struct, frozen=True, tag=True, kw_only=True):

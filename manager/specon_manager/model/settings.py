@@ -1,7 +1,7 @@
 """What the owner of the cluster decided: policy, budgets, gate and deadlines."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -64,6 +64,8 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     checkpoint_age: Seconds = 10.0
     """How old a verified checkpoint may be when what it stands for is told to end: what is trained in that
     time is lost. Later, a new one is asked for first."""
+    pause: Pause = 30.0
+    """For how long a trainer may be asked to pause after it has saved, until it is told to end."""
     verify: Seconds = 180.0
     """From the start of the new incarnation to a step after the checkpoint."""
     crash_backoff: Seconds = 2.0
@@ -89,6 +91,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose jobs may use how much; empty: no quotas."""
     starvation: Seconds | None = None
     """After how long a waiting job gets whatever room becomes free, seconds; None: never because of that."""
+    defragment: Literal["off", "dry-run", "on"] = "off"
+    """Whether running jobs are moved so that a gang that waits fits: not, only told, or done."""
     dry_run: bool = False
     """Whether proposals are judged and told, and nothing is ordered."""
     reweight: bool = False

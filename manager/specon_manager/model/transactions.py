@@ -240,9 +240,14 @@ class Request(Struct, frozen=True, kw_only=True):
     """A move that a person or another program asked for and that waits for what is in flight."""
 
     id: str
-    replica: str
+    replica: str = ""
+    """Empty where it is of a whole job."""
     target: str | None = None
     """None: the manager chooses the node."""
+    job: str = ""
+    """Of a whole job: which; else empty."""
+    targets: tuple[str, ...] = ()
+    """Of a whole job: the nodes that it may go to; none: the manager chooses among all."""
     reason: str = ""
     at: float
     """When it was asked for, seconds on the manager's clock."""
