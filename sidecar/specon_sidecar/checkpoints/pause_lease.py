@@ -75,29 +75,33 @@ class PauseLease:
         """Renew the lease, or end it where its time is over, or the file was taken away."""
         if self._file is None:
             return
+        if self._until is not None and now >= self._until:
+            self.end(now)
+            return
         try:
-            # What is not a file of ours any more is not touched.
             with open_regular(self._file) as opened:
-                kept = opened.read(_LONGEST) == f"{self._request}\n".encode()
-            if kept and (self._until is None or now < self._until):
-                _renew(self._file)
-                return
+                if opened.read(_LONGEST) != f"{self._request}\n".encode():
+                    raise OSError(None, "is not ours any more")
+            _renew(self._file)
         except OSError as error:
             _LOG.warning("the trainer is not kept waiting any longer: %s", error)
-        self.end(now)
+            self._forget(now)
 
     def end(self, now: float) -> None:
         """Let the trainer train on."""
-        if self._file is None:
+        file = self._forget(now)
+        if file is None:
             return
-        file, self._file = self._file, None
-        if self._since is not None:
-            self._spell = self._since, now
-        self._since = None
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
             _LOG.warning("%s: %s; it is obeyed for %g s more", file, error.strerror, STALE_SECONDS)
+
+    def _forget(self, now: float) -> Path | None:
+        if self._since is not None:
+            self._spell = self._since, now
+        file, self._file, self._since = self._file, None, None
+        return file
 
     def paused(self, begin: float, end: float) -> float:
         """Return for how many seconds the trainer paused between two times."""
