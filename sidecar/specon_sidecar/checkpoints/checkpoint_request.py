@@ -210,7 +210,7 @@ class Checkpoints:
             if self._time.now() >= deadline:
                 what = f"no new checkpoint within {instruction.seconds_left:.0f} s"
                 what = "the trainer ended without a new checkpoint" if ended else what
-                trouble = unreadable or asking.trouble
+                trouble = unreadable or watch.lacking or asking.trouble
                 return None, f"{what}: {trouble}" if trouble else what
             soon = self._time.now() - begun < _SOON_SECONDS
             await self._time.sleep(_LOOK_SECONDS if soon else _LATER_LOOK_SECONDS)

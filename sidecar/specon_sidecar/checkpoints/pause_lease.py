@@ -61,7 +61,7 @@ class PauseLease:
             return
         try:
             create(file, request)
-            _renew(file)
+            _renew(file, request)
         except (CannotAskError, OSError) as error:
             _LOG.warning("the trainer cannot be asked to pause: %s", error)
             return
@@ -79,10 +79,7 @@ class PauseLease:
             self.end(now)
             return
         try:
-            with open_regular(self._file) as opened:
-                if opened.read(_LONGEST) != f"{self._request}\n".encode():
-                    raise OSError(None, "is not ours any more")
-            _renew(self._file)
+            _renew(self._file, self._request)
         except OSError as error:
             _LOG.warning("the trainer is not kept waiting any longer: %s", error)
             self._forget(now)
@@ -109,6 +106,9 @@ class PauseLease:
         return max(0.0, min(end, until) - max(begin, since))
 
 
-def _renew(file: Path) -> None:
+def _renew(file: Path, request: str) -> None:
+    with open_regular(file) as opened:
+        if opened.read(_LONGEST) != f"{request}\n".encode():
+            raise OSError(None, "is not ours any more", str(file))
     now = time.time_ns()  # of this machine, whoever keeps the files: the trainer compares it with its own
     os.utime(file, ns=(now, now), follow_symlinks=False)
