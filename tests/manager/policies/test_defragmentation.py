@@ -1,13 +1,12 @@
 """The search for moves: the exact part against every sequence of moves there is, the heuristic against it."""
 
-from itertools import product
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specon_manager.policies.defragmentation import exact, greedy, search
 from specon_manager.policies.defragmentation.fitting import fitted
 from specon_manager.policies.defragmentation.picture import Group, Move, Picture, Unit, Waiting, after
+from support.decisions.every_move import fits, least_price
 
 GPU = 1_000_000
 
@@ -71,51 +70,6 @@ def pictures(draw, *, nodes=3, units=3):
     return picture(rooms, found, who)
 
 
-def fits(rooms, who):
-    """Whether any assignment of the replicas to nodes fits: all are tried."""
-    asked = [group.amount[2] for group in who.groups for _ in group.names]
-    open_nodes = [node for node in range(len(rooms)) if who.allowed is None or node in who.allowed]
-    for places in product(open_nodes, repeat=len(asked)):
-        left = list(rooms)
-        for node, amount in zip(places, asked, strict=True):
-            left[node] -= amount
-        if all(each >= 0 for each in left):
-            return True
-    return False
-
-
-def least_price(seen):
-    """Return the price of the cheapest of all sequences of moves, each unit once at most; None: none."""
-    best = None
-
-    def go(rooms, left, price):
-        nonlocal best
-        if best is not None and price >= best:
-            return
-        if fits(rooms, seen.waiting):
-            best = price
-            return
-        for each in left:
-            for targets in product(range(len(rooms)), repeat=len(each.homes)):
-                ways = list(zip(each.homes, targets, each.amounts, strict=True))
-                if (
-                    any(home != to and not each.may_go_to(to) for home, to, _ in ways)
-                    or targets == each.homes
-                ):
-                    continue
-                later = list(rooms)
-                for home, to, amount in ways:
-                    later[to] -= amount[2] if home != to else 0
-                if min(later) < 0:
-                    continue
-                for home, to, amount in ways:
-                    later[home] += amount[2] if home != to else 0
-                go(later, [other for other in left if other is not each], price + each.price)
-
-    go([room[2] for room in seen.rooms], list(seen.units), 0.0)
-    return best
-
-
 def carried_out(seen, moves):
     rooms = list(seen.rooms)
     for move in moves:
@@ -165,7 +119,7 @@ def test_what_the_heuristic_proposes_does_it(seen):
 def test_a_placement_is_found_where_there_is_one(seen):
     """`fitted` agrees with trying all assignments, and puts nothing where it does not fit."""
     placement = fitted(seen.waiting, seen.rooms)
-    assert (placement is not None) == fits([room[2] for room in seen.rooms], seen.waiting)
+    assert (placement is not None) == fits(seen.rooms, seen.waiting)
     if placement is not None:
         names = [name for group in seen.waiting.groups for name in group.names]
         assert sorted(placement) == sorted(names)
