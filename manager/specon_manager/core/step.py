@@ -94,12 +94,12 @@ def _decided(state: State, now: float) -> Step:
     proposals = [*ease(snapshot), *gathered(policy.propose(snapshot, settings), snapshot)]
     if (admission := starvation.admission(snapshot, proposals)) is not None:
         proposals.append(admission)
-    claims = state.claims
+    before = state.claims
     state, ordered = _carried_out(state, plan(state, proposals, now, snapshot), now)
     actions += ordered
     if state.settings.defragment == "off" or state.pause is not None or not snapshot.waiting:
         return state, actions
-    if ordered or state.claims is not claims:
+    if ordered or state.claims is not before:
         state, snapshot = prepared(state, now)
     state, verdicts = defragment.judged(state, snapshot, now)
     state, ordered = _carried_out(state, verdicts, now, DEFRAGMENT)
