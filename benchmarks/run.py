@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import cluster
+import defragment
 import gang_move
 import manager_memory
 import move_downtime
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         report_ingestion.smallest,
     ),
     "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
+    "defragment": ("moves that make room on 500 nodes", defragment.measure, defragment.smallest),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
     "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
     "simulator": ("simulations of full size", simulator.measure, simulator.smallest),
