@@ -23,7 +23,7 @@ def trainer(objects):
 
 
 def test_its_pods_meet_at_the_first_one(objects, trainer):
-    """A headless Service gives it a name before it is ready; it knows the pods by their controller's label."""
+    """A headless Service gives it a name before it is ready; it knows the pods by a label."""
     job, service = objects["Job"], objects["Service"]
     name = job["metadata"]["name"]
     assert (service["spec"]["clusterIP"], service["spec"]["publishNotReadyAddresses"]) == ("None", True)
