@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cluster
 import defragment
+import gang_move
 import manager_memory
 import move_downtime
 import plan
@@ -39,6 +40,11 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         "downtime of a move beyond the trainer's own",
         move_downtime.measure,
         move_downtime.smallest,
+    ),
+    "gang-move": (
+        "downtime of a gang's move beyond the trainer's own",
+        gang_move.measure,
+        gang_move.smallest,
     ),
     "report-ingestion": (
         "reports against a bare handler",
