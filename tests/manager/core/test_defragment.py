@@ -6,12 +6,14 @@ import pytest
 from specon_manager.core import defragment
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.plan import plan
+from specon_manager.core.waiting import waiting_of
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Refusal
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
 from specon_manager.model.transactions import TransactionState
+from specon_manager.policies.table import POLICIES
 from specon_sidecar.classify import Category
 from support.decisions.cluster import SETTINGS, Cluster, replica_of
 from support.decisions.gangs import gang, worker
@@ -139,6 +141,21 @@ def test_who_cannot_be_helped_is_looked_at_again_when_something_has_changed():
     assert cluster.state.replicas[replica_of("d")].phase is Phase.STARTING
 
 
+def test_why_it_waits_says_what_is_done_for_it():
+    """Which moves make room, or why nothing is moved."""
+    helped = scattered()
+    helped.tick()
+    (why,) = waiting_of(helped.state, helped.now).values()
+    assert why.kind == "room"
+    assert why.text.endswith("; room is made for it by move-1")
+    dear = scattered(gate=Gate(horizon=6.0, margin=1.3))
+    dear.tick()
+    (why,) = waiting_of(dear.state, dear.now).values()
+    assert why.text.endswith(
+        "; no room is made for it: predicted gain 12.0 does not exceed the cost 10.0 (weighted replica-seconds)"
+    )
+
+
 def test_one_thing_at_a_time():
     """While a move of one plan is in flight no other plan is made."""
     cluster = scattered()
@@ -199,7 +216,7 @@ def test_a_gang_makes_room_as_a_whole():
     assert move.state is TransactionState.SUCCEEDED
 
 
-@pytest.mark.parametrize("policy", ["fifo", "progress", "quota-fifo", "fitgpp", "dragon", "kod2"])
+@pytest.mark.parametrize("policy", sorted({*POLICIES} - {"lrtp", "srpt"}))
 def test_it_runs_beside_any_policy(policy):
     """A job that waits starts in the end, whichever policy is to start it."""
     cluster = scattered(policy=policy)
