@@ -98,7 +98,8 @@ def test_a_start_that_is_worth_less_than_the_moves_is_none():
     assert not moves(cluster)
     (decision,) = said(cluster, "default/d")
     assert decision.refusal is Refusal.NO_GAIN
-    assert decision.reason == "predicted gain 12.0 does not exceed the cost 10.0 (weighted replica-seconds)"
+    assert decision.reason == "predicted gain 12.0 does not exceed the cost 10.0"
+        " (weighted replica-seconds)"
 
 
 def test_who_has_converged_is_moved_rather_than_who_has_not():
@@ -152,7 +153,8 @@ def test_why_it_waits_says_what_is_done_for_it():
     dear.tick()
     (why,) = waiting_of(dear.state, dear.now).values()
     assert why.text.endswith(
-        "; no room is made for it: predicted gain 12.0 does not exceed the cost 10.0 (weighted replica-seconds)"
+        "; no room is made for it: predicted gain 12.0 does not exceed the cost 10.0"
+        " (weighted replica-seconds)"
     )
 
 
