@@ -98,8 +98,7 @@ def test_a_start_that_is_worth_less_than_the_moves_is_none():
     assert not moves(cluster)
     (decision,) = said(cluster, "default/d")
     assert decision.refusal is Refusal.NO_GAIN
-    assert decision.reason == "predicted gain 12.0 does not exceed the cost 10.0"
-        " (weighted replica-seconds)"
+    assert decision.reason == "predicted gain 12.0 does not exceed the cost 10.0 (weighted replica-seconds)"
 
 
 def test_who_has_converged_is_moved_rather_than_who_has_not():
