@@ -137,6 +137,35 @@ def test_a_job_that_names_no_queue_any_more_is_let_go():
         assert phases(cluster, "g")["worker0"] == "Running"
 
 
+def test_it_is_let_go_though_the_first_order_is_lost():
+    """Its owner is told again until all of it runs: nobody else would ever resume it."""
+    with owned(held=True) as cluster:
+        preempt(cluster)
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.carry_out()
+        cluster.observe(msgspec.structs.replace(cluster.specs[G], held=False))
+        cluster.orders.clear()
+        cluster.tick(cluster.state.settings.deadlines.start)
+        cluster.carry_out()
+        assert G not in cluster.idle
+        assert phases(cluster, "g")["worker0"] == "Running"
+        assert cluster.state.jobs[G].release_due is None
+
+
+def test_it_is_held_again_as_soon_as_it_names_a_queue():
+    """Then it waits to be admitted, whatever its owner was to be told before."""
+    with owned(held=True) as cluster:
+        preempt(cluster)
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.carry_out()
+        held = cluster.specs[G]
+        cluster.observe(msgspec.structs.replace(held, held=False))
+        cluster.orders.clear()
+        cluster.observe(held)
+        assert placed(cluster.tick(1000.0)) == []
+        assert (cluster.state.jobs[G].admitted, G in cluster.idle) == (False, True)
+
+
 def test_a_job_that_forbids_it_is_left_alone():
     """Its owner's word is the reason."""
     with owned(held=True, unpreemptible="its PodDisruptionBudget forbids it") as cluster:

@@ -73,8 +73,9 @@ class Owners(Cluster):
         return actions
 
     def remove(self, job: str) -> list[Action]:
-        """Delete a job with all that runs of it."""
+        """Delete a job with all that runs of it; what was ordered of it is of no other under its name."""
         self.specs.pop(job, None)
+        self.orders = [each for each in self.orders if not (isinstance(each, PlaceJob) and each.job == job)]
         self.idle.discard(job)
         self.placed.pop(job, None)
         for name in [name for name in self.live if name.startswith(f"{job}/")]:
