@@ -76,7 +76,7 @@ def test_a_victim_that_cannot_save_now_goes_on_from_what_it_saved_by_itself(veri
 
 
 def test_a_victim_that_ignores_its_end_is_told_again():
-    """Each time after its grace period and the margin; its room stays its own until it is gone."""
+    """Each time after its grace period and the margin, from a new checkpoint; its room stays its own."""
     with runs() as cluster:
         preempt(cluster)
         _, *orders = cluster.acknowledge(W0, checkpoint=SAVED)
@@ -85,6 +85,7 @@ def test_a_victim_that_ignores_its_end_is_told_again():
             assert cluster.tick(12) == orders
         assert cluster.state.snapshot(cluster.now).room("node-0").cpu == 2.0
         cluster.orders = list(orders)
+        cluster.sidecars_answer = True
         cluster.carry_out()
         assert stands(cluster) == ("Succeeded", 1)
 

@@ -172,6 +172,22 @@ def test_room_is_kept_on_both_sides_until_it_is_proven():
         assert snapshot.room("node-0").cpu == snapshot.room("node-1").cpu == 2.0
 
 
+def test_what_is_left_of_a_gang_is_ended_however_old_the_checkpoint_has_grown():
+    """A manager that was frozen between two orders to end must not leave half of a gang waiting for ever."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        for order in of_kind(list(cluster.orders), EvictReplica):
+            cluster.carry_out_one(order)
+            cluster.now += 1.5 * cluster.state.settings.deadlines.checkpoint_age
+        assert sorted(cluster.live) == [W1]
+        cluster.settle(3)
+        trains_on(cluster, 101)
+        assert change_of(cluster).state is TransactionState.SUCCEEDED
+        assert nodes_of(cluster) == {W0: "node-1", W1: "node-1"}
+
+
 def test_an_owner_gets_one_order_for_all_of_it():
     """First that nothing runs, then where each runs."""
     with owned(resizing="none", most=2, fewest=None) as cluster:

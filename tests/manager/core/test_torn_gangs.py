@@ -106,7 +106,7 @@ def test_a_gang_that_is_torn_for_too_long_is_put_back_whole():
 
 
 def test_a_member_that_was_told_to_end_before_it_was_seen_may_end_at_any_time():
-    """So a refusal to end another one does not keep all as it was: the order to end the first is under way."""
+    """So a refusal to end another one does not keep all as it was."""
     cluster = Cluster(nodes=2, cpus=2.0, settings=settings("progress"))
     cluster.post(ev.JobSubmitted(gang("g", 3, ps=0, resizing="restart")))
     cluster.tick()

@@ -6,6 +6,7 @@ one without a verified checkpoint, or overfill a node is found the moment it is 
 
 import dataclasses
 
+from specon_manager.backends.base import is_stale
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -234,6 +235,13 @@ class Cluster:
         self.dead[live.incarnation] = gone
         return gone
 
+    def reached(self, replica: str) -> int:
+        """Return the last step of a replica; those that train as one go step by step."""
+        record = self.state.replicas[replica]
+        spec = self.state.jobs[record.job].spec
+        names = spec.replicas if spec.coupled and replica in spec.replicas else (replica,)
+        return max(self.state.replicas[name].progress.step or 0 for name in names)
+
     # -- a faultless backend ---------------------------------------------------------------------
 
     def carry_out_one(self, action: Action, *, again: bool = False) -> None:
@@ -263,6 +271,8 @@ class Cluster:
         if isinstance(action, StartReplica):
             for event in self.start(action):
                 self.post(event)
+        elif isinstance(action, EvictReplica | PlaceJob) and is_stale(action, self.now):
+            self.post(ev.OrderExpired(transaction=action.transaction))
         elif isinstance(action, EvictReplica):
             known = self.live.get(action.replica)
             if known is None or action.incarnation not in {None, known.incarnation}:
@@ -295,7 +305,7 @@ class Cluster:
         )
         if not self.sidecars_answer:
             return
-        saved = self.state.replicas[action.replica].progress.step or 0
+        saved = self.reached(action.replica)
         if self.asked(action.replica) == action.id:
             checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
             self.acknowledge(action.replica, checkpoint=checkpoint)

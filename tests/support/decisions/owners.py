@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from specon_manager.backends.base import is_stale
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, StartReplica
 from specon_manager.model.cluster import JobSpec, job_of, role_of
@@ -175,7 +176,7 @@ class Owners(Cluster):
             super().carry_out()
 
     def _carry_out(self, action: Action) -> None:
-        if isinstance(action, PlaceJob):
+        if isinstance(action, PlaceJob) and not is_stale(action, self.now):
             self._place(action)
         else:
             super()._carry_out(action)

@@ -249,7 +249,7 @@ def _owner_released(state: State, job: Job, over: Transaction, now: float) -> St
     """Order that the owner of a job runs what it likes of it; what is in flight besides stays in force."""
     why = f"{over.id}: {over.state}" + (f", {over.note}" if over.note else "")
     flying = [each for each in state.transactions_of(job.name) if each.state not in UNTOUCHED_STATES]
-    due = now + state.settings.deadlines.start
+    due = None if job.ended_at is not None else now + state.settings.deadlines.start
     state = state.with_job(msgspec.structs.replace(job, release_due=due, released=0))
     if flying:
         return state, [placed(state, job, flying[0])]

@@ -212,9 +212,9 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
     leavers = members.leavers(state, transaction)
     if not leavers:
         return _left(state, transaction)
-    if transaction.stale and members.untouched(state, transaction):
-        return Outcome.STALE, ""
     untouched = members.untouched(state, transaction)
+    if transaction.stale:
+        return (Outcome.STALE if untouched else Outcome.OVERDUE), ""
     if transaction.trouble and untouched:
         return Outcome.REFUSED, transaction.trouble
     if transaction.trouble and job.owned:
