@@ -378,9 +378,10 @@ class Chaos(RuleBasedStateMachine):
 
     def _gangs_are_whole(self, snapshot):
         """All of what trains as one runs, or nothing of it does."""
-        for job in snapshot.jobs.values():
-            present = [each for each in snapshot.members[job.name] if each.phase is not Phase.ABSENT]
-            active = [each.active for each in present if not each.ended]
+        for name, members in snapshot.members.items():
+            job = snapshot.jobs[name]
+            present = [each for each in members if each.phase is not Phase.ABSENT and not each.ended]
+            active = [each.active for each in present]
             if job.spec.coupled and job.spec.transacted:
                 assert all(active) or not any(active), f"{job.name} runs in part: {present}"
 
