@@ -24,6 +24,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
 from support.decisions import invariants
@@ -105,7 +106,17 @@ class Cluster:
         for action in actions:
             if isinstance(action, StartReplica):
                 self._check_start(action)
+        self._check_all_gone(before)
         return actions
+
+    def _check_all_gone(self, before: State) -> None:
+        """See that nothing of a gang that moves, or is brought back, starts while anything of it lives."""
+        for each in self.state.transactions.values():
+            former = before.transactions.get(each.id)
+            comes = each.state is TransactionState.COMING and each.kind is Kind.MOVE and each.whole
+            if comes and (former is None or former.state is not TransactionState.COMING):
+                lives = self.live.keys() & {*each.concerned}
+                assert not lives, f"{each.id} starts beside {sorted(lives)}"
 
     def _check_start(self, action: StartReplica) -> None:
         """Whatever lives is that incarnation already, or is evicted before the start's turn comes."""

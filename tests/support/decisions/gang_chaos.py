@@ -7,7 +7,7 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import PlaceJob, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction, TransactionState
 from support.decisions.chaos import CPUS, NODES, Chaos, pick
 
 _COMES = {TransactionState.COMING, TransactionState.VERIFYING}
@@ -64,6 +64,10 @@ class GangChaos(Chaos):
     def freeze(self, *, number, done, passed):
         """Let the manager stand still amid what it ordered of a gang: what is left of that comes late."""
         chosen = _nth_gang(self.cluster.state, number)
+        for _ in range(12):
+            now = self.cluster.state.transactions.get(chosen.id)
+            if now is not None and now.state in UNTOUCHED_STATES:
+                self._one_step_of(now)
         for _ in range(done):
             self._carry_out_one_of(chosen)
         self.cluster.now += passed
