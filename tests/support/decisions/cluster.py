@@ -285,11 +285,7 @@ class Cluster:
         elif isinstance(action, EvictReplica | PlaceJob) and is_stale(action, self.now):
             self.post(ev.OrderExpired(transaction=action.transaction))
         elif isinstance(action, EvictReplica):
-            known = self.live.get(action.replica)
-            if known is None or action.incarnation not in {None, known.incarnation}:
-                self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
-            else:
-                self.die(action.replica, self.exit_code, evicted=True)
+            self._evict(action)
         elif isinstance(action, SetWeight):
             running = self.live.get(action.replica)
             if running is not None and running.incarnation == action.incarnation:
@@ -301,6 +297,13 @@ class Cluster:
             self.room.pop((action.transaction, action.replica), None)
         elif isinstance(action, RequestCheckpoint):
             self._save(action)
+
+    def _evict(self, action: EvictReplica) -> None:
+        known = self.live.get(action.replica)
+        if known is None or action.incarnation not in {None, known.incarnation}:
+            self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
+        else:
+            self.die(action.replica, self.exit_code, evicted=True)
 
     exit_code = 143
     """What trainers answer an eviction with."""

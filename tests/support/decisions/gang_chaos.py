@@ -1,5 +1,7 @@
 """What befalls whole gangs that move: people ask for them, managers freeze, and all that comes may be in vain."""
 
+from collections.abc import Collection
+
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
@@ -7,9 +9,10 @@ from specon_manager.model import events as ev
 from specon_manager.model.actions import PlaceJob, StartReplica
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
-from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction, TransactionState
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.decisions.chaos import CPUS, NODES, Chaos, pick
 
+troubles = st.sampled_from(["node", "refused", "late", "dead"])
 _COMES = {TransactionState.COMING, TransactionState.VERIFYING}
 
 
@@ -50,50 +53,66 @@ class GangChaos(Chaos):
         assert self.cluster.state.transactions == flying
 
     @rule(number=pick, count=st.integers(1, 12))
-    @precondition(lambda self: _gangs_in_flight(self.cluster.state))
+    @precondition(lambda self: self.cluster.live)
     def get_a_gang_on(self, *, number, count):
         """A gang that moves gets what it waits for."""
-        chosen = _nth_gang(self.cluster.state, number)
-        for _ in range(count):
-            now = self.cluster.state.transactions.get(chosen.id)
-            if now is not None:
-                self._one_step_of(now)
+        chosen = self._gang_that_moves(number)
+        self._get_on(chosen, until=(), times=count)
 
-    @rule(number=pick, done=st.integers(0, 2), passed=st.sampled_from([5.0, 15.0]))
-    @precondition(lambda self: _gangs_in_flight(self.cluster.state))
+    @rule(number=pick, done=st.integers(0, 2), passed=st.sampled_from([15.0, 5.0]))
+    @precondition(lambda self: self.cluster.live)
     def freeze(self, *, number, done, passed):
         """Let the manager stand still amid what it ordered of a gang: what is left of that comes late."""
-        chosen = _nth_gang(self.cluster.state, number)
-        for _ in range(12):
-            now = self.cluster.state.transactions.get(chosen.id)
-            if now is not None and now.state in UNTOUCHED_STATES:
-                self._one_step_of(now)
+        chosen = self._gang_that_moves(number)
+        self._get_on(chosen, until={TransactionState.LEAVING})
         for _ in range(done):
             self._carry_out_one_of(chosen)
         self.cluster.now += passed
         for _ in range(6):
             self._carry_out_one_of(chosen)
 
-    def _carry_out_one_of(self, move: Transaction) -> None:
-        order = next((o for o in self.cluster.orders if getattr(o, "transaction", "") == move.id), None)
+    @rule(number=pick, how=troubles, then=st.none() | troubles)
+    @precondition(lambda self: self.cluster.live)
+    def spoil(self, *, number, how, then):
+        """What a gang goes for turns out to be impossible, and perhaps the way back as well."""
+        chosen = self._gang_that_moves(number)
+        now = self._get_on(chosen, until=_COMES)
+        if now is None:
+            return
+        self._spoil(now, number, how)
+        now = self._get_on(chosen, until=_COMES)
+        if now is not None and now.attempt > 1 and then is not None:
+            self._spoil(now, number, then)
+
+    def _gang_that_moves(self, number: int) -> Transaction | None:
+        """Return a move of a gang in flight; where there is none somebody asks for one."""
+        if not _gangs_in_flight(self.cluster.state):
+            state = self.cluster.state
+            jobs = [job for job in state.jobs.values() if job.trains_since is not None and job.spec.coupled]
+            jobs = [job for job in jobs if sum(map(self.cluster.live.__contains__, job.spec.replicas)) > 1]
+            for job in jobs[number % len(jobs) :] if jobs else ():
+                replica = next(name for name in job.spec.worker_names if name in self.cluster.live)
+                event = ev.MoveRequested(id=f"moved-{len(self.cluster.history)}", replica=replica)
+                self.cluster.post(event)
+        moves = _gangs_in_flight(self.cluster.state)
+        return moves[number % len(moves)] if moves else None
+
+    def _get_on(
+        self, move: Transaction | None, *, until: Collection[TransactionState], times: int = 20
+    ) -> Transaction | None:
+        """Give a move what it waits for until it stands so; None: it has ended, or never stood so."""
+        for _ in range(times if move is not None else 0):
+            now = self.cluster.state.transactions.get(move.id)
+            if now is None or now.state in until:
+                return now
+            self._one_step_of(now)
+        return None
+
+    def _carry_out_one_of(self, move: Transaction | None) -> None:
+        orders = () if move is None else self.cluster.orders
+        order = next((each for each in orders if getattr(each, "transaction", "") == move.id), None)
         if order is not None:
             self.cluster.carry_out_one(order)
-
-    @rule(number=pick, how=st.sampled_from(["node", "refused", "late", "dead"]), back=st.booleans())
-    @precondition(lambda self: _gangs_that_come(self.cluster.state))
-    def spoil(self, *, number, how, back):
-        """What a gang goes for turns out to be impossible; `back`: so does the way back."""
-        moves = _gangs_that_come(self.cluster.state)
-        chosen = moves[number % len(moves)]
-        self._spoil(chosen, number, how)
-        for _ in range(8 if back else 0):
-            now = self.cluster.state.transactions.get(chosen.id)
-            if now is None:
-                return
-            if now.attempt > 1 and now.state in _COMES:
-                self._spoil(now, number, how)
-                return
-            self._one_step_of(now)
 
     def _spoil(self, move: Transaction, number: int, how: str) -> None:
         if how == "node":
@@ -114,7 +133,9 @@ class GangChaos(Chaos):
 
     def _refuse_to_start(self, move: Transaction) -> None:
         if self.cluster.state.jobs[move.job].owned:
-            order = next((o for o in self.cluster.orders if isinstance(o, PlaceJob) and o.job == move.job), None)
+            order = next(
+                (o for o in self.cluster.orders if isinstance(o, PlaceJob) and o.job == move.job), None
+            )
             if order is not None:
                 self.cluster.orders.remove(order)
                 why = "the webhook denied it"
@@ -132,12 +153,3 @@ class GangChaos(Chaos):
 def _gangs_in_flight(state) -> list[Transaction]:
     moves = (each for each in state.transactions.values() if each.kind is Kind.MOVE and each.whole)
     return sorted(moves, key=lambda each: each.id)
-
-
-def _gangs_that_come(state) -> list[Transaction]:
-    return [each for each in _gangs_in_flight(state) if each.state in _COMES]
-
-
-def _nth_gang(state, number: int) -> Transaction:
-    moves = _gangs_in_flight(state)
-    return moves[number % len(moves)]
