@@ -59,10 +59,13 @@ class GangChaos(Chaos):
         chosen = self._gang_that_moves(number)
         self._get_on(chosen, until=(), times=count)
 
-    @rule(number=pick, done=st.integers(0, 2), passed=st.sampled_from([15.0, 5.0]))
+    @rule(number=pick, done=st.integers(0, 2), passed=st.sampled_from([15.0, 5.0]), slow=st.booleans())
     @precondition(lambda self: self.cluster.live)
-    def freeze(self, *, number, done, passed):
-        """Let the manager stand still amid what it ordered of a gang: what is left of that comes late."""
+    def freeze(self, *, number, done, passed, slow):
+        """Let the manager stand still amid what it ordered of a gang: what is left of that comes late.
+
+        `slow`: one that was told in time ends later than that.
+        """
         chosen = self._gang_that_moves(number)
         self._get_on(chosen, until={TransactionState.LEAVING})
         for _ in range(done):
@@ -70,6 +73,9 @@ class GangChaos(Chaos):
         self.cluster.now += passed
         for _ in range(6):
             self._carry_out_one_of(chosen)
+        told = () if chosen is None or not slow else sorted({*chosen.before} & self.cluster.live.keys())
+        if told:
+            self.cluster.die(told[number % len(told)], 143, evicted=True)
 
     @rule(number=pick, how=troubles, then=st.none() | troubles)
     @precondition(lambda self: self.cluster.live)
@@ -116,7 +122,7 @@ class GangChaos(Chaos):
 
     def _spoil(self, move: Transaction, number: int, how: str) -> None:
         if how == "node":
-            nodes = sorted(set(move.wanted.values()) - {""})
+            nodes = sorted(set(move.wanted.values()) - {""}) or ["node-0"]
             capacity = Resources(cpu=CPUS, memory=8e9)
             lost = ev.NodeObserved(
                 node=nodes[number % len(nodes)], capacity=capacity, usage=Resources(), ready=False
