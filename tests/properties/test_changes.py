@@ -10,8 +10,9 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState
 from support.decisions import random_policy, told
-from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos
+from support.decisions.chaos import CPUS, DEADLINES, NODES
 from support.decisions.cluster import Cluster
+from support.decisions.gang_chaos import GangChaos
 from support.decisions.gangs import gang
 
 JOBS = "abcd"
@@ -24,7 +25,8 @@ job_kinds = st.fixed_dictionaries(
         "cpu": st.sampled_from([0.5, 0.5, 1.0]),
         "restarts": st.sampled_from([1000, 3, 1000, 0]),
         "checkpointing": st.sampled_from(["asked"] * 6 + ["on-termination", "none"]),
-        "resizing": st.sampled_from(["live", "restart", "live", "restart", "at-once", "none"]),
+        "resizing": st.sampled_from(["none", "live", "restart", "none", "live", "restart", "at-once"]),
+        "savers": st.sampled_from(["lead", "all"]),
         "grace_seconds": st.sampled_from([5.0, 0.0]),
         "top_down": st.booleans(),
         "coupled": st.sampled_from([True, True, False]),
@@ -32,7 +34,7 @@ job_kinds = st.fixed_dictionaries(
 )
 
 
-class Changes(Chaos):
+class Changes(GangChaos):
     """Jobs that the manager places, and a policy that proposes whatever comes to its mind."""
 
     def __init__(self):
@@ -57,7 +59,7 @@ class Changes(Chaos):
                 budgets=Budgets(
                     moves_at_once=2,
                     moves_at_once_per_node=3,
-                    moves_per_replica=3,
+                    moves_per_replica=999,
                     cooldown=0,
                     retry_cooldown=1,
                     change_cooldown=1,

@@ -11,7 +11,8 @@ from specon_manager.model.cluster import Phase, role_of
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import UNTOUCHED_STATES, TransactionState
 from support.decisions import random_policy, told
-from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, pick
+from support.decisions.chaos import CPUS, DEADLINES, NODES, pick
+from support.decisions.gang_chaos import GangChaos
 from support.decisions.gangs import gang
 from support.decisions.owners import Owners
 
@@ -24,7 +25,8 @@ kinds = st.fixed_dictionaries(
         "spare": st.sampled_from([1, 2, 0]),
         "fewest": st.sampled_from([1, 1, None]),
         "held": st.sampled_from([True, True, False]),
-        "resizing": st.sampled_from(["live", "restart", "live", "restart", "none"]),
+        "resizing": st.sampled_from(["none", "live", "restart", "none", "live", "restart"]),
+        "savers": st.sampled_from(["lead", "all"]),
         "checkpointing": st.sampled_from(["asked"] * 6 + ["on-termination", "none"]),
         "unpreemptible": st.sampled_from([""] * 5 + ["its PodDisruptionBudget forbids it"]),
         "top_down": st.booleans(),
@@ -33,7 +35,7 @@ kinds = st.fixed_dictionaries(
 )
 
 
-class OwnedChanges(Chaos):
+class OwnedChanges(GangChaos):
     """Owners that do as they are told, late, or not at all."""
 
     cluster: Owners

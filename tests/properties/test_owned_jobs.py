@@ -12,14 +12,17 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import ASKING_STATES, TransactionState
 from specon_sidecar.classify import Category
-from support.decisions.chaos import CPUS, DEADLINES, NODES, Chaos, pick, rarely
+from support.decisions.chaos import CPUS, DEADLINES, NODES, pick, rarely
+from support.decisions.gang_chaos import GangChaos
 from support.decisions.owners import Owners, described
 
 JOBS = "abc"
 nodes = st.integers(min_value=0, max_value=NODES - 1)
 kinds = st.fixed_dictionaries(
     {
-        "replicas": st.sampled_from([1, 2, 1, 0, 3]),
+        "replicas": st.sampled_from([2, 1, 2, 0, 3]),
+        "coupled": st.sampled_from([False, True]),
+        "savers": st.sampled_from(["lead", "all"]),
         "immovable": st.sampled_from([""] * 4 + ["its checkpoints are on an emptyDir"]),
         "checkpointing": st.sampled_from(["asked"] * 4 + ["on-termination", "none"]),
         "constraints": st.sampled_from([Constraints()] * 4 + [Constraints(selector=(("disk", "ssd"),))]),
@@ -28,7 +31,7 @@ kinds = st.fixed_dictionaries(
 )
 
 
-class Owned(Chaos):
+class Owned(GangChaos):
     """Owners, a scheduler, people who ask for moves, and a manager that is killed now and then."""
 
     cluster: Owners
@@ -178,11 +181,11 @@ class Owned(Chaos):
         )
         if before is None or before.attempt > 1 or before.state is not TransactionState.LEAVING:
             return
-        replica = self.cluster.state.replicas[before.replica]
-        if before.replica in self.cluster.live and replica.incarnation == before.ending.get(before.replica):
+        replicas = [self.cluster.state.replicas[name] for name in before.concerned]
+        live = self.cluster.live.keys() & {*before.concerned}
+        if all(each.name in live and each.incarnation == before.ending.get(each.name) for each in replicas):
             assert before.id not in self.cluster.state.transactions
-            assert replica.phase is Phase.RUNNING
-            assert replica.leaving is None
+            assert all(each.phase is Phase.RUNNING and each.leaving is None for each in replicas)
 
     @rule(number=pick)
     def expire_order(self, *, number):

@@ -93,7 +93,8 @@ def _observed(state: State, name: str, now: float) -> State:
         job = msgspec.structs.replace(job, admitted=True)
         state = as_described(state.with_job(job), job)
         present = _present(state, job)
-    if job.release_due is not None and all(r.ended or r.phase is Phase.RUNNING for r in present):
+    waits = job.spec.held and not job.admitted
+    if job.release_due is not None and (waits or all(r.ended or r.phase is Phase.RUNNING for r in present)):
         job = msgspec.structs.replace(job, release_due=None, released=0)
         state = state.with_job(job)
     active = any(replica.active for replica in present)

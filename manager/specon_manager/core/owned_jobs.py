@@ -28,7 +28,7 @@ def job_observed(state: State, event: ev.JobObserved, now: float) -> Step:
         return lifecycle.job_submitted(state, ev.JobSubmitted(spec), now)
     if not known.owned or known.spec == spec:
         return state, []
-    return _described_anew(state, known, spec)
+    return _described_anew(state, known, spec, now)
 
 
 def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
@@ -51,7 +51,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     return state, actions
 
 
-def _described_anew(state: State, job: Job, spec: JobSpec) -> Step:
+def _described_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
     """Await what is new, and let go of what is named no more: at once, or when it has left its node."""
     unnamed = [name for name in (*job.spec.replicas, *job.dropped) if name not in set(spec.replicas)]
     staying = tuple(name for name in unnamed if state.replicas[name].phase is Phase.RUNNING)
@@ -77,6 +77,8 @@ def _described_anew(state: State, job: Job, spec: JobSpec) -> Step:
         state = msgspec.structs.replace(state, claims=lacking(state.claims, [job.name]))
     state = state.with_job(msgspec.structs.replace(job, spec=spec, dropped=staying))
     if job.spec.held and not spec.held and not job.admitted and state.whole_of(job.name) is None:
-        # It names no queue any more: what holds it back for one is to let it go.
+        # It names no queue any more: what holds it back for one is to let it go, however often it is told.
+        due = now + state.settings.deadlines.start
+        state = state.with_job(msgspec.structs.replace(state.jobs[job.name], release_due=due, released=0))
         return state, [released(state, state.jobs[job.name])]
     return state, []

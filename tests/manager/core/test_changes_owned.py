@@ -250,3 +250,30 @@ def test_a_manager_that_was_killed_as_a_change_ended_says_again_that_the_job_may
         cluster.prompt = True
         cluster.reconcile(G)
         assert set(phases(cluster, "g").values()) == {"Running"}
+
+
+def test_the_owner_of_a_job_that_is_over_is_told_once():
+    """Nothing of it will ever run again, however often that is asked for."""
+    with owned("none", workers=1, most=1) as cluster:
+        cluster.post(ev.MoveRequested(id="mine", job=G, targets=("node-1",)))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.settle(1)
+        assert stands(cluster) == ("Verifying", 1)
+        cluster.die(W0, 0)
+        assert stands(cluster) == ("Succeeded", 1)
+        cluster.orders.clear()
+        assert placed(cluster.tick(1000.0)) == []
+
+
+def test_a_job_that_names_a_queue_while_it_is_changed_is_its_owners_again_afterwards():
+    """What runs of it was let go already: it does not keep to what a change ordered that is over."""
+    with owned("live", most=3) as cluster:
+        grow(cluster, W2)
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.orders.clear()
+        ordered = cluster.observe(msgspec.structs.replace(cluster.specs[G], present=1, held=True))
+        assert stands(cluster) == ("RolledBack", 1)
+        assert cluster.state.jobs[G].admitted
+        assert [transaction for transaction, _ in placed(ordered)] == [""]

@@ -76,7 +76,7 @@ def test_a_victim_that_cannot_save_now_goes_on_from_what_it_saved_by_itself(veri
 
 
 def test_a_victim_that_ignores_its_end_is_told_again():
-    """Each time after its grace period and the margin; its room stays its own until it is gone."""
+    """Each time after its grace period and the margin, from a new checkpoint; its room stays its own."""
     with runs() as cluster:
         preempt(cluster)
         _, *orders = cluster.acknowledge(W0, checkpoint=SAVED)
@@ -85,6 +85,7 @@ def test_a_victim_that_ignores_its_end_is_told_again():
             assert cluster.tick(12) == orders
         assert cluster.state.snapshot(cluster.now).room("node-0").cpu == 2.0
         cluster.orders = list(orders)
+        cluster.sidecars_answer = True
         cluster.carry_out()
         assert stands(cluster) == ("Succeeded", 1)
 
@@ -135,6 +136,35 @@ def test_a_job_that_names_no_queue_any_more_is_let_go():
         cluster.carry_out()
         assert (change_of(cluster).state, G in cluster.idle) == ("RolledBack", False)
         assert phases(cluster, "g")["worker0"] == "Running"
+
+
+def test_it_is_let_go_though_the_first_order_is_lost():
+    """Its owner is told again until all of it runs: nobody else would ever resume it."""
+    with owned(held=True) as cluster:
+        preempt(cluster)
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.carry_out()
+        cluster.observe(msgspec.structs.replace(cluster.specs[G], held=False))
+        cluster.orders.clear()
+        cluster.tick(cluster.state.settings.deadlines.start)
+        cluster.carry_out()
+        assert G not in cluster.idle
+        assert phases(cluster, "g")["worker0"] == "Running"
+        assert cluster.state.jobs[G].release_due is None
+
+
+def test_it_is_held_again_as_soon_as_it_names_a_queue():
+    """Then it waits to be admitted, whatever its owner was to be told before."""
+    with owned(held=True) as cluster:
+        preempt(cluster)
+        cluster.acknowledge(W0, checkpoint=SAVED)
+        cluster.carry_out()
+        held = cluster.specs[G]
+        cluster.observe(msgspec.structs.replace(held, held=False))
+        cluster.orders.clear()
+        cluster.observe(held)
+        assert placed(cluster.tick(1000.0)) == []
+        assert (cluster.state.jobs[G].admitted, G in cluster.idle) == (False, True)
 
 
 def test_a_job_that_forbids_it_is_left_alone():

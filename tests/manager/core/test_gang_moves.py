@@ -186,6 +186,63 @@ def test_room_is_kept_on_both_sides_until_it_is_proven():
         assert snapshot.room("node-0").cpu == snapshot.room("node-1").cpu == 2.0
 
 
+def test_what_is_left_of_a_gang_is_ended_however_old_the_checkpoint_has_grown():
+    """A manager that was frozen between two orders to end must not leave half of a gang waiting for ever."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        for order in of_kind(list(cluster.orders), EvictReplica):
+            cluster.carry_out_one(order)
+            cluster.now += 1.5 * cluster.state.settings.deadlines.checkpoint_age
+        assert sorted(cluster.live) == [W1]
+        cluster.settle(3)
+        trains_on(cluster, 101)
+        assert change_of(cluster).state is TransactionState.SUCCEEDED
+        assert nodes_of(cluster) == {W0: "node-1", W1: "node-1"}
+
+
+def one_ends_slowly(cluster):
+    """Let one of two obey while the order to end the other expires: new checkpoints are asked for first."""
+    move(cluster, on("node-1", W0, W1))
+    cluster.carry_out()
+    for name in (W0, W1):
+        cluster.acknowledge(name, checkpoint=saved())
+    first, _ = of_kind(list(cluster.orders), EvictReplica)
+    cluster.orders.clear()
+    cluster.now += 1.5 * cluster.state.settings.deadlines.checkpoint_age
+    cluster._carry_out(first)
+    assert change_of(cluster).asks == 2
+
+
+def test_the_rest_of_a_gang_follows_one_that_ended_while_new_checkpoints_are_asked_for():
+    """Nobody can answer who waits for a peer that is gone: the checkpoints at hand have to do."""
+    with runs(**FIXED, savers="all") as cluster:
+        one_ends_slowly(cluster)
+        ordered = cluster.die(W1, 143, evicted=True)
+        (last,) = of_kind(ordered, EvictReplica)
+        assert (last.replica, last.fresh_until) == (W0, None)
+        cluster.settle(2)
+        trains_on(cluster, 101)
+        assert change_of(cluster).state is TransactionState.SUCCEEDED
+        assert {each.checkpoint.step for each in change_of(cluster).witnesses.values()} == {100}
+
+
+def test_a_gang_of_which_one_saved_anew_and_the_other_ended_goes_back():
+    """Their parts are of different steps by now: none of them is a checkpoint that could be proven."""
+    with runs(**FIXED, savers="all") as cluster:
+        one_ends_slowly(cluster)
+        cluster.acknowledge(W0, checkpoint=saved(105))
+        cluster.die(W1, 143, evicted=True)
+        cluster.settle(2)
+        trains_on(cluster, 106)
+        over = change_of(cluster)
+        assert over.state is TransactionState.ROLLED_BACK
+        assert over.note == f"they saved at different steps: {W1} at 100, {W0} at 105"
+        assert nodes_of(cluster) == {W0: "node-0", W1: "node-0"}
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
+
+
 def test_an_owner_gets_one_order_for_all_of_it():
     """First that nothing runs, then where each runs."""
     with owned(resizing="none", most=2, fewest=None) as cluster:

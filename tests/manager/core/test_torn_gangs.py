@@ -105,6 +105,33 @@ def test_a_gang_that_is_torn_for_too_long_is_put_back_whole():
     assert cluster.state.jobs["default/g"].preemptions == 0
 
 
+def test_a_member_that_was_told_to_end_before_it_was_seen_may_end_at_any_time():
+    """So a refusal to end another one does not keep all as it was."""
+    cluster = Cluster(nodes=2, cpus=2.0, settings=settings("progress"))
+    cluster.post(ev.JobSubmitted(gang("g", 3, ps=0, resizing="restart")))
+    cluster.tick()
+    cluster.carry_out()
+    lost = next(r.name for r in cluster.state.replicas.values() if r.node == "node-1")
+    late, there = sorted({worker("g", index) for index in range(3)} - {lost})
+    cluster.die(lost, None)
+    _ready(cluster, "node-1", ready=False)
+    cluster.tick(DEADLINES.ready - 3)
+    cluster.die(late, 1)
+    cluster.tick(2)
+    (start,) = cluster.orders
+    assert isinstance(start, StartReplica)
+    cluster.tick(1)
+    (back,) = cluster.state.transactions.values()
+    assert (back.kind, back.ending[late]) == (Kind.PUT_BACK, "")
+    known = cluster.state.replicas[there].incarnation
+    cluster.post(ev.EvictionRefused(replica=there, incarnation=known, reason="it hangs"))
+    cluster.carry_out_one(start)
+    assert cluster.state.replicas[late].phase is Phase.RUNNING
+    assert cluster.state.transactions[back.id].state is TransactionState.LEAVING
+    cluster.settle(3)
+    assert cluster.state.history[-1].state is TransactionState.SUCCEEDED
+
+
 def test_a_gang_that_trains_on_without_a_member_is_left_alone():
     """Elastic trainers go on with those that are left: to end them would lose what they do."""
     cluster = Cluster(nodes=2, cpus=2.0, settings=settings("fifo"))

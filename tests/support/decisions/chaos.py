@@ -117,12 +117,14 @@ class Chaos(RuleBasedStateMachine):
             return
         asked = [n for n, w in each.witnesses.items() if not w.answered and n in cluster.live]
         if each.state in ASKING_STATES and asked and not cluster.sidecars_answer:
-            saved = cluster.state.replicas[asked[0]].progress.step or 0
+            saved = cluster.reached(asked[0])
             cluster.acknowledge(asked[0], checkpoint=Checkpoint(step=saved, path="/c", digest=DIGEST))
             return
         self._others_do(each)
-        for name in sorted({*each.concerned} & cluster.live.keys()):
-            known = cluster.state.replicas[name].progress.step or 0
+        here = sorted({*each.concerned} & cluster.live.keys())
+        steps = {name: cluster.reached(name) for name in here}
+        for name in here:
+            known = steps[name]
             cluster.report(name, Category.CONVERGED, step=known + 1)
 
     def _others_do(self, each: Transaction) -> None:
@@ -249,11 +251,11 @@ class Chaos(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.cluster.live)
     def train_on(self):
-        for replica in sorted(self.cluster.live):
-            record = self.cluster.state.replicas.get(replica)
-            if record is not None:  # else a pod of a job that is named and described otherwise by now
-                step = (record.progress.step or 0) + 1
-                self.cluster.report(replica, Category.CONVERGED, step=step)
+        # A pod may be of a job that is named and described otherwise by now.
+        known = sorted(self.cluster.live.keys() & self.cluster.state.replicas.keys())
+        steps = {name: self.cluster.reached(name) + 1 for name in known}
+        for replica in known:
+            self.cluster.report(replica, Category.CONVERGED, step=steps[replica])
 
     @rule(number=pick, step=steps)
     @precondition(lambda self: self.cluster.live)
@@ -347,8 +349,8 @@ class Chaos(RuleBasedStateMachine):
         quiet = 0
         while cluster.now < until and quiet < 5:
             cluster.carry_out()
+            steps_taken += 1
             for replica in sorted(cluster.live):
-                steps_taken += 1
                 cluster.report(replica, Category.PROGRESSING, step=steps_taken)
             state = cluster.state
             cluster.tick(1.0 if state.transactions else 4.0)
@@ -369,9 +371,19 @@ class Chaos(RuleBasedStateMachine):
                 assert replica.phase is not Phase.STARTING
                 assert replica.name not in cluster.live, f"{replica} lives"
         snapshot = cluster.state.snapshot(cluster.now)
+        self._gangs_are_whole(snapshot)
         for name in self.startable(snapshot):
             raise AssertionError(f"{name} waits though there is room")
         assert not cluster.room, f"room is held for moves that ended: {cluster.room}"
+
+    def _gangs_are_whole(self, snapshot):
+        """All of what trains as one runs, or nothing of it does."""
+        for name, members in snapshot.members.items():
+            job = snapshot.jobs[name]
+            present = [each for each in members if each.phase is not Phase.ABSENT and not each.ended]
+            active = [each.active for each in present]
+            if job.spec.coupled and job.spec.transacted:
+                assert all(active) or not any(active), f"{job.name} runs in part: {present}"
 
     def _replays(self):
         state = State(settings=self.cluster.initial.settings)

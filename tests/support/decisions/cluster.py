@@ -6,6 +6,7 @@ one without a verified checkpoint, or overfill a node is found the moment it is 
 
 import dataclasses
 
+from specon_manager.backends.base import is_stale
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -23,6 +24,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
+from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
 from support.decisions import invariants
@@ -104,7 +106,17 @@ class Cluster:
         for action in actions:
             if isinstance(action, StartReplica):
                 self._check_start(action)
+        self._check_all_gone(before)
         return actions
+
+    def _check_all_gone(self, before: State) -> None:
+        """See that nothing of a gang that moves, or is brought back, starts while anything of it lives."""
+        for each in self.state.transactions.values():
+            former = before.transactions.get(each.id)
+            comes = each.state is TransactionState.COMING and each.kind is Kind.MOVE and each.whole
+            if comes and (former is None or former.state is not TransactionState.COMING):
+                lives = self.live.keys() & {*each.concerned}
+                assert not lives, f"{each.id} starts beside {sorted(lives)}"
 
     def _check_start(self, action: StartReplica) -> None:
         """Whatever lives is that incarnation already, or is evicted before the start's turn comes."""
@@ -234,6 +246,13 @@ class Cluster:
         self.dead[live.incarnation] = gone
         return gone
 
+    def reached(self, replica: str) -> int:
+        """Return the last step of a replica; those that train as one go step by step."""
+        record = self.state.replicas[replica]
+        spec = self.state.jobs[record.job].spec
+        names = spec.replicas if spec.coupled and replica in spec.replicas else (replica,)
+        return max(self.state.replicas[name].progress.step or 0 for name in names)
+
     # -- a faultless backend ---------------------------------------------------------------------
 
     def carry_out_one(self, action: Action, *, again: bool = False) -> None:
@@ -263,12 +282,10 @@ class Cluster:
         if isinstance(action, StartReplica):
             for event in self.start(action):
                 self.post(event)
+        elif isinstance(action, EvictReplica | PlaceJob) and is_stale(action, self.now):
+            self.post(ev.OrderExpired(transaction=action.transaction))
         elif isinstance(action, EvictReplica):
-            known = self.live.get(action.replica)
-            if known is None or action.incarnation not in {None, known.incarnation}:
-                self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
-            else:
-                self.die(action.replica, self.exit_code, evicted=True)
+            self._evict(action)
         elif isinstance(action, SetWeight):
             running = self.live.get(action.replica)
             if running is not None and running.incarnation == action.incarnation:
@@ -280,6 +297,13 @@ class Cluster:
             self.room.pop((action.transaction, action.replica), None)
         elif isinstance(action, RequestCheckpoint):
             self._save(action)
+
+    def _evict(self, action: EvictReplica) -> None:
+        known = self.live.get(action.replica)
+        if known is None or action.incarnation not in {None, known.incarnation}:
+            self.post(ev.ReplicaGone(replica=action.replica, incarnation=action.incarnation))
+        else:
+            self.die(action.replica, self.exit_code, evicted=True)
 
     exit_code = 143
     """What trainers answer an eviction with."""
@@ -295,7 +319,7 @@ class Cluster:
         )
         if not self.sidecars_answer:
             return
-        saved = self.state.replicas[action.replica].progress.step or 0
+        saved = self.reached(action.replica)
         if self.asked(action.replica) == action.id:
             checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
             self.acknowledge(action.replica, checkpoint=checkpoint)

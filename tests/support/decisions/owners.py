@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from specon_manager.backends.base import is_stale
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, StartReplica
 from specon_manager.model.cluster import JobSpec, job_of, role_of
@@ -73,8 +74,9 @@ class Owners(Cluster):
         return actions
 
     def remove(self, job: str) -> list[Action]:
-        """Delete a job with all that runs of it."""
+        """Delete a job with all that runs of it; what was ordered of it is of no other under its name."""
         self.specs.pop(job, None)
+        self.orders = [each for each in self.orders if not (isinstance(each, PlaceJob) and each.job == job)]
         self.idle.discard(job)
         self.placed.pop(job, None)
         for name in [name for name in self.live if name.startswith(f"{job}/")]:
@@ -174,7 +176,7 @@ class Owners(Cluster):
             super().carry_out()
 
     def _carry_out(self, action: Action) -> None:
-        if isinstance(action, PlaceJob):
+        if isinstance(action, PlaceJob) and not is_stale(action, self.now):
             self._place(action)
         else:
             super()._carry_out(action)

@@ -7,6 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Action, EvictReplica, RequestCheckpoint
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import (
+    ASKING_STATES,
     FINAL_STATES,
     UNTOUCHED_STATES,
     Kind,
@@ -60,6 +61,14 @@ def check_permitted(state: State, transaction: Transaction) -> None:
     for name, witness in transaction.witnesses.items():
         assert witness.checkpoint is not None, f"{transaction.id} ends {name} without a checkpoint"
         assert witness.checkpoint.verified, f"{transaction.id} ends {name} without a verified checkpoint"
+    _check_one_step(state, transaction)
+
+
+def _check_one_step(state: State, transaction: Transaction) -> None:
+    """See that the parts of a checkpoint that several have saved are of one step."""
+    found = [each.checkpoint.step for each in transaction.witnesses.values() if each.checkpoint is not None]
+    apart = state.jobs[transaction.job].spec.coupled and len(set(found)) > 1
+    assert not apart, f"{transaction.id} goes on from the steps {sorted(found)}"
 
 
 def trains(state: State, job: Job, present: Sequence[Replica]) -> bool:
@@ -117,7 +126,9 @@ def _check_end(state: State, over: Transaction) -> None:
         return
     for name in over.after:
         replica = state.replicas[name]
-        assert replica.ended or replica.phase is Phase.RUNNING, f"{over.id} without {name}"
+        taken_back = job.ended_at is not None and replica.phase is Phase.ABSENT  # by its owner, at the end
+        there = replica.ended or replica.phase is Phase.RUNNING
+        assert there or taken_back, f"{over.id} without {name}"
     if over.kind in {Kind.PREEMPT, Kind.PUT_BACK}:
         assert not any(state.replicas[name].active for name in job.spec.replicas)
 
@@ -151,6 +162,8 @@ def _check_orders(before: State, after: State, actions: Sequence[Action]) -> Non
         begins = told and (former is None or (former.state, former.attempt) != (each.state, each.attempt))
         if told:
             check_permitted(after, each)
+        if each.kind is Kind.MOVE and each.attempt == 1 and each.state not in ASKING_STATES:
+            _check_one_step(after, each)
         if begins and not after.jobs[each.job].owned:
             evicted = {action.replica for action in actions if isinstance(action, EvictReplica)}
             here = {n for n in each.concerned if after.replicas[n].leaving is not None}

@@ -60,7 +60,7 @@ def closed(
     else:
         state = _let_go(state, over, now)
     job = state.jobs[job.name]
-    if job.owned and transaction.changing_at is not None and not (job.spec.held and not job.admitted):
+    if job.owned and transaction.changing_at is not None and not _waits_for_admission(state, job):
         state, ordered = _owner_released(state, job, over, now)
         actions += ordered
     return state, actions
@@ -249,11 +249,17 @@ def _owner_released(state: State, job: Job, over: Transaction, now: float) -> St
     """Order that the owner of a job runs what it likes of it; what is in flight besides stays in force."""
     why = f"{over.id}: {over.state}" + (f", {over.note}" if over.note else "")
     flying = [each for each in state.transactions_of(job.name) if each.state not in UNTOUCHED_STATES]
-    due = now + state.settings.deadlines.start
+    due = None if job.ended_at is not None else now + state.settings.deadlines.start
     state = state.with_job(msgspec.structs.replace(job, release_due=due, released=0))
     if flying:
         return state, [placed(state, job, flying[0])]
     return state, [released(state, job, why)]
+
+
+def _waits_for_admission(state: State, job: Job) -> bool:
+    """Whether a job is held back in a queue; one of which something runs was let go already, by whomever."""
+    runs = any(state.replicas[name].phase is Phase.RUNNING for name in job.spec.replicas)
+    return job.spec.held and not job.admitted and not runs
 
 
 def _is_told(replica: Replica) -> bool:

@@ -198,8 +198,8 @@ def _apart(job: Job, transaction: Transaction) -> str:
 def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
     """Return what has ended, or was started anew, of what ran when it began."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
-    if gone and transaction.changing_at is not None and not members.leavers(state, transaction):
-        return _left(state, transaction)  # an order to end that was believed lost was carried out
+    if not transaction.ending.keys().isdisjoint(gone):
+        return _ended_after_all(state, transaction)
     if gone and transaction.changing_at is None:
         return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
@@ -208,13 +208,20 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
     return None
 
 
+def _ended_after_all(state: State, transaction: Transaction) -> Finding:
+    """Return that an order to end was carried out that was believed lost: what is left follows it."""
+    if apart := _apart(state.jobs[transaction.job], transaction):
+        return Outcome.LOST, apart
+    return (Outcome.SAVED, "") if members.leavers(state, transaction) else _left(state, transaction)
+
+
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
         return _left(state, transaction)
-    if transaction.stale and members.untouched(state, transaction):
-        return Outcome.STALE, ""
     untouched = members.untouched(state, transaction)
+    if transaction.stale:
+        return (Outcome.STALE if untouched else Outcome.OVERDUE), ""
     if transaction.trouble and untouched:
         return Outcome.REFUSED, transaction.trouble
     if transaction.trouble and job.owned:

@@ -98,9 +98,10 @@ def evictions(state: State, transaction: Transaction) -> list[Action]:
 def fresh_until(state: State, transaction: Transaction) -> float | None:
     """Return until when what permits the ends is fresh enough; None where nothing hangs on that.
 
-    On the way back what runs has proven nothing, and what was trained before is saved.
+    On the way back what runs has proven nothing, and what was trained before is saved. Once something is gone
+    the rest has to go too: else it would wait for what cannot come, for ever.
     """
-    if transaction.attempt > 1:
+    if transaction.attempt > 1 or not members.untouched(state, transaction):
         return None
     times = [witness.checkpoint_at for witness in transaction.witnesses.values()]
     known = [at for at in times if at is not None]
