@@ -36,6 +36,8 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_workers: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     present: Number | None = None
     coupled: bool = True
+    savers: Literal["lead", "all"] = "lead"
+    coupling: Short = ""
     held: bool = False
     resizing: Literal["at-once", "live", "restart", "none"] = "none"
     queue: Short = ""
@@ -123,6 +125,8 @@ def _described(job: Job, owner: tuple[str, str] | None) -> Described:
         min_workers=spec.min_workers,
         present=spec.present,
         coupled=spec.coupled,
+        savers=spec.savers,
+        coupling=spec.coupling[:256],
         held=spec.held,
         resizing=spec.resizing,
         queue=spec.queue[:256],

@@ -251,6 +251,8 @@ def _unseen(recorded: Recorded, names: tuple[str, ...], described: Described) ->
         name=recorded.job,
         replicas=names,
         coupled=described.coupled,
+        savers=described.savers,
+        coupling=described.coupling,
         workers=described.workers,
         min_workers=described.min_workers,
         queue=described.queue,
