@@ -174,13 +174,15 @@ def training_job_status(
     waiting: Waiting | None = None,
     history: Sequence[Transaction] = (),
     owner: tuple[str, str] | None = None,
+    hostnames: Mapping[str, str] | None = None,
     manager: str,
     now: float,
 ) -> TrainingJobStatus:
     """Return the status; raises ValueError where the record is too long.
 
     `waiting` is what it waits for, `history` what ended of it as a whole, oldest first, `owner` kind and UID
-    of what creates its pods. Times are seconds since the epoch.
+    of what creates its pods, `hostnames` those of nodes that are not seen now. Times are seconds since the
+    epoch.
     """
     flying, phase = flying_of(job.name, state), phase_of(job, state)
     waits = waiting if phase is JobPhase.WAITING else None
@@ -198,7 +200,7 @@ def training_job_status(
         nodes=bounded(nodes_in_words(where), _NODES),
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
-        pins=_pins(flying, state),
+        pins=_pins(flying, state, hostnames or {}),
         record=text_of(
             job,
             state.replicas,
@@ -282,16 +284,20 @@ def _last_change(over: Transaction) -> LastChange:
     )
 
 
-def _pins(flying: Transaction | None, state: State) -> tuple[Pin, ...] | None:
+def hostname_of(node: str, state: State, known: Mapping[str, str]) -> str:
+    """Return the label by which pods are pinned to a node; as it was known where the node is not seen."""
+    found = state.nodes.get(node)
+    labels = {} if found is None else found.labels
+    return labels.get(_HOSTNAME, known.get(node, node))
+
+
+def _pins(flying: Transaction | None, state: State, known: Mapping[str, str]) -> tuple[Pin, ...] | None:
     """Return where the pods are to run that it brings about, but for those that may run anywhere."""
     if flying is None or change_state(flying.state) not in PINNING_CHANGES:
         return None
     if flying.state is TransactionState.LEAVING and not flying.restart:
         return None
-    hostnames: dict[str, str] = {}
-    for node in {*flying.wanted.values()} - {""}:
-        known = state.nodes.get(node)
-        hostnames[node] = node if known is None else known.labels.get(_HOSTNAME, node)
+    hostnames = {node: hostname_of(node, state, known) for node in {*flying.wanted.values()} - {""}}
     return tuple(
         Pin(replica=name, hostname=hostnames[node])
         for name, node in sorted(flying.wanted.items())

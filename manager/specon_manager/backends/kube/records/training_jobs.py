@@ -11,6 +11,7 @@ from specon_manager.backends.kube.records.job_record import (
     Recorded,
     as_first_schema,
     flying_of,
+    hostname_of,
     nodes_in_words,
     phase_of,
     read_training_job,
@@ -81,6 +82,8 @@ class TrainingJobs:
         self._kept: dict[str, Kept] = {}
         self._history: dict[str, tuple[Transaction, ...]] = {}
         """What ended of each job as a whole, oldest first, the latest ones."""
+        self._hostnames: dict[str, dict[str, str]] = {}
+        """By node, of what is in flight of a job: a new manager has to write it before it sees any node."""
         self._told: dict[str, _Told] = {}
         self._jobs: Mapping[str, Job] = {}
         self._touched: set[str] = set()
@@ -230,12 +233,19 @@ class TrainingJobs:
         """Return what the object of a job is to say by now; raises ValueError where it is too long."""
         state, job = self._state, self._state.jobs[name]
         owner = self._owner_of(name)
+        flying, known = flying_of(name, state), self._hostnames.get(name, {})
+        if flying is not None:
+            nodes = {*flying.before.values(), *flying.after.values()} - {""}
+            known = self._hostnames[name] = {node: hostname_of(node, state, known) for node in nodes}
+        else:
+            self._hostnames.pop(name, None)
         status = training_job_status(
             job,
             state,
             waiting=self._waiting.get(name),
             history=self._history.get(name, ()),
             owner=_named(owner, job),
+            hostnames=known,
             manager=self._identity,
             now=self._now,
         )
@@ -266,6 +276,9 @@ class TrainingJobs:
         for job, recorded in by_job.items():
             kept = self._kept_of(job)
             kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
+            if recorded.transaction is not None:
+                pins, wanted = recorded.status.pins or (), recorded.transaction.wanted
+                self._hostnames[job] = {wanted.get(pin.replica, ""): pin.hostname for pin in pins}
         for job in open_jobs:
             await self._writer.take(self._kept[job], self._content(job))
         for job, recorded in by_job.items():

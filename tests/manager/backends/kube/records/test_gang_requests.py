@@ -253,3 +253,22 @@ async def test_a_pod_of_a_gang_that_is_to_move_takes_all_of_it_along_and_its_mig
     assert all(getattr(action, "transaction", ASKED) == ASKED for action in actions)
     glances = MigrationWatch(memories.api, identity="two")
     assert glances.pins == {}
+
+
+async def test_a_new_manager_pins_to_the_hostnames_that_were_known_before_it_sees_a_node(memories, manager):
+    """They are labels, and need not be the names of the nodes."""
+    for index in range(4):
+        known = manager.state.nodes[f"node-{index}"]
+        labels = {"kubernetes.io/hostname": f"host-{index}"}
+        manager.post(
+            ev.NodeObserved(node=known.name, capacity=known.capacity, usage=known.usage, labels=labels)
+        )
+    manager.propose(Kind.MOVE)
+    while manager.flying().state is not TransactionState.COMING:
+        await manager.commit()
+        goes_on(manager)
+    await manager.commit()
+    assert {pin["hostname"] for pin in record(memories)["pins"]} == {"host-3"}
+    await memories.loaded("two")
+    assert record(memories)["manager"] == "two"
+    assert {pin["hostname"] for pin in record(memories)["pins"]} == {"host-3"}
