@@ -281,3 +281,22 @@ async def test_two_managers_are_told_apart_by_flags(stage, terminal):
     await terminal("pause", "--manager-namespace", "training")
     lease = stage.cluster.store.get(LEASES, ("training", "one"))
     assert lease["metadata"]["annotations"] == {PAUSED: ""}
+
+
+async def test_explain_says_that_pods_train_as_one_and_why(stage, terminal):
+    """From the records alone, before anything of it is moved."""
+    await stage.manage_and_lead()
+    await stage.make("Gang", "gang")
+    await stage.trains("training/gang/worker/0", "training/gang/worker/3")
+    told = ""
+
+    async def explained():
+        nonlocal told
+        told = await terminal("explain", "gang")
+        return "it trains as one" in told
+
+    async with asyncio.timeout(20):
+        while not await explained():  # noqa: ASYNC110  (it is written in the background)
+            await asyncio.sleep(0.2)
+    why = "its annotation specon.io/replicas says coupled"
+    assert f"  it trains as one with the others, and moves with them: {why}" in told

@@ -158,6 +158,9 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
     if replica.note:
         lines.append(f"  last trouble: {replica.note}")
     job = state.jobs[replica.job].spec
+    if job.coupling:
+        how = "as one with the others, and moves with them" if job.coupled else "and moves by itself"
+        lines.append(f"  it trains {how}: {job.coupling}")
     if job.immovable and state.nodes:
         lines.append(f"  it is not moved: {job.immovable}")
     lines += [f"  {sentence(row, named=False)}" for row in moves]

@@ -14,8 +14,12 @@ from specon_manager.backends.kube.transport.resources import Object
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
-PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
-"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
+PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
+"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile.
+
+Where all of it starts anew also while it leaves: its first pod may be created before a standby, whose webhook
+is asked for it, has seen that it may come.
+"""
 _MOST: Final = 100_000
 """Pins of one job that are read: as many as it may have workers."""
 _LABEL: Final = 63
@@ -36,6 +40,9 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
     """Whether somebody asks for this move and nobody has looked at it yet."""
     pod: str | None = None
     """The pod that is to move, where the replica is not named."""
+    job: str = ""
+    """The job that is to move as a whole, where it is none of them."""
+    targets: tuple[str, ...] = ()
     target: str | None = None
     reason: str = ""
 
@@ -49,12 +56,14 @@ def glance(item: Object) -> Glance:
     return Glance(
         name=read.name,
         uid=read.uid,
-        replica=read.replica,
+        replica=None if status.job is not None else read.replica,
         state=status.state,
         hostname=status.destination_hostname or status.destination,
         updated_at=0.0 if status.updated_at is None else status.updated_at.timestamp(),
         asked=is_asked(read),
         pod=_text(spec.get("pod")),
+        job=read.job,
+        targets=read.targets,
         target=_text(spec.get("target")),
         reason=_text(spec.get("reason")) or "",
     )
