@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -34,15 +34,14 @@ from specon_manager.cli.remote.cluster_evidence import collected
 from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
-from specon_manager.cli.remote.remote import RefusedError, Remark
+from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import Pause, State
 from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.usage import UsageError
-from specon_manager.views.names import short_name
 from specon_manager.views.times import iso
-from specon_manager.views.transactions import TransactionRow, row_of, rows_of, what
+from specon_manager.views.transactions import TransactionRow, row_of, row_of_wish, rows_of
 from specon_manager.views.view import View
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
@@ -132,10 +131,13 @@ class ClusterRemote:
             raise
         return None, None
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
+    async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
         """Create a Migration, and wait a moment for what the manager says to it."""
-        name = Name(namespace_of(replica), f"{slug(replica, _NAME)}-{secrets.token_hex(3)}")
-        spec = {"replica": replica, "target": target, "reason": bounded(reason)}
+        name = Name(namespace_of(wanted.name), f"{slug(wanted.name, _NAME)}-{secrets.token_hex(3)}")
+        spec: dict[str, Any] = {"replica": wanted.replica, "target": wanted.target}
+        if wanted.replica is None:
+            spec = {"job": wanted.job, "targets": list(wanted.targets) or None}
+        spec["reason"] = bounded(reason)
         body: Object = {
             "apiVersion": MIGRATIONS.api_version,
             "kind": MIGRATIONS.kind,
@@ -336,29 +338,33 @@ def _row(migration: Migrated, item: Object, known: State) -> TransactionRow:
     if migration.transaction is not None:
         return row_of(migration.transaction, known, name=name)
     at = None if status.proposed_at is None else status.proposed_at.timestamp()
-    replica = migration.replica or str(spec.get("pod") or spec.get("replica") or "")
-    record = known.replicas.get(replica)
-    source, target = None if record is None else record.node, spec.get("target")
     state = _STATES.get(str(status.state), str(status.state))
     if status.state is None:
         state = QUEUED if status.message else ASKED
-    return TransactionRow(
+    return msgspec.structs.replace(
+        _wish(migration, spec, known),
         id=name,
-        kind=str(Kind.MOVE),
-        job=job_of(replica),
-        replica=replica,
-        label=short_name(replica),
-        what=what(Kind.MOVE, source, target, 0, 0),
         state=state,
         word=word_of_state(state),
-        source=source,
-        target=target,
         reason=str(spec.get("reason") or ""),
         note="" if state == QUEUED else status.message or "",
         awaited=status.message or "" if state == QUEUED else "",
         proposed_at=iso(at or migration.created_at),
         ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
     )
+
+
+def _wish(migration: Migrated, spec: Mapping[str, Any], known: State) -> TransactionRow:
+    """Return what a Migration asks for: whoever may create one wrote that, and nobody has looked at it."""
+    job, targets, target = spec.get("job"), spec.get("targets"), spec.get("target")
+    if migration.replica is None and isinstance(job, str) and job:
+        return row_of_wish(known, job, None, _names(targets if isinstance(targets, list) else []))
+    replica = migration.replica or str(spec.get("pod") or spec.get("replica") or "")
+    return row_of_wish(known, job_of(replica), replica, _names([target]))
+
+
+def _names(given: Sequence[object]) -> list[str]:
+    return [each for each in given if isinstance(each, str)]
 
 
 def _is_refused(row: TransactionRow) -> bool:
