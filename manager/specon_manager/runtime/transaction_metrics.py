@@ -74,13 +74,13 @@ class TransactionMetrics:
         )
         self._since_converged = Histogram(
             "specon_converged_to_moved_seconds",
-            "From the convergence of a replica to the end of its move, of moves that succeeded.",
+            "From the convergence of a replica, or gang, to the end of its move, of moves that succeeded.",
             buckets=_WAIT_SECONDS,
             registry=registry,
         )
         self._former = FormerMetrics(registry)
         self._converged_at: dict[str, float] = {}
-        """By move in flight: since when its replica has converged."""
+        """By move in flight: since when all that save for it have converged."""
         self._policies: set[str] = set()
         # A series that appears with its first event shows no increase for it.
         self._expect(POLICY)
@@ -128,11 +128,11 @@ class TransactionMetrics:
     def _begin(self, transaction: Transaction, state: State) -> None:
         self._expect(transaction.policy)
         self._former.begin(transaction)
-        replica = state.replicas.get(transaction.replica)
-        if transaction.kind is not Kind.MOVE or replica is None:
+        if transaction.kind is not Kind.MOVE:
             return
-        if replica.progress.category is Category.CONVERGED:
-            self._converged_at[transaction.id] = replica.progress.category_since
+        lead = [state.replicas[name].progress for name in transaction.witnesses if name in state.replicas]
+        if lead and all(each.category is Category.CONVERGED for each in lead):
+            self._converged_at[transaction.id] = max(each.category_since for each in lead)
 
     def _expect(self, policy: str) -> None:
         """Begin the series of a policy at 0."""

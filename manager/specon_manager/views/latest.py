@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
-from specon_manager.model.transactions import Transaction
+from specon_manager.model.transactions import Kind, Transaction
 from specon_manager.views.names import printable, replica_label
 from specon_manager.views.transactions import row_of
 
@@ -29,7 +29,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 def latest(state: State) -> list[Entry]:
     """Return the newest entries first, the refusals after all others; moves in flight are told elsewhere."""
-    flying = [each for each in state.transactions.values() if each.whole or each.stuck]
+    flying = [each for each in state.transactions.values() if each.kind is not Kind.MOVE or each.stuck]
     found = [_transaction(state, each) for each in (*state.history, *flying)]
     found += [_decision(state, decision) for decision in state.decisions]
     found.sort(key=lambda entry: (entry.refused, -entry.at))

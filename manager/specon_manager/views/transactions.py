@@ -236,6 +236,11 @@ def nodes_of(placement: Mapping[str, str]) -> str | None:
     return ",".join(dict.fromkeys(node for _, node in sorted(placement.items()) if node)) or None
 
 
+def side_words(nodes: str | None) -> str:
+    """Return the nodes that a row names, the first of them; ? where it names none."""
+    return listed(nodes.split(",")) if nodes else "?"
+
+
 def what(
     kind: str, source: str | None, target: str | None, before: int, after: int, *, gang: int | None = None
 ) -> str:
@@ -246,7 +251,7 @@ def what(
     if kind == str(Kind.MOVE) and gang is None:
         return f"{source or '?'} -> {target or '?'}"
     if kind == str(Kind.MOVE):
-        way = " -> ".join(listed(side.split(",")) if side else "?" for side in (source, target))
+        way = " -> ".join(side_words(side) for side in (source, target))
         return f"all {f'{gang} ' * bool(gang)}replicas: {way}"
     if kind == str(Kind.ADMIT):
         return f"{kind} {after}"

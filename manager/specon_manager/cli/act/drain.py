@@ -97,16 +97,14 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     if pause is not None:
         raise RefusedError(f"{pause.text}; specon resume ends that, and then the drain can begin")
     cordoned = await remote.cordoned(node)
-    to = nodes_named(arguments.to)
-    plan = leaves(view.state, node, to, view.now)
-    queued = [row for row in view.transactions if not row.begun and _is_planned(row, plan)]
+    plan = leaves(view.state, node, nodes_named(arguments.to), view.now)
     say = _Said(quiet=arguments.output == "json")
     if cordoned is False:
         say(f"{node} is not cordoned, so new pods may come: kubectl cordon {node}")
     if arguments.dry_run:
         drained = await _judged(remote, node, view, plan, cordoned=cordoned)
     else:
-        asked = _Drain(remote, arguments, _wanted(view.state, node, to, plan), queued, plan, say)
+        asked = _Drain(remote, arguments, view, plan, say)
         await asked.run()
         drained = asked.told(view, cordoned=cordoned)
     if arguments.output == "json":
@@ -161,20 +159,21 @@ class _Drain:
         self,
         remote: Remote,
         arguments: argparse.Namespace,
-        wanted: list[Wanted],
-        queued: list[TransactionRow],
+        view: View,
         plan: Leaves,
         say: Callable[[str], None],
     ) -> None:
-        """Take the requests that are `queued` already, of an earlier drain perhaps, for its own."""
+        """Take the requests that are queued already, of an earlier drain perhaps, for its own."""
         self._remote, self._say = remote, say
         self._node, self._wait = arguments.node, arguments.wait
         self._reason = arguments.reason or f"drain of {arguments.node}"
         self._deadline = time.monotonic() + arguments.timeout
         self._leaving = plan.leaving
         self._stay = dict(plan.stay)
+        queued = [row for row in view.transactions if not row.begun and _is_planned(row, plan)]
         self._moves = {row.id: row for row in queued}
         known = {row.replica or row.job for row in queued}
+        wanted = _wanted(view.state, self._node, nodes_named(arguments.to), plan)
         self._unasked = [each for each in wanted if each.name not in known]
 
     async def run(self) -> None:
