@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.core.gang import is_gang
 from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
 from specon_manager.model.cluster import job_of
@@ -157,7 +158,10 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
 def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
     """Return a move that was asked for and waits for what is in flight."""
     targets = request.targets if request.job else () if request.target is None else (request.target,)
-    row = row_of_wish(state, request.job or job_of(request.replica), request.replica or None, targets)
+    name_of_job = request.job or job_of(request.replica)
+    job = state.jobs.get(name_of_job)
+    whole = bool(request.job) or (job is not None and is_gang(state, job))
+    row = row_of_wish(state, name_of_job, None if whole else request.replica, targets)
     return msgspec.structs.replace(
         row,
         id=request.id if name is None else name,

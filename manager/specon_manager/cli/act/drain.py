@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.cli.act.drain_plan import Leaves, elsewhere, leaves, on_node
+from specon_manager.cli.act.drain_plan import Leaves, leaves, on_node
 from specon_manager.cli.act.following import GONE, follow
 from specon_manager.cli.act.migrate import check_timeout
 from specon_manager.cli.output import to_json
@@ -17,11 +17,9 @@ from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import nodes_named
 from specon_manager.cli.remote.remote import RefusedError, Remote, Wanted
 from specon_manager.core.pause import objection_while_paused
-from specon_manager.core.state import State
-from specon_manager.model.cluster import job_of
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
-from specon_manager.views.transactions import TransactionRow, row_of_wish, sentence
+from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish, sentence
 from specon_manager.views.view import View
 
 _SECONDS: Final = 3600.0
@@ -118,17 +116,17 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
 
 async def _judged(remote: Remote, node: str, view: View, plan: Leaves, *, cordoned: bool | None) -> Drained:
     would, stay, caveats = [], dict(plan.stay), list(view.caveats)
-    for name, target in plan.targets.items():
-        objection, unknown = await remote.objection(name)
+    for each in plan.leavers:
+        replica = None if each.whole else each.wanted.name
+        objection, unknown = (None, None) if replica is None else await remote.objection(replica)
         if unknown and unknown not in caveats:
             caveats.append(unknown)
         if objection is not None:
-            stay[name] = objection
+            stay[each.subject] = objection
         else:
-            would.append(row_of_wish(view.state, job_of(name), name, (target,) if target else ()))
-    for job, placement in plan.gangs.items():
-        nodes = dict.fromkeys(node for _, node in sorted(placement.items()))
-        would.append(row_of_wish(view.state, job, None, nodes))
+            nodes = nodes_of(each.placement)
+            targets = nodes.split(",") if nodes else each.wanted.targets
+            would.append(row_of_wish(view.state, each.wanted.job, replica, targets))
     return Drained(
         manager=remote.where,
         node=node,
@@ -170,11 +168,11 @@ class _Drain:
         self._deadline = time.monotonic() + arguments.timeout
         self._leaving = plan.leaving
         self._stay = dict(plan.stay)
-        queued = [row for row in view.transactions if not row.begun and _is_planned(row, plan)]
+        subjects = {each.subject for each in plan.leavers}
+        queued = [row for row in view.transactions if not row.begun and _subject(row) in subjects]
         self._moves = {row.id: row for row in queued}
-        known = {row.replica or row.job for row in queued}
-        wanted = _wanted(view.state, self._node, nodes_named(arguments.to), plan)
-        self._unasked = [each for each in wanted if each.name not in known]
+        known = {_subject(row) for row in queued}
+        self._unasked = [each.wanted for each in plan.leavers if each.subject not in known]
 
     async def run(self) -> None:
         """Ask for all; with `--wait` until all have ended or there is no more time."""
@@ -195,7 +193,7 @@ class _Drain:
         )
         for row in rows:
             if row.id not in self._moves:
-                self._stay[row.replica or row.job] = GONE
+                self._stay[_subject(row)] = GONE
 
     async def _ask(self, wanted: Wanted) -> None:
         try:
@@ -208,36 +206,23 @@ class _Drain:
 
     def told(self, view: View, *, cordoned: bool | None) -> Drained:
         """Return what came of it."""
-        moves = sorted(self._moves.values(), key=lambda row: (row.proposed_at or "~", row.replica or row.job))
+        moves = sorted(self._moves.values(), key=lambda row: (row.proposed_at or "~", _subject(row)))
         return Drained(
             manager=self._remote.where,
             node=self._node,
             dry_run=False,
             cordoned=cordoned,
             moves=tuple(moves),
-            waiting=tuple(row.replica or row.job for row in moves if not row.begun),
+            waiting=tuple(_subject(row) for row in moves if not row.begun),
             leaving=self._leaving,
             stay=_stays(self._stay),
             caveats=view.caveats,
         )
 
 
-def _is_planned(row: TransactionRow, plan: Leaves) -> bool:
-    """Whether a request, of an earlier drain perhaps, asks for what is planned."""
-    return row.job in plan.gangs if row.replica is None else row.replica in plan.targets
-
-
-def _wanted(state: State, node: str, to: tuple[str, ...], plan: Leaves) -> list[Wanted]:
-    """Return the moves to ask for: of each replica, and of each gang as a whole to other nodes than this."""
-    single = [
-        Wanted(job=job_of(name), replica=name, targets=(target,) if to else ())
-        for name, target in plan.targets.items()
-    ]
-    whole = (
-        Wanted(job=job, targets=elsewhere(state, node, to, placement))
-        for job, placement in plan.gangs.items()
-    )
-    return [*single, *whole]
+def _subject(row: TransactionRow) -> str:
+    """Return the replica that moves, or the job that moves as a whole."""
+    return row.replica or row.job
 
 
 def _stays(stay: dict[str, str]) -> tuple[Stays, ...]:

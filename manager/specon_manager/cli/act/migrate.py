@@ -12,7 +12,8 @@ from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import wanted_named
 from specon_manager.cli.remote.remote import Remote, Wanted
-from specon_manager.core.requested_moves import answer_to, answer_to_job
+from specon_manager.core.gang import is_gang
+from specon_manager.core.requested_moves import answer
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
 from specon_manager.views.names import listed, printable
@@ -35,7 +36,7 @@ class MigrateAnswer(Struct, frozen=True, kw_only=True):
     """Where it goes, or would, of a whole job the nodes between commas; None where it goes nowhere."""
     dry_run: bool
     placement: Mapping[str, str] | None = None
-    """Of a dry run for a whole job: the node by replica; None where it goes nowhere."""
+    """Of a dry run: the node by replica of all that would be moved; None where nothing would."""
     objection: str | None = None
     """What speaks against it; None where nothing does."""
     move: TransactionRow | None = None
@@ -88,49 +89,51 @@ def check_timeout(seconds: float) -> None:
 async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
     state = (await remote.view()).state
     wanted = wanted_named(state, arguments.replica, arguments.to, arguments.namespace)
-    view = await remote.whole(lambda state: concerned(state, wanted))
-    answer = await _judged(remote, view, wanted)
+    view = await remote.whole(lambda state: _concerned(state, wanted))
+    told = await _judged(remote, view, wanted)
     if arguments.output == "json":
-        sys.stdout.write(f"{to_json(answer)}\n")
-        return 1 if answer.objection else 0
-    if answer.objection:
-        print(printable(f"{wanted.name} would not be moved: {answer.objection}"))
-    elif answer.placement is None:
-        ways = f"from {answer.source} to {answer.target}"
-        print(printable(f"{wanted.name} would be moved {ways}: nothing speaks against it"))
+        sys.stdout.write(f"{to_json(told)}\n")
+        return 1 if told.objection else 0
+    if told.objection:
+        print(printable(f"{wanted.name} would not be moved: {told.objection}"))
+    elif told.replica is None:
+        _print_placement(view.state, wanted.job, told.placement or {})
     else:
-        _print_placement(view.state, wanted.job, answer.placement)
-    for caveat in answer.caveats:
+        ways = f"from {told.source} to {told.target}"
+        print(printable(f"{wanted.name} would be moved {ways}: nothing speaks against it"))
+    for caveat in told.caveats:
         print(printable(f"  but: {caveat}"))
-    return 1 if answer.objection else 0
+    return 1 if told.objection else 0
 
 
-def concerned(state: State, wanted: Wanted) -> tuple[str, ...]:
-    """Return the replicas that a decision on what is wanted is about."""
+def _alone(state: State, wanted: Wanted) -> str | None:
+    """Return the replica that moves by itself; None where all of its job does."""
     job = state.jobs.get(wanted.job)
-    return (wanted.replica,) if wanted.replica is not None else () if job is None else job.spec.replicas
+    return None if job is not None and is_gang(state, job) else wanted.replica
+
+
+def _concerned(state: State, wanted: Wanted) -> tuple[str, ...]:
+    """Return the replicas that a decision on what is wanted is about."""
+    alone = _alone(state, wanted)
+    return state.jobs[wanted.job].spec.replicas if alone is None else (alone,)
 
 
 async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
     """Return what would become of the wish now."""
     state, caveats = view.state, view.caveats
-    row = row_of_wish(state, wanted.job, wanted.replica, wanted.targets)
-    placement, target = None, None
-    if wanted.replica is None:
-        placement, objection = answer_to_job(state, wanted.job, wanted.targets, view.now)
-        target = None if placement is None else nodes_of(placement)
-    else:
-        target, objection = answer_to(state, wanted.replica, wanted.target, view.now)
-        if target is not None:
-            found, unknown = await remote.objection(wanted.replica)
-            target, objection = (None, found) if found else (target, "")
-            caveats = (*caveats, unknown) if unknown else caveats
+    alone = _alone(state, wanted)
+    row = row_of_wish(state, wanted.job, alone, wanted.targets)
+    placement, objection = answer(state, wanted.request(view.now), view.now)
+    if placement is not None and alone is not None:
+        found, unknown = await remote.objection(alone)
+        placement, objection = (None, found) if found else (placement, "")
+        caveats = (*caveats, unknown) if unknown else caveats
     return MigrateAnswer(
         manager=remote.where,
         job=wanted.job,
-        replica=wanted.replica,
+        replica=alone,
         source=row.source,
-        target=target,
+        target=None if placement is None else nodes_of(placement),
         dry_run=True,
         placement=placement,
         objection=objection or None,

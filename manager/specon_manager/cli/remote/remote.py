@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from specon_manager.core.state import State
+from specon_manager.model.transactions import Request
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 
@@ -32,6 +33,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
     def target(self) -> str | None:
         """Of one replica, where to; None: the manager chooses."""
         return self.targets[0] if self.replica is not None and self.targets else None
+
+    def request(self, now: float) -> Request:
+        """Return it as the manager would keep it, asked for at that time."""
+        if self.replica is not None:
+            return Request(id="", replica=self.replica, target=self.target, at=now)
+        return Request(id="", job=self.job, targets=self.targets, at=now)
 
 
 class Remark(Struct, frozen=True, kw_only=True):
