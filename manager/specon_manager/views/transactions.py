@@ -120,7 +120,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
     moves = transaction.kind is Kind.MOVE
     alone = moves and not transaction.whole
     gang = len(transaction.concerned) if moves and not alone else None
-    source, target = nodes_of(transaction.before), nodes_of(transaction.after)
+    source, target = _joined(nodes_of(transaction.before)), _joined(nodes_of(transaction.after))
     before, after = workers(transaction.before), workers(transaction.after)
     return TransactionRow(
         id=transaction.id if name is None else name,
@@ -178,7 +178,7 @@ def row_of_wish(state: State, job: str, replica: str | None, targets: Collection
     names = state.jobs[job].spec.replicas if job in state.jobs else ()
     found = (state.replicas.get(name) for name in (names if replica is None else (replica,)))
     members = {each.name: each.node or "" for each in found if each is not None and each.active}
-    source, target = nodes_of(members), ",".join(targets) or None
+    source, target = _joined(nodes_of(members)), _joined(targets)
     return TransactionRow(
         id="",
         kind=str(Kind.MOVE),
@@ -235,9 +235,9 @@ def news(known: Mapping[str, TransactionRow], rows: Iterable[TransactionRow]) ->
     return [row for row in rows if row.id not in known or _stands(known[row.id]) != _stands(row)]
 
 
-def nodes_of(placement: Mapping[str, str]) -> str | None:
-    """Return the nodes of a placement, each once; None where there are none."""
-    return ",".join(dict.fromkeys(node for _, node in sorted(placement.items()) if node)) or None
+def nodes_of(placement: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the nodes of a placement, each once, in the order of the replicas."""
+    return tuple(dict.fromkeys(node for _, node in sorted(placement.items()) if node))
 
 
 def side_words(nodes: str | None) -> str:
@@ -288,6 +288,10 @@ def why(row: TransactionRow) -> str:
     parts += [f"waits for {row.awaited}"] if row.awaited else []
     parts += [row.reason] if row.reason else []
     return printable("; ".join(parts) + (f" [{row.note}]" if row.note else ""))
+
+
+def _joined(nodes: Iterable[str]) -> str | None:
+    return ",".join(nodes) or None
 
 
 def _stands(row: TransactionRow) -> tuple[str, int, bool]:

@@ -124,8 +124,7 @@ async def _judged(remote: Remote, node: str, view: View, plan: Leaves, *, cordon
         if objection is not None:
             stay[each.subject] = objection
         else:
-            nodes = nodes_of(each.placement)
-            targets = nodes.split(",") if nodes else each.wanted.targets
+            targets = nodes_of(each.placement) or each.wanted.targets
             would.append(row_of_wish(view.state, each.wanted.job, replica, targets))
     return Drained(
         manager=remote.where,

@@ -133,7 +133,7 @@ async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
         job=wanted.job,
         replica=alone,
         source=row.source,
-        target=None if placement is None else nodes_of(placement),
+        target=None if placement is None else ",".join(nodes_of(placement)),
         dry_run=True,
         placement=placement,
         objection=objection or None,
