@@ -33,19 +33,15 @@ NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Asked: what to move, where to (without that the manager chooses), and why.
-
-    Either a `replica` and perhaps a `target`, or a whole `job` and perhaps the `targets` among which it may
-    choose. One replica of a job whose replicas train as one stands for the job.
-    """
+    """Asked: a replica and its target, or a whole job and the nodes that it may go to; without, anywhere."""
 
     replica: Annotated[str, Meta(min_length=1, max_length=600)] | None = None
     target: NodeName | None = None
     job: Annotated[str, Meta(min_length=1, max_length=600)] | None = None
     targets: Annotated[tuple[NodeName, ...], Meta(max_length=1000)] = ()
     reason: Annotated[str, Meta(max_length=1024)] = ""
-    id: Annotated[str, Meta(max_length=100, pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = None
-    """The asker's own word for the request: asked again, the same is answered and nothing is done twice."""
+    id: Annotated[str, Meta(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")] | None = None
+    """The asker's own: under it the same is done once, however often it is asked for."""
 
     def __post_init__(self) -> None:
         """Raise ValueError where it names no subject, or two, or another's nodes."""

@@ -275,7 +275,8 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
         text += f", waits for {row.awaited}{until}"
     text += f": {row.reason}" if row.reason else ""
     facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
-    facts += [] if not row.steps_lost else [f"{row.steps_lost} steps lost"]
+    facts += [f"{row.steps_lost} steps lost"] if row.steps_lost else []
+    facts += ["no step lost"] if row.ways and row.steps_lost == 0 else []
     facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}"]
     facts += [] if row.beneficiary is None else [f"for {job_label(row.beneficiary)}"]
     text += f" ({', '.join(facts)})" if facts else ""

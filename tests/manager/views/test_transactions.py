@@ -83,7 +83,7 @@ def test_what_a_move_does(scene):
         deadline=NOW,
     )
     row = row_of(gang, scene.state)
-    assert (row.what, row.replica, row.label) == ("node-0,node-1 -> node-2", None, "mnist")
+    assert (row.what, row.replica, row.label) == ("all 2 replicas: node-0, node-1 -> node-2", None, "mnist")
 
 
 def test_one_list_has_everything_in_the_order_in_which_it_was_proposed(scene):

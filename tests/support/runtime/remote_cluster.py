@@ -35,6 +35,9 @@ class RemoteCluster:
     async def objection(self, replica):
         return None, None
 
+    async def remarks(self, job):
+        return ()
+
     async def cordoned(self, node):
         return None
 

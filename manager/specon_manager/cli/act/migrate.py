@@ -151,7 +151,7 @@ def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> No
         ways.setdefault((source, node), []).append(name.removeprefix(f"{job}/"))
     for (source, node), names in ways.items():
         where = f"{source} -> {node}" if source != node else f"stays on {node}"
-        print(printable(f"  {listed(names)}: {where}"))
+        print("  " + printable(f"{listed(names)}: {where}"))
 
 
 async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
