@@ -1,4 +1,4 @@
-"""A job whose replicas train as one moves as a whole: from one step, within one transaction, or not at all."""
+"""A job whose replicas train as one moves as a whole, from one step, or not at all."""
 
 import msgspec
 import pytest
