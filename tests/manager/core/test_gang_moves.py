@@ -17,10 +17,11 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, TransactionState
+from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.decisions.changed_worlds import W0, W1, G, change_of, owned, runs, trains_on
-from support.decisions.cluster import DIGEST
-from support.decisions.gangs import on, phases
+from support.decisions.changed_worlds import SETTINGS, W0, W1, G, change_of, owned, runs, trains_on
+from support.decisions.cluster import DIGEST, Cluster
+from support.decisions.gangs import gang, on, phases
 
 FIXED = {"resizing": "none", "workers": 2, "most": 2, "fewest": None}
 
@@ -276,3 +277,30 @@ def test_a_manager_that_was_killed_in_any_state_ends_the_move():
             cluster.settle(1)
             assert change_of(cluster).state is TransactionState.SUCCEEDED, stop
             assert all(replica.phase is Phase.RUNNING for replica in cluster.state.replicas.values())
+
+
+@pytest.mark.parametrize(("policy", "others"), [("specon", "xy"), ("progress", "y")])
+def test_policies_move_converged_gangs(policy, others):
+    """A gang that has converged leaves the node that it shares with a job that grows, within one move."""
+    cluster = Cluster(nodes=2, cpus=1.0, settings=msgspec.structs.replace(SETTINGS, policy=policy))
+    for name in others:
+        cluster.post(ev.JobSubmitted(gang(name, 1, ps=0, cpu=0.0, resizing="none")))
+        cluster.settle(2)
+    cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, cpu=0.0, resizing="none")))
+    cluster.settle(2)
+    crowded = cluster.state.replicas["default/y/worker/0"].node
+    for name in (W0, W1):
+        cluster.live[name].node = crowded
+        cluster.state = cluster.state.with_replica(
+            msgspec.structs.replace(cluster.state.replicas[name], node=crowded)
+        )
+    for _ in range(3):
+        for name in sorted(cluster.live):
+            category = Category.CONVERGED if name in {W0, W1} else Category.PROGRESSING
+            step = (cluster.state.replicas[name].progress.step or 0) + 1
+            cluster.report(name, category, step=step)
+        cluster.settle(2)
+    moves = [each for each in cluster.state.history if each.kind is Kind.MOVE]
+    assert moves, nodes_of(cluster)
+    assert (moves[0].job, moves[0].whole, moves[0].policy) == (G, True, policy)
+    assert moves[0].state is TransactionState.SUCCEEDED

@@ -114,6 +114,11 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.workers if self.min_workers is None else self.min_workers
 
     @property
+    def resizing_way(self) -> Literal["restart", "live"]:
+        """How the number of workers changes; those that train by themselves go on."""
+        return self.resizing or ("restart" if self.replicas == "coupled" else "live")
+
+    @property
     def alone(self) -> bool:
         """Whether it has one replica, now and always."""
         return self.most_workers + self.ps == 1
@@ -206,7 +211,7 @@ def job_spec(job: LocalJob) -> JobSpec:
         migratable=job.migrate,
         coupled=job.replicas == "coupled",
         savers=job.savers,
-        resizing=(job.resizing or ("restart" if job.replicas == "coupled" else "live")) if elastic else "none",
+        resizing=job.resizing_way if elastic else "none",
         unscalable="" if elastic else "its number of workers is fixed",
         template=msgspec.to_builtins(job),
     )
