@@ -16,7 +16,8 @@ class Arrivals:
 
     def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools, word: Word) -> None:
         self._order, self._tools, self._word = order, tools, word
-        self._moves = flight is not None and flight.moves
+        self._alone = flight is not None and flight.moves
+        self._moves = flight is not None and (flight.moves or flight.gang)
         self._trouble_since: dict[str, float] = {}
         self._room_given_back: set[str] = set()
 
@@ -45,7 +46,7 @@ class Arrivals:
         for replica in self._order.placement.keys() - there:
             if self.keeps_manifest(replica):
                 await bring_back(self._tools.hands, replica, self._node(replica))
-            elif self._moves and self._is_wanted(replica):
+            elif self._alone and self._is_wanted(replica):
                 self._tools.ledger.await_return(replica, awaited=False)
                 self._tools.wake()
                 self._word.refused("nobody creates its pod again: its owner is gone", replica)
@@ -64,7 +65,7 @@ class Arrivals:
             if node == move.target and replica not in self._room_given_back:
                 await self._tools.give_back(move.id, replica)
                 self._room_given_back.add(replica)
-            if pod.node and pod.detail is not None and pod.detail.trains:
+            if self._alone and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
     def look_for_trouble(self, pods: list[PodInfo]) -> None:

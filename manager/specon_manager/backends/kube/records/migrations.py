@@ -122,7 +122,16 @@ class MigrationWatch:
             if not await self._refuse(asked, objection or "it names nothing to move"):
                 return
         else:
-            emit(MoveRequested(id=str(asked.name), replica=replica, target=asked.target, reason=asked.reason))
+            emit(
+                MoveRequested(
+                    id=str(asked.name),
+                    replica=replica,
+                    target=asked.target,
+                    reason=asked.reason,
+                    job=asked.job if not replica else "",
+                    targets=asked.targets if not replica else (),
+                )
+            )
         self._looked_at.add(asked.uid)
 
     async def _refuse(self, asked: Glance, why: str) -> bool:
@@ -185,8 +194,10 @@ class MigrationWatch:
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:
-    """Return the replica that is to move, or what speaks against taking the request."""
+    """Return the replica that is to move, "" for all of a job, or what speaks against taking the request."""
     name: Name = asked.name
+    if asked.job and asked.pod is None and asked.replica is None:
+        return "", None
     if asked.pod is not None:
         replica = replica_of(name.namespace, asked.pod)
         if replica is None:
@@ -194,5 +205,5 @@ def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | No
         return replica, None
     replica = asked.replica
     if replica is None or not is_replica(replica) or namespace_of(replica) != name.namespace:
-        return None, f"it names no replica of the namespace {name.namespace}"
+        return None, f"it names no replica and no job of the namespace {name.namespace}"
     return replica, None

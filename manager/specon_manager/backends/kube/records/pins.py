@@ -36,6 +36,9 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
     """Whether somebody asks for this move and nobody has looked at it yet."""
     pod: str | None = None
     """The pod that is to move, where the replica is not named."""
+    job: str = ""
+    """The job that is to move as a whole, where it is none of them."""
+    targets: tuple[str, ...] = ()
     target: str | None = None
     reason: str = ""
 
@@ -49,12 +52,14 @@ def glance(item: Object) -> Glance:
     return Glance(
         name=read.name,
         uid=read.uid,
-        replica=read.replica,
+        replica=None if status.job is not None else read.replica,
         state=status.state,
         hostname=status.destination_hostname or status.destination,
         updated_at=0.0 if status.updated_at is None else status.updated_at.timestamp(),
         asked=is_asked(read),
         pod=_text(spec.get("pod")),
+        job=read.job,
+        targets=read.targets,
         target=_text(spec.get("target")),
         reason=_text(spec.get("reason")) or "",
     )
