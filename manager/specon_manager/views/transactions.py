@@ -242,7 +242,7 @@ def nodes_of(placement: Mapping[str, str]) -> tuple[str, ...]:
 
 def side_words(nodes: str | None) -> str:
     """Return the nodes that a row names, the first of them; ? where it names none."""
-    return listed(nodes.split(",")) if nodes else "?"
+    return listed([each.strip() for each in nodes.split(",")]) if nodes else "?"
 
 
 def what(

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
 from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
-from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration, stuck_of
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch, pause_reason
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.restore import restore
@@ -37,11 +37,11 @@ from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import Pause, State
 from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import TransactionState
+from specon_manager.model.transactions import Kind, TransactionState
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.usage import UsageError
 from specon_manager.views.times import iso
-from specon_manager.views.transactions import TransactionRow, row_of, row_of_wish, rows_of
+from specon_manager.views.transactions import TransactionRow, row_of, row_of_wish, rows_of, what
 from specon_manager.views.view import View
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
@@ -149,7 +149,7 @@ class ClusterRemote:
         deadline = time.monotonic() + self.answer_seconds
         while True:
             found = await self._found(name)
-            row = None if found is None else self._row(*found)
+            row = None if found is None else self._row(found)
             if row is None:
                 raise RefusedError(f"{name} is gone: somebody deleted it")
             if row.state != ASKED or time.monotonic() >= deadline:
@@ -165,10 +165,10 @@ class ClusterRemote:
         found = None if known is None else await self._found(known)
         if found is None or known is None:
             raise UsageError(f"--cancel: there is no request {name!r}: specon moves --open lists them")
-        row = self._row(*found)
+        row = self._row(found)
         if row.begun:
             raise RefusedError(f"{name} is no request any more: it is {row.state}")
-        version = found[1]["metadata"]["resourceVersion"]
+        version = found.version
         try:
             with in_words(self.where):
                 await self._api.delete(
@@ -199,8 +199,8 @@ class ClusterRemote:
             else:
                 with in_words(self.where):
                     items, _ = await self._api.list(MIGRATIONS, namespace)
-                found = [(read_migration(item)[0], item) for item in items]
-            rows |= {row.id: row for row in (self._row(*one) for one in found) if row.id in names}
+                found = [read_migration(item)[0] for item in items]
+            rows |= {row.id: row for row in (self._row(one) for one in found) if row.id in names}
         return rows
 
     async def set_pause(self, reason: str | None) -> None:
@@ -230,8 +230,8 @@ class ClusterRemote:
         """Close the connections."""
         await self._api.close()
 
-    def _row(self, migration: Migrated, item: Object) -> TransactionRow:
-        return _row(migration, item, self._known)
+    def _row(self, migration: Migrated) -> TransactionRow:
+        return _row(migration, self._known)
 
     async def _records(self, namespace: str | None) -> "_Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
@@ -241,7 +241,7 @@ class ClusterRemote:
         queues = await self._readable(TRAINING_QUEUES, None, "queues")
         return _Records(
             progresses=progresses,
-            migrations=[(read_migration(item)[0], item) for item in migrations],
+            migrations=[read_migration(item)[0] for item in migrations],
             jobs=[job for item in jobs.found if (job := read_training_job(item)[0]) is not None],
             queues=queues.found,
             unknown=(*jobs.unknown, *queues.unknown),
@@ -260,7 +260,7 @@ class ClusterRemote:
             return _Readable(unknown=(f"{what} are not known: you may not list {name}",))
         return _Readable(found)
 
-    async def _found(self, name: Name) -> tuple[Migrated, Object] | None:
+    async def _found(self, name: Name) -> Migrated | None:
         try:
             with in_words(self.where):
                 item = await self._api.get(MIGRATIONS, name.name, name.namespace)
@@ -268,7 +268,7 @@ class ClusterRemote:
             if isinstance(error.__cause__, ApiError) and error.__cause__.not_found:
                 return None
             raise
-        return read_migration(item)[0], item
+        return read_migration(item)[0]
 
     async def _leases(self) -> list[Object]:
         """Return the Leases of managers: the one that is named, else all that can be found."""
@@ -297,7 +297,7 @@ class _Records(NamedTuple):
     """What the manager writes down, each where it can be read."""
 
     progresses: Sequence[Progressed]
-    migrations: Sequence[tuple[Migrated, Object]]
+    migrations: Sequence[Migrated]
     jobs: Sequence[Recorded]
     queues: Sequence[Object]
     unknown: tuple[str, ...]
@@ -312,17 +312,20 @@ class _Readable(NamedTuple):
 
 
 def _state(records: _Records) -> State:
-    migrations = [migration for migration, _ in records.migrations]
-    found = restore(records.progresses, migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs)
+    found = restore(
+        records.progresses, records.migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs
+    )
     queues = (queue_info(item).queue for item in records.queues)
     return msgspec.structs.replace(found.state, queues={queue.name: queue for queue in queues})
 
 
 def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
     now = time.time()
-    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended.
-    moves = [_row(*each, state) for each in records.migrations]
-    rows = [*(row for row in rows_of(state) if not row.is_move), *moves]
+    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended. Of a
+    # job that moves as a whole its TrainingJob has the record.
+    whole = {row.id: row for row in rows_of(state) if row.begun and row.replica is None}
+    moves = [_row(each, state) for each in records.migrations]
+    rows = [*whole.values(), *(row for row in moves if row.id not in whole)]
     return View(
         state=state,
         now=now,
@@ -333,38 +336,59 @@ def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
     )
 
 
-def _row(migration: Migrated, item: Object, known: State) -> TransactionRow:
-    name, status, spec = str(migration.name), migration.status, mapping(item.get("spec"))
+def _row(migration: Migrated, known: State) -> TransactionRow:
+    name, status = str(migration.name), migration.status
     if migration.transaction is not None:
         return row_of(migration.transaction, known, name=name)
     at = None if status.proposed_at is None else status.proposed_at.timestamp()
     state = _STATES.get(str(status.state), str(status.state))
     if status.state is None:
         state = QUEUED if status.message else ASKED
+    waits = state == QUEUED
     return msgspec.structs.replace(
-        _wish(migration, spec, known),
+        _wish(migration, known) if status.job is None else _answered(migration, status.job, known),
         id=name,
         state=state,
         word=word_of_state(state),
-        reason=str(spec.get("reason") or ""),
-        note="" if state == QUEUED else status.message or "",
-        awaited=status.message or "" if state == QUEUED else "",
+        reason=status.reason or str(migration.spec.get("reason") or ""),
+        note="" if waits or stuck_of(status) else status.message or "",
+        awaited=status.message or "" if waits else "",
         proposed_at=iso(at or migration.created_at),
         ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
     )
 
 
-def _wish(migration: Migrated, spec: Mapping[str, Any], known: State) -> TransactionRow:
+def _wish(migration: Migrated, known: State) -> TransactionRow:
     """Return what a Migration asks for: whoever may create one wrote that, and nobody has looked at it."""
-    job, targets, target = spec.get("job"), spec.get("targets"), spec.get("target")
-    if migration.replica is None and isinstance(job, str) and job:
-        return row_of_wish(known, job, None, _names(targets if isinstance(targets, list) else []))
-    replica = migration.replica or str(spec.get("pod") or spec.get("replica") or "")
-    return row_of_wish(known, job_of(replica), replica, _names([target]))
+    if migration.job:
+        return row_of_wish(known, migration.job, None, migration.targets)
+    spec = migration.spec
+    replica, target = (
+        migration.replica or str(spec.get("pod") or spec.get("replica") or ""),
+        spec.get("target"),
+    )
+    return row_of_wish(known, job_of(replica), replica, (target,) if isinstance(target, str) else ())
 
 
-def _names(given: Sequence[object]) -> list[str]:
-    return [each for each in given if isinstance(each, str)]
+def _answered(migration: Migrated, job: str, known: State) -> TransactionRow:
+    """Return what a Migration says of the move of a whole job, whose record is elsewhere."""
+    status, row = migration.status, row_of_wish(known, job, None, ())
+    checkpoint, deadline, over = status.checkpoint, status.deadline, status.ended_at is not None
+    return msgspec.structs.replace(
+        row,
+        what=what(str(Kind.MOVE), status.source, status.target, 0, 0, gang=0),
+        source=status.source,
+        target=status.target,
+        policy=status.policy or "",
+        purpose=status.purpose or "",
+        attempt=status.attempt or 1,
+        stuck="" if over else stuck_of(status),
+        deadline=None if over or deadline is None else iso(deadline.timestamp()),
+        checkpoint_step=None if checkpoint is None else checkpoint.step,
+        first_step_after=status.first_step,
+        downtime_seconds=status.downtime_seconds,
+        steps_lost=status.steps_lost,
+    )
 
 
 def _is_refused(row: TransactionRow) -> bool:
