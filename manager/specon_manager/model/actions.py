@@ -195,6 +195,8 @@ class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):
     id: str
     replica: str
     reason: str
+    release: bool = False
+    """Whether a trainer that pauses since that request is to train on: not where it is told to end next."""
 
 
 class SetWeight(Struct, frozen=True, tag=True, kw_only=True):
