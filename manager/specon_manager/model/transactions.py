@@ -130,6 +130,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
     """Incarnation by replica, of what was told to end on the present way; "" is whichever there is."""
     repeats: int = 0
     """How often the present orders to end were given again because they were not obeyed."""
+    killed: tuple[str, ...] = ()
+    """Replicas that did not end within their grace period, and were killed."""
     stuck: str = ""
     """Why it cannot come to an end, in words; a stuck one counts in no budget, and is tried on."""
     changing_at: float | None = None

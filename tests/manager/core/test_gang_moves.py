@@ -75,6 +75,18 @@ def test_a_gang_moves_whole_from_the_step_that_its_lead_saved():
         assert nodes_of(cluster)[W0] == nodes_of(cluster)[W1] == "node-1"
 
 
+def test_what_had_to_be_killed_is_on_record():
+    """A replica that outlives its grace period has lost what it trained since the checkpoint."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, EvictReplica)
+        cluster.acknowledge(W0, checkpoint=saved())
+        gone = cluster._end(W1, None, evicted=True)
+        cluster.post(msgspec.structs.replace(gone, killed=True))
+        assert change_of(cluster).killed == (W1,)
+
+
 def test_its_trainer_is_asked_to_pause():
     """So long it waits after the save: what it would train until it is told to end would be lost."""
     with runs(**FIXED) as cluster:
