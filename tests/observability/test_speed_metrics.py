@@ -104,7 +104,7 @@ def test_every_series_is_there_from_the_start(part):
 
 
 def test_what_stays_beside_a_gang_is_not_touched():
-    """Its replicas have moved, also those that start anew where they were; neighbours there gained nothing."""
+    """Its replicas have moved, those that start anew where they were as well; neighbours there have not."""
     cluster = Training()
     first, second = worker("g"), worker("g", 1)
     spec = gang("g", ps=0, resizing="none")

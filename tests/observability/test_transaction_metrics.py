@@ -110,11 +110,12 @@ def test_the_move_of_a_gang_counts_once(metrics, registry):
     ways = {"job": "g", "before": on("node-0", lead, other), "after": on("node-1", lead, other)}
     begun = change(Kind.MOVE, **ways, witnesses=saved)
     observe(metrics, state, flying := state.with_transaction(begun))
-    over = msgspec.structs.replace(begun, state=TransactionState.SUCCEEDED, ended_at=1000.0)
+    over = msgspec.structs.replace(begun, state=TransactionState.SUCCEEDED, ended_at=1000.0, killed=(other,))
     observe(metrics, flying, msgspec.structs.replace(state, history=(over,)))
     value = registry.get_sample_value
     assert value("specon_transaction_downtime_seconds_sum", {"kind": "move"}) == 3
     assert value("specon_transaction_lost_steps_total", {"kind": "move"}) == 2
+    assert value("specon_transaction_killed_replicas_total", {"kind": "move"}) == 1
     assert value("specon_moves_total", {"purpose": "", "outcome": "Succeeded"}) == 1
     assert value("specon_converged_to_moved_seconds_sum") == 50
 

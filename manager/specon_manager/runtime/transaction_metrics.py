@@ -72,6 +72,12 @@ class TransactionMetrics:
             ["kind"],
             registry=registry,
         )
+        self._killed = Counter(
+            "specon_transaction_killed_replicas_total",
+            "Replicas that were killed for transactions, for they did not end within their grace period.",
+            ["kind"],
+            registry=registry,
+        )
         self._since_converged = Histogram(
             "specon_converged_to_moved_seconds",
             "From the convergence of a replica, or gang, to the end of its move, of moves that succeeded.",
@@ -88,6 +94,7 @@ class TransactionMetrics:
             self._duration.labels(kind.value)
             self._downtime.labels(kind.value)
             self._steps_lost.labels(kind.value)
+            self._killed.labels(kind.value)
         self.forget()
 
     def forget(self) -> None:
@@ -152,6 +159,7 @@ class TransactionMetrics:
             self._downtime.labels(kind).observe(transaction.downtime)
         if transaction.steps_lost is not None:
             self._steps_lost.labels(kind).inc(transaction.steps_lost)
+        self._killed.labels(kind).inc(len(transaction.killed))
         if succeeded and transaction.ended_at is not None:
             self._duration.labels(kind).observe(max(0.0, transaction.ended_at - transaction.proposed_at))
             if converged_at is not None:

@@ -8,7 +8,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
 from specon_manager.model.transactions import Kind, Transaction
 from specon_manager.views.names import printable, replica_label
-from specon_manager.views.transactions import row_of
+from specon_manager.views.transactions import killed_words, row_of
 
 MOST: Final = 6
 
@@ -40,6 +40,7 @@ def _transaction(state: State, transaction: Transaction) -> Entry:
     row, ended = row_of(transaction, state), transaction.ended_at
     facts = [] if transaction.downtime is None else [f"downtime {transaction.downtime:.1f} s"]
     facts += [] if transaction.steps_lost is None else [f"{transaction.steps_lost} steps lost"]
+    facts += [killed_words(row.killed)] if row.killed else []
     facts += [f"stuck: {row.stuck}"] if row.stuck else []
     facts += [row.note] if row.note else []
     facts += [row.reason] if ended is None and not facts else []

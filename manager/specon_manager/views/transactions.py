@@ -16,6 +16,7 @@ from specon_manager.views.names import job_label, listed, printable, replica_lab
 from specon_manager.views.times import iso
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
+_NODES: Final = 4  # that are named of a job that moves
 _UNBEGUN: Final = frozenset({ASKED, QUEUED})
 
 
@@ -72,6 +73,8 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     ended_at: str | None = None
     downtime_seconds: float | None = None
     steps_lost: int | None = None
+    killed: int = 0
+    """How many replicas did not end within their grace period, and were killed."""
 
     @property
     def ended(self) -> bool:
@@ -152,6 +155,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
         ended_at=iso(transaction.ended_at),
         downtime_seconds=None if transaction.downtime is None else round(transaction.downtime, 3),
         steps_lost=transaction.steps_lost,
+        killed=len(transaction.killed),
     )
 
 
@@ -240,9 +244,14 @@ def nodes_of(placement: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for _, node in sorted(placement.items()) if node))
 
 
+def killed_words(count: int) -> str:
+    """Return that so many replicas had to be killed."""
+    return f"{count} {'replica' if count == 1 else 'replicas'} killed"
+
+
 def side_words(nodes: str | None) -> str:
     """Return the nodes that a row names, the first of them; ? where it names none."""
-    return listed([each.strip() for each in nodes.split(",")]) if nodes else "?"
+    return listed([each.strip() for each in nodes.split(",")], _NODES) if nodes else "?"
 
 
 def what(
@@ -277,6 +286,7 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
     facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
     facts += [f"{row.steps_lost} steps lost"] if row.steps_lost else []
     facts += ["no step lost"] if row.ways and row.steps_lost == 0 else []
+    facts += [killed_words(row.killed)] if row.killed else []
     facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}"]
     facts += [] if row.beneficiary is None else [f"for {job_label(row.beneficiary)}"]
     text += f" ({', '.join(facts)})" if facts else ""

@@ -118,6 +118,19 @@ def test_a_sentence_says_what_hinders_it(scene):
     assert sentence(row, named=False).startswith("move-1 node-0 -> node-1, Verifying")
 
 
+def test_a_gang_that_moved_tells_its_whole_cost(scene):
+    """Downtime, no step lost, and who did not end in time."""
+    name = scene.job(replicas=2)
+    names = (name, name.replace("/0", "/1"))
+    way = {"before": on("node-0", *names), "after": on("node-1", *names), "whole": True, "restart": True}
+    scene.move(name, TransactionState.SUCCEEDED, **way, killed=names[1:], downtime=3.0, steps_lost=0)
+    (row,) = rows_of(scene.state)
+    assert sentence(row) == (
+        "move-1 mnist: all 2 replicas: node-0 -> node-1, Succeeded: converged (3.0 s of downtime, no step "
+        "lost, 1 replica killed)"
+    )
+
+
 def test_news_are_new_states_ways_and_hindrances():
     """Not a new deadline."""
     (row,) = rows_of(changing())

@@ -104,7 +104,8 @@ def _outcome(each: Transaction) -> str:
             step = "" if each.first_step_after is None else f" at step {each.first_step_after}"
             lost = each.steps_lost
             again = f", {lost} steps trained again" if lost else ", no step lost" * (each.whole and lost == 0)
-            return f"resumed{step} on {_nodes(each.wanted, each)}{pause}{again}"
+            killed = f", {len(each.killed)} had to be killed" if each.killed else ""
+            return f"resumed{step} on {_nodes(each.wanted, each)}{pause}{again}{killed}"
         case Kind.ADMIT:
             return f"admitted: runs on {_nodes(each.after, each)}"
         case Kind.PREEMPT:

@@ -94,6 +94,7 @@ function updateEnded(node, row) {
   const facts = [row.word];
   if (row.downtime_seconds !== null) facts.push(`downtime ${row.downtime_seconds.toFixed(1)} s`);
   if (row.steps_lost !== null) facts.push(row.steps_lost === 0 ? "no step lost" : `${row.steps_lost} steps lost`);
+  if (row.killed) facts.push(`${row.killed} killed`);
   if (row.note) facts.push(row.note);
   setAge(node.querySelector(".cost"), seconds(row.ended_at ?? row.proposed_at), `${facts.join(" · ")} · `, " ago");
   node.title = row.reason;

@@ -123,14 +123,21 @@ def test_the_move_of_a_gang_is_told_with_all_its_nodes():
     proving = msgspec.structs.replace(leaving, state=TransactionState.VERIFYING)
     witness = Witness(incarnation="0001", checkpoint=SAVED, downtime=3.25, steps_lost=0, first_step=41)
     ended = msgspec.structs.replace(
-        proving, state=TransactionState.SUCCEEDED, witnesses={f"{JOB}/worker/0": witness}
+        proving,
+        state=TransactionState.SUCCEEDED,
+        witnesses={f"{JOB}/worker/0": witness},
+        killed=(f"{JOB}/worker/1",),
     )
     where, saved_text = "node-2 (3)", "checkpoint of step 40"
     assert course(begun, leaving, proving, ended) == [
         ("MoveOrdered", f"moving all 3 replicas from node-0 (2), node-1 to {where}: weights 3 of 5", False),
         ("CheckpointVerified", f"{saved_text} verified; leaving node-0 (2), node-1", False),
         ("Restored", f"restored on {where} from the {saved_text}; waiting for a later step", False),
-        ("Resumed", f"resumed at step 41 on {where} after 3.2 s of downtime, no step lost", False),
+        (
+            "Resumed",
+            f"resumed at step 41 on {where} after 3.2 s of downtime, no step lost, 1 had to be killed",
+            False,
+        ),
     ]
     back = msgspec.structs.replace(proving, attempt=2, note="node-2 is gone")
     failed = msgspec.structs.replace(back, state=TransactionState.FAILED)
