@@ -170,7 +170,9 @@ def test_a_gang_is_moved_by_hand(stage: Stage, capsys: pytest.CaptureFixture[str
     drained = operator.json("drain", "node-1", "--wait")
     assert [(row["replica"], row["state"]) for row in drained["moves"]] == [(None, "Succeeded")]
     assert nodes() == ["node-0", "node-0"]
-    assert f"{JOB} could be moved as a whole now: all 2 replicas: node-0 -> node-1" in operator("explain", JOB)
+    assert f"{JOB} could be moved as a whole now: all 2 replicas: node-0 -> node-1" in operator(
+        "explain", JOB
+    )
 
 
 def test_moves_are_watched_until_ctrl_c(operator: Operator):
