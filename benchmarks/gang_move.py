@@ -10,7 +10,6 @@ not fit.
 import asyncio
 import itertools
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -26,6 +25,7 @@ import figure
 from figure import Figure
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
+from specon_manager.cli.run.gang_proofs import chain_of
 from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
 from specon_manager.core.state import State
 from specon_manager.model.events import MoveRequested
@@ -54,8 +54,6 @@ _JOB = LocalJob(
     heartbeat=0.5,
 )
 _SETTINGS = Settings(policy="fifo", budgets=Budgets(cooldown=0.0), tick=0.2)
-_LINK = re.compile(rb"step=(\d+)/\d+ .* chain=sha256:([0-9a-f]+)")
-_RESUMED = re.compile(rb"resumed from step=(\d+) .* chain=sha256:([0-9a-f]+)")
 
 
 Found = TypeVar("Found")
@@ -146,19 +144,6 @@ def _team(stack: ExitStack, command: list[str], log: Path, cpu: int) -> list[chi
     return found
 
 
-def unbroken(log: bytes) -> tuple[int, int]:
-    """Return how many resumes a log has, and how many of them do not go on from the very link before."""
-    known: dict[bytes, bytes] = {}
-    resumes = broken = 0
-    for line in log.splitlines():
-        if (link := _LINK.match(line)) is not None:
-            known[link[1]] = link[2]
-        elif (resumed := _RESUMED.match(line)) is not None:
-            resumes += 1
-            broken += known.get(resumed[1]) != resumed[2]
-    return resumes, broken
-
-
 def _first_step(log: Path) -> None:
     _until(lambda: log.exists() and b"\nstep=" in log.read_bytes(), "first step")
 
@@ -181,11 +166,11 @@ def measure(moves: int = MOVES, hands: int = 3) -> list[Figure]:
     with tempfile.TemporaryDirectory() as root:
         directory = Path(root) / "state"
         records = asyncio.run(run(directory, nodes, moves))
-        log = next(directory.glob(f"replicas/default.{_JOB.name}.worker.0/train.log")).read_bytes()
+        log = next(directory.glob(f"replicas/default.{_JOB.name}.worker.0/train.log"))
+        chain = chain_of(log.read_bytes().splitlines())
         own = [by_hand(directory, node.cpus[0]) for node in itertools.islice(itertools.cycle(nodes), hands)]
     downtimes = [record.downtime or 0.0 for record in records]
     alone = median(save + start for save, start in own)
-    resumes, broken = unbroken(log)
     spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {moves} moves of {WORKERS} workers"
     return [
         Figure(what="downtime of a gang's move, median", value=median(downtimes), unit="s", note=spread),
@@ -200,8 +185,8 @@ def measure(moves: int = MOVES, hands: int = 3) -> list[Figure]:
         ),
         Figure(what="steps lost", value=sum(r.steps_lost or 0 for r in records), unit="steps", at_most=0),
         Figure(what="workers killed", value=sum(len(r.killed) for r in records), unit="", at_most=0),
-        Figure(what="resumes", value=resumes, unit=""),
-        Figure(what="resumes from another chain of parameters", value=broken, unit="", at_most=0),
+        Figure(what="resumes", value=chain.resumes, unit=""),
+        Figure(what="resumes from another chain of parameters", value=chain.broken, unit="", at_most=0),
         Figure(
             what="moves that were whole",
             value=sum(each.whole and each.kind is Kind.MOVE for each in records),
