@@ -14,8 +14,12 @@ from specon_manager.backends.kube.transport.resources import Object
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
-PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
-"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
+PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
+"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile.
+
+Where all of it starts anew also while it leaves: its first pod may be created before a standby, whose webhook
+is asked for it, has seen that it may come.
+"""
 _MOST: Final = 100_000
 """Pins of one job that are read: as many as it may have workers."""
 _LABEL: Final = 63
