@@ -5,7 +5,15 @@ import sys
 import time
 
 import pytest
+import yaml
 
+from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
+from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.owner import slim_job
+from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
+
+SETTINGS = InjectionSettings(image="specon/sidecar:0", manager="https://m.specon.svc", ca_bundle="PEM")
 STEPS_SECONDS = 60.0
 BEFORE = """
 import contextlib, os, sys, time
@@ -90,3 +98,33 @@ def test_a_gang_that_is_asked_saves_pauses_together_and_trains_on(gang):
     assert gang.trained() == [saved, saved]
     pause.unlink()
     gang.until(lambda: min(gang.trained()) > saved)
+
+
+def test_the_job_is_a_gang_whose_trainer_can_be_asked_to_pause(root):
+    """Its sidecar may write beside the request file, nowhere else; its pods are moved as one."""
+    text = (root / "docs/how-to/gang.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    job = yaml.safe_load(text)
+    template = job["spec"]["template"]
+    pod = {
+        "metadata": {
+            "generateName": "bert-",
+            "labels": {"batch.kubernetes.io/job-completion-index": "2"},
+            "annotations": template["metadata"]["annotations"],
+            "ownerReferences": [
+                {"apiVersion": "batch/v1", "kind": "Job", "name": "bert", "uid": "u", "controller": True}
+            ],
+        },
+        "spec": template["spec"],
+    }
+    options = read_options(pod["metadata"]["annotations"])
+    injected = inject(pod, "default", options, SETTINGS, {})
+    assert injected.warnings == ()
+    containers = [*injected.pod["spec"].get("initContainers", ()), *injected.pod["spec"]["containers"]]
+    (sidecar,) = (each for each in containers if each["name"] == SIDECAR_NAME)
+    writable = {each["mountPath"] for each in sidecar["volumeMounts"] if not each.get("readOnly")}
+    assert "/ask" in writable
+    assert not writable & {"/data/checkpoints", "/data/logs"}
+    owner = slim_job({**job, "metadata": {**job["metadata"], "namespace": "default", "uid": "u"}})
+    assert owner_immovable_because(owner) == ""
+    assert owner.coupling().coupled
+    assert suspends(owner)
