@@ -11,7 +11,12 @@ from specon_manager.cli.act import drain, following, migrate
 from specon_manager.cli.act.drain_plan import leaves
 from specon_manager.cli.look import explain
 from specon_manager.cli.remote.names import wanted_named
+from specon_manager.model.transactions import TransactionState
 from specon_manager.usage import UsageError
+from specon_manager.views.jobs import job_row
+from specon_manager.views.latest import latest
+from specon_manager.views.replicas import top_of
+from specon_manager.views.transactions import rows_of
 from support.decisions.changed_worlds import W0, W1, G, runs
 from support.runtime.remote_cluster import RemoteCluster
 
@@ -43,6 +48,7 @@ async def run(command, remote, *words):
     arguments = make_parser(chosen=name).parse_args([name, *words])
     if command is migrate:
         work = migrate._asked_only if arguments.dry_run else migrate._moved
+        work = migrate._cancelled if arguments.cancel else work
         return await work(remote, arguments)
     return await (drain._main if command is drain else explain._explain)(remote, arguments)
 
@@ -156,3 +162,33 @@ def test_replicas_that_train_by_themselves_are_named_one_by_one(remote):
     alone = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, coupled=False))
     with pytest.raises(UsageError, match="has 2 replicas that train by themselves: name one of"):
         wanted_named(state.with_job(alone), "g", None, None)
+
+
+async def test_each_replica_is_shown_on_its_own_way(remote):
+    """In top where it goes itself, there and back; in the live view the job with all its nodes."""
+    assert await run(migrate, remote, W0, "--to", "node-2") == 0
+    view = await remote.view()
+    rows = {row.replica: row for row in top_of(view, where="here").replicas}
+    assert {name: row.move_to for name, row in rows.items()} == {W0: "node-2", W1: "node-0"}
+    state = view.state
+    assert job_row(state, state.jobs[G]).doing == " -> node-2, node-0 Proposed"
+    (move,) = state.transactions.values()
+    back = msgspec.structs.replace(view, transactions=rows_of(state.with_transaction(turned(move))))
+    assert {row.move_to for row in top_of(back, where="here").replicas} == {"node-0"}
+    assert latest(state) == latest(msgspec.structs.replace(state, transactions={})), (
+        "it is told there already"
+    )
+
+
+def turned(move):
+    return msgspec.structs.replace(move, attempt=2, state=TransactionState.LEAVING)
+
+
+async def test_a_queued_gang_can_be_withdrawn(remote, capsys):
+    """Then all of it stays."""
+    assert await run(migrate, remote, "g") == 0
+    assert await run(migrate, remote, "g", "--to", "node-3") == 0
+    assert await run(migrate, remote, "--cancel", "request-1") == 0
+    assert "request-1 is withdrawn: g stays where it is" in capsys.readouterr().out
+    over = remote.cluster.state.history[-1]
+    assert (over.state, over.whole) == ("Refused", True)
