@@ -164,6 +164,19 @@ def test_replicas_that_train_by_themselves_are_named_one_by_one(remote):
         wanted_named(state.with_job(alone), "g", None, None)
 
 
+async def test_explain_says_where_it_may_not_look(remote, monkeypatch, capsys):
+    """What is not known is no reason against a move."""
+
+    async def forbidden(concerned):
+        raise UsageError("you may not list pods")
+
+    monkeypatch.setattr(remote, "whole", forbidden)
+    remote.cluster.state = msgspec.structs.replace(remote.cluster.state, nodes={})
+    assert await run(explain, remote, "g") == 0
+    said = capsys.readouterr().out
+    assert "whether g could be moved as a whole is not known: you may not list pods" in said
+
+
 async def test_each_replica_is_shown_on_its_own_way(remote):
     """In top where it goes itself, there and back; in the live view the job with all its nodes."""
     assert await run(migrate, remote, W0, "--to", "node-2") == 0

@@ -37,10 +37,12 @@ _READING_SECONDS: Final = 10.0
 class Movable(Struct, frozen=True, kw_only=True):
     """Whether a job that trains as one could be moved now, off all nodes that it is on."""
 
+    known: bool
+    """Whether that could be found out."""
     placement: Mapping[str, str] | None
-    """Node by replica; None where it could not."""
+    """Node by replica; None where it could not, or that is not known."""
     why: str
-    """Why it could not; else empty."""
+    """Why it could not, or is not known; else empty."""
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -168,15 +170,17 @@ async def _movable(remote: Remote, view: View, name: str) -> Movable | None:
         remote, view, lambda state: state.jobs[name].spec.replicas if name in state.jobs else ()
     )
     if isinstance(read, str):
-        return Movable(placement=None, why=read)
+        return Movable(known=False, placement=None, why=read)
     found = read.state.jobs.get(name)
     if found is None or not is_gang(read.state, found):
         return None
     placement, why = answer_to_job(read.state, name, (), read.now)
-    return Movable(placement=placement, why=why)
+    return Movable(known=True, placement=placement, why=why)
 
 
 def _in_words(movable: Movable, state: State, job: str) -> str:
+    if not movable.known:
+        return printable(f"whether {job_label(job)} could be moved as a whole is not known: {movable.why}")
     if movable.placement is None:
         return printable(f"{job_label(job)} could not be moved as a whole now: {movable.why}")
     way = row_of_wish(state, job, None, nodes_of(movable.placement)).what
