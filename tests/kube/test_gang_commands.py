@@ -85,3 +85,19 @@ async def test_a_refused_gang_is_one_sentence(stage, terminal):
     )
     (row,) = (await terminal.json("moves"))["moves"]
     assert (row["job"], row["replica"], row["state"]) == (JOB, None, "Refused")
+
+
+async def test_a_queued_request_for_one_rank_is_told_as_one_for_all(stage, terminal):
+    """A drain would take it for its own; of what leaves the node anyway it asks for nothing."""
+    await _gang(stage)
+    stage.sidecars.slow |= set(RANKS)
+    await terminal("migrate", JOB, "--to", "node-9")
+    await terminal("migrate", RANKS[0])
+    rows = (await terminal.json("moves", "--open"))["moves"]
+    assert [(row["replica"], row["job"]) for row in rows] == [(None, JOB)] * 2
+    assert [row["state"] for row in rows][1] == "Queued"
+    assert rows[1]["what"].startswith("all 4 replicas: ")
+    drained = await terminal.json("drain", _nodes(stage)[0], "--dry-run")
+    assert drained["would_move"] == []
+    assert drained["leaving"]
+    stage.sidecars.slow.clear()

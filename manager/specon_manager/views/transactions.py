@@ -162,10 +162,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
 def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
     """Return a move that was asked for and waits for what is in flight."""
     targets = request.targets if request.job else () if request.target is None else (request.target,)
-    name_of_job = request.job or job_of(request.replica)
-    job = state.jobs.get(name_of_job)
-    whole = bool(request.job) or (job is not None and is_gang(state, job))
-    row = row_of_wish(state, name_of_job, None if whole else request.replica, targets)
+    row = row_of_wish(state, request.job or job_of(request.replica), request.replica or None, targets)
     return msgspec.structs.replace(
         row,
         id=request.id if name is None else name,
@@ -178,8 +175,14 @@ def row_of_request(request: Request, state: State, *, name: str | None = None) -
 
 
 def row_of_wish(state: State, job: str, replica: str | None, targets: Collection[str]) -> TransactionRow:
-    """Return a move that somebody wants, before anything became of it; without a replica, of a whole job."""
-    names = state.jobs[job].spec.replicas if job in state.jobs else ()
+    """Return a move that somebody wants, before anything became of it; without a replica, of a whole job.
+
+    One replica of a job that trains as one stands for the job.
+    """
+    known = state.jobs.get(job)
+    if known is not None and is_gang(state, known):
+        replica = None
+    names = () if known is None else known.spec.replicas
     found = (state.replicas.get(name) for name in (names if replica is None else (replica,)))
     members = {each.name: each.node or "" for each in found if each is not None and each.active}
     source, target = _joined(nodes_of(members)), _joined(targets)

@@ -12,7 +12,6 @@ from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import wanted_named
 from specon_manager.cli.remote.remote import Remote, Wanted
-from specon_manager.core.gang import is_gang
 from specon_manager.core.requested_moves import answer
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
@@ -89,7 +88,7 @@ def check_timeout(seconds: float) -> None:
 async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
     state = (await remote.view()).state
     wanted = wanted_named(state, arguments.replica, arguments.to, arguments.namespace)
-    view = await remote.whole(lambda state: _concerned(state, wanted))
+    view = await remote.whole(lambda state: _members(state, wanted))
     told = await _judged(remote, view, wanted)
     if arguments.output == "json":
         sys.stdout.write(f"{to_json(told)}\n")
@@ -106,32 +105,24 @@ async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
     return 1 if told.objection else 0
 
 
-def _alone(state: State, wanted: Wanted) -> str | None:
-    """Return the replica that moves by itself; None where all of its job does."""
-    job = state.jobs.get(wanted.job)
-    return None if job is not None and is_gang(state, job) else wanted.replica
-
-
-def _concerned(state: State, wanted: Wanted) -> tuple[str, ...]:
-    """Return the replicas that a decision on what is wanted is about."""
-    alone = _alone(state, wanted)
-    return state.jobs[wanted.job].spec.replicas if alone is None else (alone,)
+def _members(state: State, wanted: Wanted) -> tuple[str, ...]:
+    """Return the replicas that a decision on what is wanted may be about: all of its job."""
+    return state.jobs[wanted.job].spec.replicas if wanted.job in state.jobs else ()
 
 
 async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
     """Return what would become of the wish now."""
     state, caveats = view.state, view.caveats
-    alone = _alone(state, wanted)
-    row = row_of_wish(state, wanted.job, alone, wanted.targets)
+    row = row_of_wish(state, wanted.job, wanted.replica, wanted.targets)
     placement, objection = answer(state, wanted.request(view.now), view.now)
-    if placement is not None and alone is not None:
-        found, unknown = await remote.objection(alone)
+    if placement is not None and row.replica is not None:
+        found, unknown = await remote.objection(row.replica)
         placement, objection = (None, found) if found else (placement, "")
         caveats = (*caveats, unknown) if unknown else caveats
     return MigrateAnswer(
         manager=remote.where,
         job=wanted.job,
-        replica=alone,
+        replica=row.replica,
         source=row.source,
         target=None if placement is None else ",".join(nodes_of(placement)),
         dry_run=True,
