@@ -10,7 +10,8 @@ from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Transaction
 from specon_manager.views.names import job_label, printable, replica_label
-from specon_manager.views.transactions import killed_words, row_of, row_of_request
+from specon_manager.views.transaction_words import killed_words
+from specon_manager.views.transactions import row_of, row_of_request
 
 Happening = tuple[float, str]
 """When it happened, on the clock of the manager, and its words."""

@@ -8,7 +8,8 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
 from specon_manager.model.transactions import Kind, Transaction
 from specon_manager.views.names import printable, replica_label
-from specon_manager.views.transactions import killed_words, row_of
+from specon_manager.views.transaction_words import killed_words
+from specon_manager.views.transactions import row_of
 
 MOST: Final = 6
 

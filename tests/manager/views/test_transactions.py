@@ -6,7 +6,8 @@ import pytest
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState, Witness
 from specon_manager.views.awaited import awaited
-from specon_manager.views.transactions import chosen, news, row_of, rows_of, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import chosen, news, row_of, rows_of
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 from support.decisions.changed_jobs import NOW, change, changing, elastic, ended, nodes
 from support.decisions.gangs import on, server, with_gang, worker

@@ -19,7 +19,8 @@ from specon_manager.cli.remote.remote import RefusedError, Remote, Wanted
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
-from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
 
 _SECONDS: Final = 3600.0

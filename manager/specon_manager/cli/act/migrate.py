@@ -16,7 +16,8 @@ from specon_manager.core.requested_moves import answer
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
 from specon_manager.views.names import listed, printable
-from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
 from specon_manager.views.words import ASKED, QUEUED
 

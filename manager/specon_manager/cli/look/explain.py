@@ -27,7 +27,8 @@ from specon_manager.views.names import job_label, printable
 from specon_manager.views.queues import WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, top_of
 from specon_manager.views.times import since_text
-from specon_manager.views.transactions import TransactionRow, chosen, nodes_of, row_of_wish, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, chosen, nodes_of, row_of_wish
 from specon_manager.views.view import View
 
 _READING_SECONDS: Final = 10.0

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
 from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
-from specon_manager.backends.kube.records.migration_record import Migrated, read_migration, stuck_of
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch, pause_reason
 from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
 from specon_manager.backends.kube.records.restore import restore
@@ -31,29 +31,23 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from specon_manager.cli.remote.cluster_evidence import collected
+from specon_manager.cli.remote.cluster_moves import is_refused, row_of_migration
 from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import Pause, State
-from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.usage import UsageError
-from specon_manager.views.times import iso
-from specon_manager.views.transactions import TransactionRow, row_of, row_of_wish, rows_of, what
+from specon_manager.views.transactions import TransactionRow, rows_of
 from specon_manager.views.view import View
-from specon_manager.views.words import ASKED, QUEUED, word_of_state
+from specon_manager.views.words import ASKED, word_of_state
 
 _LOOK_SECONDS: Final = 0.3
 _NAME: Final = 50  # characters of a Migration's name that tell whose it is
 _FORBIDDEN: Final = 403
 _FEW: Final = 3  # Migrations of a namespace that are read one by one
-_STATES: Final[Mapping[str, str]] = {
-    "Evicting": str(TransactionState.LEAVING),
-    "Restoring": str(TransactionState.COMING),
-}
-"""What states of a Migration are called that have another name inside."""
 _BUDGETS: Final = "the manager's own budgets are not read here: the defaults are taken for them"
 
 
@@ -155,7 +149,7 @@ class ClusterRemote:
             if row.state != ASKED or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        if _is_refused(row):
+        if is_refused(row):
             raise RefusedError(row.note or "refused")
         return row
 
@@ -231,7 +225,7 @@ class ClusterRemote:
         await self._api.close()
 
     def _row(self, migration: Migrated) -> TransactionRow:
-        return _row(migration, self._known)
+        return row_of_migration(migration, self._known)
 
     async def _records(self, namespace: str | None) -> "_Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
@@ -324,7 +318,7 @@ def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
     # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended. Of a
     # job that moves as a whole its TrainingJob has the record.
     whole = {row.id: row for row in rows_of(state) if row.begun and row.replica is None}
-    moves = [_row(each, state) for each in records.migrations]
+    moves = [row_of_migration(each, state) for each in records.migrations]
     rows = [*whole.values(), *(row for row in moves if row.id not in whole)]
     return View(
         state=state,
@@ -334,67 +328,6 @@ def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
         queues=queue_rows(records.jobs, records.queues),
         caveats=(*caveats, *records.unknown),
     )
-
-
-def _row(migration: Migrated, known: State) -> TransactionRow:
-    name, status = str(migration.name), migration.status
-    if migration.transaction is not None:
-        return row_of(migration.transaction, known, name=name)
-    at = None if status.proposed_at is None else status.proposed_at.timestamp()
-    state = _STATES.get(str(status.state), str(status.state))
-    if status.state is None:
-        state = QUEUED if status.message else ASKED
-    waits = state == QUEUED
-    return msgspec.structs.replace(
-        _wish(migration, known) if status.job is None else _answered(migration, status.job, known),
-        id=name,
-        state=state,
-        word=word_of_state(state),
-        reason=status.reason or str(migration.spec.get("reason") or ""),
-        note="" if waits or stuck_of(status) else status.message or "",
-        awaited=status.message or "" if waits else "",
-        proposed_at=iso(at or migration.created_at),
-        ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
-    )
-
-
-def _wish(migration: Migrated, known: State) -> TransactionRow:
-    """Return what a Migration asks for: whoever may create one wrote that, and nobody has looked at it."""
-    if migration.job:
-        return row_of_wish(known, migration.job, None, migration.targets)
-    spec = migration.spec
-    replica, target = (
-        migration.replica or str(spec.get("pod") or spec.get("replica") or ""),
-        spec.get("target"),
-    )
-    return row_of_wish(known, job_of(replica), replica, (target,) if isinstance(target, str) else ())
-
-
-def _answered(migration: Migrated, job: str, known: State) -> TransactionRow:
-    """Return what a Migration says of the move of a whole job, whose record is elsewhere."""
-    status, row = migration.status, row_of_wish(known, job, None, ())
-    checkpoint, deadline, over = status.checkpoint, status.deadline, status.ended_at is not None
-    return msgspec.structs.replace(
-        row,
-        what=what(str(Kind.MOVE), status.source, status.target, 0, 0, gang=0),
-        source=status.source,
-        target=status.target,
-        policy=status.policy or "",
-        purpose=status.purpose or "",
-        attempt=status.attempt or 1,
-        stuck="" if over else stuck_of(status),
-        deadline=None if over or deadline is None else iso(deadline.timestamp()),
-        checkpoint_step=None if checkpoint is None else checkpoint.step,
-        first_step_after=status.first_step,
-        downtime_seconds=status.downtime_seconds,
-        steps_lost=status.steps_lost,
-    )
-
-
-def _is_refused(row: TransactionRow) -> bool:
-    """Whether it never began; a manager of version 0.1 calls that rolled back."""
-    late = row.state == str(TransactionState.ROLLED_BACK) and row.ended_at == row.proposed_at
-    return late or row.state == str(TransactionState.REFUSED)
 
 
 def _about(event: Object) -> str:
