@@ -41,4 +41,4 @@ class Asked:
             age = time.time() - self._lease.stat().st_mtime
         except OSError:
             return False
-        return age < _STALE_SECONDS
+        return abs(age) < _STALE_SECONDS  # clocks may be set back

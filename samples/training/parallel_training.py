@@ -21,7 +21,7 @@ def linked(chain: str, tensors: Iterable[Tensor]) -> str:
     """Return the chain, lengthened by what the tensors hold."""
     link = hashlib.sha256(chain.encode())
     for tensor in tensors:
-        link.update(tensor.detach().contiguous().numpy())
+        link.update(tensor.detach().contiguous().numpy().data)
     return link.hexdigest()[:_DIGITS]
 
 
@@ -50,7 +50,8 @@ class SharedTraining(Training):
         share = len(own) / len(whole)
         self._optimizer.zero_grad()
         loss = self._loss(self._images[own], self._labels[own])
-        (loss * share * self.size).backward()  # the mean over the workers is that of the batch
+        # The mean over the workers is that of the batch.
+        (loss * share * self.size).backward()  # type: ignore[no-untyped-call]  # PyTorch leaves it without annotations
         self._optimizer.step()
         self.step += 1
         self.chain = linked(self.chain, self._own())

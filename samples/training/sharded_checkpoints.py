@@ -12,11 +12,12 @@ from pathlib import Path
 
 from arguments import Arguments
 from log import Log
+from parallel_training import SharedTraining
 from rendezvous import Team
-from sharded_training import ShardedTraining
 from torch import distributed
-from torch.distributed import checkpoint
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
 
 _NAME = re.compile(r"step-(\d{8,})")
 
@@ -36,15 +37,15 @@ class ShardedCheckpoints:
             for leftover in self._folder.glob(".step-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
 
-    def restore(self, training: ShardedTraining, team: Team, log: Log) -> str:
+    def restore(self, training: SharedTraining, team: Team, log: Log) -> str:
         """Go on from the newest good checkpoint; return its name, or nothing where there is none."""
         while name := team.said_by_the_first(self._newest):
             state = copy.deepcopy(training.state())  # one that is damaged may be read in part
             head = {"run": dict(state["run"])}
             try:
-                checkpoint.load(head, checkpoint_id=self._folder / name)
+                load(head, checkpoint_id=self._folder / name)
                 training.expect(head["run"], name)  # before tensors of other shapes are read
-                checkpoint.load(state, checkpoint_id=self._folder / name)
+                load(state, checkpoint_id=self._folder / name)
             except CheckpointException:  # on all workers, whichever of them could not read its part
                 self._unreadable.add(name)
                 log.write(f"checkpoint unreadable name={name}")
@@ -53,12 +54,12 @@ class ShardedCheckpoints:
                 return name
         return ""
 
-    def save(self, training: ShardedTraining) -> str:
+    def save(self, training: SharedTraining) -> str:
         """Save the present step; return the name of the checkpoint. Raises OSError on all workers alike."""
         name = f"step-{training.step:08d}"
         aside = self._folder / f".{name}.tmp"
         try:
-            checkpoint.save(training.state(), checkpoint_id=aside)
+            save(training.state(), checkpoint_id=aside)
         except CheckpointException as error:
             raise OSError(None, str(error).splitlines()[0][:160]) from error
         if self._leads:

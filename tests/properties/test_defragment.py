@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.model import events as ev
+from specon_manager.model.actions import HoldRoom
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
@@ -133,3 +134,50 @@ def test_it_comes_to_rest(data):
     trains(cluster, 20)
     assert len(cluster.state.history) == before
     assert not cluster.state.transactions
+
+
+def befalls(cluster, trouble, number):
+    """Let one thing go wrong, or only a part of what is ordered come about."""
+    live = sorted(cluster.live)
+    if trouble == "crash" and live:
+        cluster.die(live[number % len(live)], 1)
+    elif trouble == "manager":
+        cluster.restart_manager()
+    elif trouble == "refused":
+        for order in [each for each in cluster.orders if isinstance(each, HoldRoom)]:
+            cluster.orders.remove(order)
+            cluster.post(ev.RoomRefused(transaction=order.transaction, replica=order.replica, reason="full"))
+    elif trouble == "silence":
+        cluster.sidecars_answer = not cluster.sidecars_answer
+    elif trouble == "slow" and cluster.orders:
+        cluster.carry_out_one(cluster.orders[0])
+    elif trouble == "late":
+        cluster.tick(float(number))
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, phases=QUICK)
+@given(data=st.data())
+def test_whatever_goes_wrong_on_the_way_the_job_starts_in_the_end(data):
+    """Crashes, refused room, dead managers and trainers that do not save: moves come in the end."""
+    budgets = Budgets(cooldown=0, retry_cooldown=1, moves_per_replica=10**6, moves_at_once_per_node=2)
+    cluster = scattered(data, data.draw(st.sampled_from(POLICIES)), budgets)
+    sizes = too_large(cluster)
+    if cluster.state.snapshot(cluster.now).waiting or not sizes:
+        return
+    workers, cpu = data.draw(st.sampled_from(sizes))
+    cluster.post(ev.JobSubmitted(gang("w", workers, ps=0, cpu=cpu, resizing="none", restarts=1000)))
+    kinds = st.sampled_from(["crash", "manager", "refused", "silence", "slow", "slow", "late", "on", "on"])
+    for trouble, number in data.draw(st.lists(st.tuples(kinds, st.integers(1, 20)), min_size=3, max_size=20)):
+        befalls(cluster, trouble, number)
+        trains(cluster, 1) if trouble == "on" else cluster.tick()
+    cluster.sidecars_answer = True
+    trains(cluster, 250, lambda: running(cluster, "w"))
+    over = cluster.state.jobs["default/w"].ended_at is not None
+    event(f"{sum(each.purpose == 'defragment' for each in cluster.state.history)} moves")
+    if running(cluster, "w") or over:
+        return
+    state, snapshot = prepared(cluster.state, cluster.now)
+    jobs = [job for job in snapshot.waiting if job.name == "default/w"]
+    scene = Scene(snapshot, state)
+    assert not jobs or not scene.would_do(jobs[0]) or least_price(scene.picture(jobs[0])) is None
+    assert not cluster.state.claims

@@ -1,4 +1,4 @@
-"""Workers that train as one, as real processes: they save, pause and end after the same step, and lose none."""
+"""Workers that train as one, as real processes: they save, pause and end after the same step."""
 
 import os
 import re
@@ -164,7 +164,7 @@ def test_shards_of_another_model_are_refused(processes):
 def test_torchrun_starts_them_too(processes):
     """It ends on SIGUSR1, so they are asked by a file; it passes SIGTERM on."""
     words = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=0"),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--"),
         *(TRAINING / WHOLE, "--hidden", 16, "--batch-size", 60, *ENDLESS),
         *("--log", processes.folder / "log-0", "--checkpoint-dir", processes.folder / "checkpoints"),
         *("--request-file", processes.request()),

@@ -169,6 +169,7 @@ async def test_a_link_in_its_place_is_replaced_and_never_followed(scene):
     other = scene.checkpoints.parent / "other"
     other.write_text("precious")
     scene.file.symlink_to(other)
+    (scene.file.parent / f".{scene.file.name}.{os.getpid()}.tmp").symlink_to(other)
     assert (await scene.obtain()).paused
     assert not scene.file.is_symlink()
     await scene.subject.release("move-1")

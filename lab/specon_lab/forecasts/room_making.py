@@ -120,9 +120,7 @@ def _move(picture: Picture, move: Move, number: int) -> PlannedMove:
 
 
 def _frees(picture: Picture, plan: Plan) -> tuple[Freed, ...]:
-    rooms = list(picture.rooms)
-    for move in plan.moves:
-        rooms = after(rooms, move) or rooms
+    rooms = after(picture.rooms, *plan.moves) or picture.rooms
     nodes = list(plan.placement.values())
     return tuple(
         Freed(

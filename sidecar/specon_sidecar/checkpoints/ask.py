@@ -10,6 +10,7 @@ from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError, Trainer
 
 _HTTP_SECONDS: Final = 5.0
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 async def ask(mode: CheckpointMode, process: Trainer | None, instruction: str) -> None:
@@ -32,7 +33,10 @@ def create(path: Path, content: str) -> None:
     """Create the file in one piece, in place of one that is still there; raises CannotAskError."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        aside.write_text(content + "\n", "utf-8")
+        aside.unlink(missing_ok=True)
+        # Whatever else is put there meanwhile is no file of ours, and no link is followed.
+        with os.fdopen(os.open(aside, _NEW, 0o666), "wb") as opened:
+            opened.write(f"{content}\n".encode())
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)

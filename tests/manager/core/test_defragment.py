@@ -6,15 +6,18 @@ import pytest
 from specon_manager.core import defragment
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.plan import plan
+from specon_manager.core.waiting import waiting_of
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Refusal
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
 from specon_manager.model.transactions import TransactionState
+from specon_manager.policies.table import POLICIES
 from specon_sidecar.classify import Category
 from support.decisions.cluster import SETTINGS, Cluster, replica_of
 from support.decisions.gangs import gang, worker
+from support.decisions.owners import Owners
 
 
 def scattered(**settings):
@@ -138,6 +141,22 @@ def test_who_cannot_be_helped_is_looked_at_again_when_something_has_changed():
     assert cluster.state.replicas[replica_of("d")].phase is Phase.STARTING
 
 
+def test_why_it_waits_says_what_is_done_for_it():
+    """Which moves make room, or why nothing is moved."""
+    helped = scattered()
+    helped.tick()
+    (why,) = waiting_of(helped.state, helped.now).values()
+    assert why.kind == "room"
+    assert why.text.endswith("; room is made for it by move-1")
+    dear = scattered(gate=Gate(horizon=6.0, margin=1.3))
+    dear.tick()
+    (why,) = waiting_of(dear.state, dear.now).values()
+    assert why.text.endswith(
+        "; no room is made for it: predicted gain 12.0 does not exceed the cost 10.0"
+        " (weighted replica-seconds)"
+    )
+
+
 def test_one_thing_at_a_time():
     """While a move of one plan is in flight no other plan is made."""
     cluster = scattered()
@@ -198,10 +217,52 @@ def test_a_gang_makes_room_as_a_whole():
     assert move.state is TransactionState.SUCCEEDED
 
 
-@pytest.mark.parametrize("policy", ["fifo", "progress", "quota-fifo", "fitgpp", "dragon", "kod2"])
+@pytest.mark.parametrize("policy", sorted({*POLICIES} - {"lrtp", "srpt"}))
 def test_it_runs_beside_any_policy(policy):
     """A job that waits starts in the end, whichever policy is to start it."""
     cluster = scattered(policy=policy)
     goes_on(cluster, 12)
     assert cluster.state.replicas[replica_of("d")].phase is Phase.RUNNING
     assert len(moves(cluster)) == 1
+
+
+def test_the_job_that_starves_is_helped_on_the_nodes_that_are_kept_for_it():
+    """Its claim is the manager's: what runs there is moved elsewhere, and the claim stays as it is."""
+    cluster = scattered(starvation=5.0, defragment="off")
+    goes_on(cluster, 8)
+    ((name, claim),) = cluster.state.claims.items()
+    assert (name, claim.firm) == ("default/d", True)
+    (kept,) = {node for _, node in claim.placement}
+    on = msgspec.structs.replace(cluster.state.settings, defragment="on")
+    cluster.post(ev.ManagerStarted("again", on))
+    cluster.tick()
+    (begun,) = cluster.state.transactions.values()
+    assert (begun.source, begun.beneficiary) == (kept, "default/d")
+    assert cluster.state.claims["default/d"] == claim
+    goes_on(cluster)
+    assert cluster.state.replicas[replica_of("d")].node == kept
+
+
+def test_a_job_that_its_owner_holds_back_is_helped_too():
+    """It is admitted once an owner's gang has made room, whose pods its owner starts on the new nodes."""
+    settings = msgspec.structs.replace(
+        SETTINGS, policy="quota-fifo", defragment="on", gate=Gate(horizon=600.0)
+    )
+    cluster = Owners(nodes=3, cpus=2.0, settings=settings)
+    cluster.prompt = True
+    fixed = {"ps": 0, "resizing": "none", "held": True}
+
+    def comes(name, workers, **changes):
+        cluster.create(gang(name, workers, present=workers, **fixed, **changes))
+        cluster.tick()
+        goes_on(cluster, 2)
+
+    comes("x", 1, migratable=False)
+    comes("g", 2)
+    comes("y", 1, migratable=False)
+    assert {cluster.state.replicas[worker("g", index)].node for index in range(2)} == {"node-1"}
+    comes("d", 1, cpu=2.0)
+    goes_on(cluster, 12)
+    assert cluster.state.replicas[worker("d")].node == "node-1"
+    (move,) = moves(cluster)
+    assert (move.state, sorted(move.after.values())) == (TransactionState.SUCCEEDED, ["node-0", "node-2"])

@@ -71,10 +71,8 @@ def pictures(draw, *, nodes=3, units=3):
 
 
 def carried_out(seen, moves):
-    rooms = list(seen.rooms)
-    for move in moves:
-        rooms = after(rooms, move)
-        assert rooms is not None, "each move finds room while its old room is still held"
+    rooms = after(seen.rooms, *moves)
+    assert rooms is not None, "each move finds room while its old room is still held"
     return rooms
 
 
@@ -106,9 +104,7 @@ def test_what_the_heuristic_proposes_does_it(seen):
     assert len({move.unit.name for move in moves}) == len(moves)
     for move in moves:
         rest = [other for other in moves if other is not move]
-        rooms = list(seen.rooms)
-        for other in rest:
-            rooms = None if rooms is None else after(rooms, other)
+        rooms = after(seen.rooms, *rest)
         assert rooms is None or fitted(seen.waiting, rooms) is None
     if exact.is_small(seen):
         assert price(moves) >= price(exact.cheapest(seen)) - 1e-9

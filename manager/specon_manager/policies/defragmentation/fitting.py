@@ -24,6 +24,8 @@ def fitted(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
         slots(room, waiting.groups[last].amount, waiting.most_on(node, last))
         for node, room in enumerate(rooms)
     ]
+    if sum(most) < len(waiting.groups[last].names):
+        return None
     order = sorted(
         (node for node in range(len(rooms)) if any(waiting.most_on(node, g) for g in range(last + 1))),
         key=lambda node: (-most[node], node),

@@ -8,6 +8,7 @@ which it fits as well is left out. It never proposes what does not fit; it may m
 """
 
 import heapq
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -25,6 +26,11 @@ from specon_manager.policies.defragmentation.picture import (
     plus,
 )
 
+MOST_MOVES: Final = 200
+"""A plan of more is not looked for."""
+_Shape = tuple[Amount, frozenset[int] | None]
+"""What leaves a node, and to which nodes it may go."""
+_Rank = tuple[int, int, int, int, int]
 _TARGETS: Final = 24
 """So many nodes are looked at for what leaves a node, the best first."""
 
@@ -46,7 +52,7 @@ def cheap(picture: Picture) -> list[Move] | None:
     if not search.ready:
         return None
     while search.lacking > 0:
-        if not search.went_on():
+        if not search.went_on() or len(search.moves) > MOST_MOVES:
             return None
     if not _will_do(picture, search.moves):
         return None
@@ -54,13 +60,8 @@ def cheap(picture: Picture) -> list[Move] | None:
 
 
 def _will_do(picture: Picture, moves: Iterable[Move]) -> bool:
-    rooms = list(picture.rooms)
-    for move in moves:
-        later = after(rooms, move)
-        if later is None:
-            return False
-        rooms = later
-    return fitted(picture.waiting, rooms) is not None
+    rooms = after(picture.rooms, *moves)
+    return rooms is not None and fitted(picture.waiting, rooms) is not None
 
 
 def _pruned(picture: Picture, moves: list[Move]) -> list[Move]:
@@ -94,7 +95,8 @@ class _Search:
                 self._on.setdefault(node, []).append(unit)
         self._moved = set[str]()
         self._gangs = {unit.name: unit for unit in picture.units if len(set(unit.homes)) > 1}
-        self._best: dict[tuple[Amount, frozenset[int] | None], list[int]] = {}
+        self._ranked: dict[_Shape, list[_Rank]] = {}
+        """The nodes for each amount that leaves a node, in the order of `_order`."""
 
     def went_on(self) -> bool:
         """Take steps until there is room or no step is left; whether any was taken."""
@@ -103,7 +105,7 @@ class _Search:
             if (step := self._step(key)) is not None:
                 heapq.heappush(heap, (step.rank(self.lacking), key))
         taken = False
-        while heap and self.lacking > 0:
+        while heap and self.lacking > 0 and len(self.moves) <= MOST_MOVES:
             rank, key = heapq.heappop(heap)
             step = self._step(key)  # what was taken since may have changed it
             if step is None:
@@ -203,26 +205,35 @@ class _Search:
     def _order(self, amount: Amount, allowed: frozenset[int] | None) -> list[int]:
         """Return the nodes with room for the amount: where the waiting job loses least, then the fullest."""
         key = (amount, allowed)
-        known = self._best.get(key)
-        if known is None:
-            ranked = []
-            for node, room in enumerate(self.rooms):
-                if (allowed is None or node in allowed) and holds(room, amount):
-                    left = minus(room, amount)
-                    loss = self._slots[node] - self._held(node, left) if self._slots[node] else 0
-                    ranked.append((loss, left[2], left[0], left[1], node))
-            known = self._best[key] = [rank[-1] for rank in heapq.nsmallest(_TARGETS, ranked)]
-        return known
+        if key not in self._ranked:
+            ranks = (self._rank(key, node) for node in range(len(self.rooms)))
+            self._ranked[key] = sorted(rank for rank in ranks if rank is not None)
+        return [rank[-1] for rank in self._ranked[key][:_TARGETS]]
+
+    def _rank(self, key: _Shape, node: int) -> _Rank | None:
+        """Return how good the node is for such an amount; None where it does not go there."""
+        (amount, allowed), room = key, self.rooms[node]
+        if (allowed is not None and node not in allowed) or not holds(room, amount):
+            return None
+        left = minus(room, amount)
+        loss = self._slots[node] - self._held(node, left) if self._slots[node] else 0
+        return loss, left[2], left[0], left[1], node
 
     def _take(self, step: _Step) -> None:
-        touched = {node for move in step.moves for node in (*move.unit.homes, *move.targets)}
+        touched = sorted({node for move in step.moves for node in (*move.unit.homes, *move.targets)})
+        former = {key: [self._rank(key, node) for node in touched] for key in self._ranked}
         later = self._after(step.moves, touched)
-        for node in sorted(touched):
+        for node in touched:
             self.rooms[node] = later[node]
             held = self._held(node, later[node])
             self.lacking -= held - self._slots[node]
             self._slots[node] = held
-        self._best.clear()
+        for key, ranked in self._ranked.items():
+            for before, node in zip(former[key], touched, strict=True):
+                if before is not None:
+                    del ranked[bisect_left(ranked, before)]
+                if (now := self._rank(key, node)) is not None:
+                    insort(ranked, now)
         self.moves += step.moves
         self._moved.update(move.unit.name for move in step.moves)
 

@@ -143,14 +143,15 @@ def holds(room: Amount, amount: Amount) -> bool:
     )
 
 
-def after(rooms: Rooms, move: Move) -> list[Amount] | None:
-    """Return the rooms once the move has ended; None where it finds no room to begin with."""
-    arrivals = move.arrivals()
-    if not all(holds(rooms[node], amount) for node, amount in arrivals.items()):
-        return None
+def after(rooms: Rooms, *moves: Move) -> list[Amount] | None:
+    """Return the rooms once the moves have ended one by one; None where one finds no room to begin with."""
     later = list(rooms)
-    for node, amount in arrivals.items():
-        later[node] = minus(later[node], amount)
-    for node, amount in move.departures().items():
-        later[node] = plus(later[node], amount)
+    for move in moves:
+        arrivals = move.arrivals()
+        if not all(holds(later[node], amount) for node, amount in arrivals.items()):
+            return None
+        for node, amount in arrivals.items():
+            later[node] = minus(later[node], amount)
+        for node, amount in move.departures().items():
+            later[node] = plus(later[node], amount)
     return later

@@ -38,11 +38,8 @@ def found(picture: Picture) -> Plan | None:
         moves = exact.cheapest(picture) if small else greedy.cheap(picture)
     if moves is None:
         return None
-    rooms = list(picture.rooms)
-    for move in moves:
-        later = after(rooms, move)
-        assert later is not None, "the moves are in an order in which each finds room"
-        rooms = later
+    rooms = after(picture.rooms, *moves)
+    assert rooms is not None, "the moves are in an order in which each finds room"
     placed = fitted(picture.waiting, rooms)
     assert placed is not None, "the waiting job fits after the moves"
     placement = {name: picture.nodes[node] for name, node in placed.items()}
@@ -87,11 +84,10 @@ def rounds(picture: Picture, plan: Plan, *, most: int, per_node: int) -> list[li
         begun = first_round(picture, left, most=most, per_node=per_node, busy={})
         if not begun:
             return []
-        for move in begun:
-            later = after(picture.rooms, move)
-            assert later is not None, "what can begin at the same time can begin one by one"
-            picture = msgspec.structs.replace(picture, rooms=tuple(later))
-            left.remove(move)
+        later = after(picture.rooms, *begun)
+        assert later is not None, "what can begin at the same time can begin one by one"
+        picture = msgspec.structs.replace(picture, rooms=tuple(later))
+        left = [move for move in left if move not in begun]
         done.append(begun)
     return done
 
