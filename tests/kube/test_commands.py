@@ -1,6 +1,5 @@
 """What a person types against a cluster: seen and asked for through the API server alone."""
 
-import asyncio
 import json
 import tarfile
 
@@ -14,32 +13,13 @@ from fakekube.kinds import (
     PDBS,
     PODS,
 )
-from specon_manager.__main__ import kubectl, main
+from specon_manager.__main__ import kubectl
 from specon_manager.cli.remote.cluster import ClusterRemote
 from support.kube.cluster_stage import SYSTEM
+from support.kube.terminal import Terminal
 
 WHY = "the storage is serviced"
 PAUSED = "specon.io/paused"
-
-
-class Terminal:
-    """Runs commands against a cluster and keeps what they print."""
-
-    def __init__(self, cluster, folder, capsys, run=main):
-        self._flags = ["--kubeconfig", str(cluster.kubeconfig(folder / "kubeconfig"))]
-        self._capsys, self._run = capsys, run
-        self.errors = ""
-
-    async def __call__(self, *arguments, code=0):
-        """Run a command and return what it prints; it ends with that exit status."""
-        self._capsys.readouterr()
-        got = await asyncio.to_thread(self._run, [*arguments, *self._flags])
-        output, self.errors = self._capsys.readouterr()
-        assert got == code, (output, self.errors)
-        return output
-
-    async def json(self, *arguments, code=0):
-        return json.loads(await self(*arguments, "--output", "json", code=code))
 
 
 @pytest.fixture

@@ -224,6 +224,12 @@ def message_of(move: Transaction) -> str:
     return f"{_STUCK}{move.stuck}" if move.stuck and move.in_flight else move.note
 
 
+def stuck_of(status: MigrationStatus) -> str:
+    """Return why a move in flight is stuck, of what people read; empty where it is not."""
+    message = status.message or ""
+    return message.removeprefix(_STUCK) if message.startswith(_STUCK) else ""
+
+
 def _incarnation(move: Transaction, replica: Replica | None) -> str | None:
     """Return which pod is to be evicted, or, from Restoring on, which one was started."""
     if move.state in UNTOUCHED_STATES:
