@@ -14,6 +14,8 @@ from specon_manager.backends.kube.transport.resources import Object
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
+ARRIVING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING})
+"""While the successor of the present pod is awaited: its room is handed over to it before it is scheduled."""
 PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
 """While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
 _MOST: Final = 100_000
@@ -82,6 +84,12 @@ def pins_of(glances: Iterable[Glance]) -> dict[str, str]:
         if each.replica is not None and each.hostname and each.state in PINNING_STATES:
             pins[each.replica] = each.hostname
     return pins
+
+
+def arriving(glances: Iterable[Glance]) -> frozenset[str]:
+    """Return the replicas of which a move awaits the next pod: it is kept from the scheduler at first."""
+    states = ((each.replica, each.state) for each in glances)
+    return frozenset(name for name, state in states if name is not None and state in ARRIVING_STATES)
 
 
 class JobGlance(Struct, frozen=True, kw_only=True, gc=False):
