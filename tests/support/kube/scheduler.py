@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,25 +18,28 @@ def program(programs: Path | None) -> Path | None:
     return found if found is not None and os.access(found, os.X_OK) else None
 
 
-@contextlib.contextmanager
-def scheduling(folder: Path, scheduler: Path, endpoint: Endpoint) -> Iterator[None]:
-    """Run the scheduler for the pods of that server."""
-    assert isinstance(endpoint.tls, ssl.SSLContext)
+def kubeconfig(folder: Path, endpoint: Endpoint) -> Path:
+    """Write how to reach that server, and return the file."""
+    cluster = {"server": endpoint.url, "insecure-skip-tls-verify": True}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": endpoint.url, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "u", "user": {"token": endpoint.token}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
+        "clusters": [{"name": "bare", "cluster": cluster}],
+        "users": [{"name": "user", "user": {"token": endpoint.token}}],
+        "contexts": [{"name": "bare", "context": {"cluster": "bare", "user": "user"}}],
+        "current-context": "bare",
     }
-    kubeconfig = folder / "scheduler.kubeconfig"
-    kubeconfig.write_text(json.dumps(config))
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return path
+
+
+@contextlib.contextmanager
+def scheduling(folder: Path, scheduler: Path, access: Path) -> Iterator[None]:
+    """Run the scheduler for the pods of the server that a kubeconfig names."""
     command = [
         str(scheduler),
-        f"--kubeconfig={kubeconfig}",
-        f"--authentication-kubeconfig={kubeconfig}",
-        f"--authorization-kubeconfig={kubeconfig}",
+        *(f"--{each}kubeconfig={access}" for each in ("", "authentication-", "authorization-")),
         "--authentication-tolerate-lookup-failure=true",
         "--leader-elect=false",
         "--secure-port=0",

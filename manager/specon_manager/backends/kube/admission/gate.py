@@ -1,8 +1,9 @@
 """The scheduling gate of pods whose job waits for its admission: put on, left out, or taken away. Pure.
 
-The annotation `specon.io/queue` asks for it, and a pod that a move awaits has it until its room is its own. A gated pod has its name and its volumes and takes no room: the
+The annotation `specon.io/queue` asks for it. A gated pod has its name and its volumes and takes no room: the
 scheduler leaves it alone until the manager removes the gate, together with the choice of the node
-(KEP-3521, "Pod Scheduling Readiness"; KEP-3838 for what may be changed of a gated pod).
+(KEP-3521, "Pod Scheduling Readiness"; KEP-3838 for what may be changed of a gated pod). So has a pod that a
+move awaits: its gate goes once the room that is kept for it is its own.
 """
 
 from collections.abc import Collection, Mapping
