@@ -121,16 +121,20 @@ async def _is_nominated(cluster, node):
             await asyncio.sleep(0.01)
 
 
+async def _runs(cluster, stage):
+    """Have the gang run, let go like any gated pods by an order."""
+    await _gang(cluster)
+    await stage.until(lambda: stage.known().jobs)
+    await _placed(stage, {MOVES: "source", STAYS: "home"}, transaction="m-0")
+    await stage.hear(ReplicaStarted, replica=MOVES, node="source")
+    await stage.hear(ReplicaStarted, replica=STAYS, node="home")
+
+
 async def test_equals_do_not_get_the_room_of_a_gang_that_moves_and_is_turned_back(played):
     """Neither where it goes, nor where it came from, nor where a member stays; nobody has to go for it."""
     settings = KubeSettings(rooms=RoomSettings(priority_class="rooms", guard_class="guards"))
     async with Stage(played.api, settings=settings) as stage:
-        await _gang(played)
-        # They come as any gated pods: an order lets them go.
-        await stage.until(lambda: stage.known().jobs)
-        await _placed(stage, {MOVES: "source", STAYS: "home"}, transaction="m-0")
-        await stage.hear(ReplicaStarted, replica=MOVES, node="source")
-        await stage.hear(ReplicaStarted, replica=STAYS, node="home")
+        await _runs(played, stage)
         for node in NODES:
             await played.pod(f"low-{node}", node, "1", "batch")
         await played.pod("rival-source", "source", "2", "jobs")
@@ -164,3 +168,19 @@ async def test_equals_do_not_get_the_room_of_a_gang_that_moves_and_is_turned_bac
         await _placed(stage, {MOVES: None, STAYS: None}, transaction="")
         await asyncio.sleep(SETTLED)
         assert await _guards(played) == []
+
+
+async def test_without_the_class_a_gang_is_moved_as_before(played, caplog):
+    """The API server refuses its guards; that is said once, and the placeholder gives way."""
+    settings = KubeSettings(rooms=RoomSettings(priority_class="rooms", guard_class="absent"))
+    async with Stage(played.api, settings=settings) as stage:
+        await _runs(played, stage)
+        await stage.hold("m-1", MOVES, "target")
+        await stage.hear(RoomHeld)
+        played.pins.update({MOVES: "target"})
+        await _leave(stage)
+        assert await _guards(played) == ["target"]
+        assert await _come(stage, {MOVES: "target", STAYS: "home"}) < 2.0
+        assert await _guards(played) == []
+    said = [record for record in caplog.records if "no PriorityClass with name absent" in record.getMessage()]
+    assert len(said) == 1
