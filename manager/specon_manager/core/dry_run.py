@@ -10,6 +10,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Objection,
     Preempt,
     Proposal,
@@ -50,6 +51,8 @@ def in_words(proposal: Proposal) -> str:  # noqa: C901  (one case for each kind 
             return f"keep room for {proposal.job}: {_places(proposal.placement)}"
         case Migrate():
             return f"move {proposal.replica} to {proposal.target}"
+        case MigrateGang():
+            return f"move all of {proposal.job}: {_places(proposal.placement)}"
         case Reweight():
             return f"give {proposal.replica} the weight {proposal.weight:g}"
         case Stay():

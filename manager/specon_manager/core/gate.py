@@ -5,8 +5,10 @@ the mover, of those it leaves and of those it joins; each change counts by how m
 (the weights of the settings), over the time that the mover still runs.
 """
 
+from msgspec import Struct
+
 from specon_manager.core.state import Measured
-from specon_manager.model.actions import Migrate, Objection, Refusal
+from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
@@ -14,34 +16,86 @@ from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
 
 
-def objection(proposal: Migrate, snapshot: Snapshot, gate: Gate, measured: Measured) -> Objection | None:
-    """Return why the move does harm, or None when it may be ordered."""
-    replica = snapshot.replicas[proposal.replica]
-    no_move = objection_to_nodes(replica, proposal.target, snapshot)
-    if no_move is not None or not gate.enabled:
-        return no_move
-    assert replica.node is not None
-    source, target = snapshot.nodes[replica.node], snapshot.nodes[proposal.target]
-    stay, join = snapshot.census(source.name), snapshot.census(target.name)
-    held, joined = stay.replicas, join.replicas + 1
-    cores, target_cores = source.capacity.cpu, target.capacity.cpu
-    if joined / max(target_cores, 1e-9) >= held / max(cores, 1e-9):
-        # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime besides.
-        text = f"{target.name} would hold {joined} replicas, {source.name} holds {held}"
-        return Objection(Refusal.WORSE_LOADED, text)
-    own = _weight(replica, gate)
-    before, after = _share(held, cores), _share(joined, target_cores)
+class _Load(Struct, frozen=True):
+    """The replicas of a node before and after a move, and the weight of those that the move does not end."""
+
+    cores: float
+    before: int
+    after: int
+    others: float
+
+
+def objection(
+    move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate, measured: Measured
+) -> Objection | None:
+    """Return why the move does harm, or None when it may be ordered.
+
+    Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
+    """
+    members, moved = _movers(move, snapshot)
+    if lost := [each for each in members if each.node not in snapshot.nodes]:
+        return Objection(Refusal.NODE_NOT_READY, f"its node {lost[0].node} is not known")
+    for replica, target in moved:
+        if (no_move := objection_to_nodes(replica, target, snapshot)) is not None:
+            return no_move
+    if not gate.enabled or move.purpose == DEFRAGMENT:
+        return None
+    loads = _loads(members, moved, snapshot, gate)
+    for replica, target in moved:
+        source, joined = loads[replica.node or ""], loads[target]
+        if joined.after / max(joined.cores, 1e-9) >= source.before / max(source.cores, 1e-9):
+            # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime.
+            text = f"{target} would hold {joined.after} replicas, {replica.node} holds {source.before}"
+            return Objection(Refusal.WORSE_LOADED, text)
+    own = sum(_weight(member, gate) for member in members)
+    to = {replica.name: target for replica, target in moved}
+    ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
+    before = min(_share(source.before, source.cores) for source, _ in ways)
+    after = min(_share(joined.after, joined.cores) for _, joined in ways)
     rate = own * (after - before)
-    rate += (_weights(stay, gate) - own) * (_share(held - 1, cores) - before)
-    rate += _weights(join, gate) * (after - _share(joined - 1, target_cores))
-    remaining = replica.progress.remaining_seconds
+    for load in loads.values():
+        rate += load.others * (_share(load.after, load.cores) - _share(load.before, load.cores))
+    remaining = members[0].progress.remaining_seconds
     horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
     gain = rate * horizon
-    cost = own * before * _cost(replica, gate, measured)
+    cost = own * before * _cost(members[0], gate, measured)
     if gain <= gate.margin * cost:
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
         return Objection(Refusal.NO_GAIN, text)
     return None
+
+
+def _movers(
+    move: Migrate | MigrateGang, snapshot: Snapshot
+) -> tuple[list[Replica], list[tuple[Replica, str]]]:
+    """Return the replicas that the move ends, and those of them that change their node, with the new one."""
+    if isinstance(move, Migrate):
+        replica = snapshot.replicas[move.replica]
+        return [replica], [(replica, move.target)]
+    names = snapshot.jobs[move.job].spec.replicas
+    members = [snapshot.replicas[name] for name in names if snapshot.replicas[name].active]
+    ways = ((member, move.placement.get(member.name, member.node or "")) for member in members)
+    return members, [(member, target) for member, target in ways if target != member.node]
+
+
+def _loads(
+    members: list[Replica], moved: list[tuple[Replica, str]], snapshot: Snapshot, gate: Gate
+) -> dict[str, _Load]:
+    """Return the load of each node that is concerned, those that are left first."""
+    nodes = dict.fromkeys([member.node or "" for member in members] + [target for _, target in moved])
+    found = {}
+    for name in nodes:
+        census = snapshot.census(name)
+        here = [member for member in members if member.node == name]
+        left = sum(replica.node == name for replica, _ in moved)
+        joined = sum(target == name for _, target in moved)
+        found[name] = _Load(
+            snapshot.nodes[name].capacity.cpu,
+            census.replicas,
+            census.replicas - left + joined,
+            _weights(census, gate) - sum(_weight(member, gate) for member in here),
+        )
+    return found
 
 
 def objection_to_nodes(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:

@@ -15,6 +15,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Preempt,
     Proposal,
     Reweight,
@@ -44,7 +45,7 @@ def _ordered(state: State, proposal: Proposal, now: float) -> Step:
             return start(state, job.name, placement, proposal.reason, now)
         gang = AdmitGang(job=job.name, placement=placement, reason=proposal.reason)
         return begin(state, gang, now)
-    if isinstance(proposal, Migrate):
+    if isinstance(proposal, Migrate | MigrateGang):
         return begin(state, proposal, now)
     if isinstance(proposal, AdmitGang | ScaleOut | ScaleIn | Preempt):
         if state.jobs[proposal.job].spec.transacted:

@@ -4,13 +4,12 @@ Least disruptive first (design, section 7). Every refusal carries its reason.
 """
 
 import math
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.core import dry_run, gate, priorities, quotas, scaling, starvation
+from specon_manager.core import dry_run, gate, move_budgets, priorities, quotas, scaling, starvation
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
 from specon_manager.core.transaction.begin import record_of
@@ -19,6 +18,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Objection,
     Preempt,
     Proposal,
@@ -29,24 +29,28 @@ from specon_manager.model.actions import (
     Stay,
     subject,
 )
-from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.settings import Budgets
+from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, to_move
+from specon_manager.model.standing import in_flight, to_move, to_move_gang, trains_as_one
 from specon_manager.policies.cpu_lending import eases_first
 
 _RANKS: Final[dict[type, int]] = {
     kind: rank
     for rank, kinds in enumerate(
-        ((Stay,), (Reweight,), (Admit, AdmitGang), (ScaleOut,), (Migrate,), (ScaleIn,), (Preempt,), (Claim,))
+        (
+            (Stay,),
+            (Reweight,),
+            (Admit, AdmitGang),
+            (ScaleOut,),
+            (Migrate, MigrateGang),
+            (ScaleIn,),
+            (Preempt,),
+            (Claim,),
+        )
     )
     for kind in kinds
 }
 """The least disruptive first; within a rank in the order of the proposals."""
-
-
-BUSY: Final = "in flight, which is"
-"""In the words of a refusal that is over as soon as another move is."""
 
 
 class Ruling(Struct, frozen=True, kw_only=True, gc=False):
@@ -68,7 +72,7 @@ def plan(
         return tuple(Ruling(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
     verdicts, usage = [], quotas.Usage(snapshot)
     for proposed in sorted(proposals, key=_rank):
-        proposal, over_quota = quotas.fitted(proposed, snapshot, usage)
+        proposal, over_quota = quotas.fitted(whole(proposed, snapshot), snapshot, usage)
         objection = _objection(proposal, snapshot, state) or over_quota
         if objection is None:
             quotas.given(proposal, snapshot, usage)
@@ -78,11 +82,32 @@ def plan(
     return tuple(verdicts)
 
 
+def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:
+    """Return a move of one replica of a job whose replicas train as one as a move of the job."""
+    if not isinstance(proposal, Migrate) or proposal.replica not in snapshot.replicas:
+        return proposal
+    job = snapshot.jobs[snapshot.replicas[proposal.replica].job]
+    if not job.spec.transacted or not trains_as_one(job, snapshot):
+        return proposal
+    here = {member.name: member.node or "" for member in _present(job, snapshot)}
+    return MigrateGang(
+        job=job.name,
+        placement={**here, proposal.replica: proposal.target},
+        purpose=proposal.purpose,
+        reason=proposal.reason,
+    )
+
+
 def _rank(proposal: Proposal) -> int:
     return _RANKS[type(proposal)]
 
 
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
+    if isinstance(proposal, MigrateGang):
+        known = snapshot.jobs.get(proposal.job)
+        if known is None or known.ended_at is not None or not _present(known, snapshot):
+            return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that runs")
+        return _objection_to_move(proposal, snapshot, state)
     if not isinstance(proposal, Admit | Migrate | Stay | Reweight):
         against = scaling.objection(proposal, snapshot)
         if against is None and isinstance(proposal, Preempt):
@@ -93,8 +118,7 @@ def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objectio
         return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
     replica = snapshot.replicas[proposal.replica]
     if isinstance(proposal, Migrate):
-        against = _objection_to_move(proposal, replica, snapshot, state)
-        return against or starvation.objection(proposal, snapshot)
+        return _objection_to_move(proposal, snapshot, state)
     if isinstance(proposal, Stay):
         return None
     if isinstance(proposal, Reweight):
@@ -121,21 +145,28 @@ def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -
     return None
 
 
-def _objection_to_move(
-    proposal: Migrate, replica: Replica, snapshot: Snapshot, state: State
-) -> Objection | None:
-    budgets = state.settings.budgets
-    if len(snapshot.moves) >= budgets.moves_at_once:
-        # First, for it is the cheapest: a large cluster has thousands of converged replicas that ask.
-        return _over_cluster_budget(len(snapshot.moves))
+def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: State) -> Objection | None:
+    # The cluster's budget first, for it is the cheapest: a large cluster has thousands of converged replicas
+    # that ask.
+    if (spent := move_budgets.of_cluster(snapshot)) is not None:
+        return spent
+    if isinstance(move, MigrateGang):
+        job = snapshot.jobs[move.job]
+        about = _present(job, snapshot)
+        targets: Iterable[str] = _joined(move, snapshot)
+        against = _no_places(move, snapshot)
+    else:
+        about, targets = (snapshot.replicas[move.replica],), (move.target,)
+        against = _no_place(about[0], move.target, snapshot)
     return (
-        _no_place(replica, proposal.target, snapshot)
-        or to_move(replica, snapshot)
-        or _unproven(replica)
-        or _eased_first(replica, snapshot)
-        or _over_replica_budget(replica, snapshot, budgets)
-        or _over_node_budget(proposal.target, replica, snapshot, budgets)
-        or gate.objection(proposal, snapshot, state.settings.gate, state.measured)
+        against
+        or (to_move_gang(job, snapshot) if isinstance(move, MigrateGang) else to_move(about[0], snapshot))
+        or next((each for each in map(_unproven, about) if each is not None), None)
+        or _eased_first(about[0], snapshot)
+        or move_budgets.of_replicas(about, snapshot)
+        or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
+        or gate.objection(move, snapshot, state.settings.gate, state.measured)
+        or starvation.objection(move, snapshot)
     )
 
 
@@ -146,25 +177,56 @@ def objection_to_request(
 
     What it would gain or cost does not count: neither the gate nor the cooldown and budget of the replica.
     """
-    budgets = state.settings.budgets
-    objection = objection_while_paused(state) or to_move(replica, snapshot)
-    if objection is not None:
+    objection = (
+        objection_while_paused(state) or to_move(replica, snapshot) or move_budgets.of_cluster(snapshot)
+    )
+    if objection is not None or target is None:
         return objection
-    if len(snapshot.moves) >= budgets.moves_at_once:
-        return _over_cluster_budget(len(snapshot.moves))
-    if target is None:
-        return None
     return (
         gate.objection_to_nodes(replica, target, snapshot)
         or _no_place(replica, target, snapshot)
-        or _over_node_budget(target, replica, snapshot, budgets)
+        or move_budgets.of_nodes((replica.node, target), snapshot)
     )
 
 
-@lru_cache(maxsize=16)
-def _over_cluster_budget(moves: int) -> Objection:
-    text = f"{moves} moves are {BUSY} the cluster's budget"
-    return Objection(Refusal.CLUSTER_BUDGET, text)
+def objection_to_gang_request(
+    job: Job, placement: Mapping[str, str] | None, snapshot: Snapshot, state: State
+) -> Objection | None:
+    """Return what speaks against a move of a whole job that somebody asked for; None: against any of it."""
+    objection = (
+        objection_while_paused(state) or to_move_gang(job, snapshot) or move_budgets.of_cluster(snapshot)
+    )
+    if objection is not None or placement is None:
+        return objection
+    move = MigrateGang(job=job.name, placement=placement, purpose="", reason="")
+    here = (replica.node for replica in _present(job, snapshot))
+    return _no_places(move, snapshot) or move_budgets.of_nodes((*here, *_joined(move, snapshot)), snapshot)
+
+
+def _present(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
+    members = (snapshot.replicas[name] for name in job.spec.replicas)
+    return tuple(member for member in members if member.active)
+
+
+def _joined(move: MigrateGang, snapshot: Snapshot) -> list[str]:
+    """Return the nodes of those replicas of the placement that do not run there already."""
+    own = snapshot.jobs[move.job].spec.replicas
+    return [
+        node
+        for name, node in move.placement.items()
+        if name not in own or snapshot.replicas[name].node != node
+    ]
+
+
+def _no_places(move: MigrateGang, snapshot: Snapshot) -> Objection | None:
+    """Return why the nodes cannot take what is to come there, or that nothing is."""
+    job = snapshot.jobs[move.job]
+    if (foreign := scaling.foreign(move.placement, job)) is not None:
+        return foreign
+    moved = {name: node for name, node in move.placement.items() if snapshot.replicas[name].node != node}
+    if not moved:
+        return Objection(Refusal.SAME_NODE, "all of it runs where it is to go")
+    return scaling.no_room(moved, job, snapshot)
 
 
 def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | None:
@@ -194,29 +256,6 @@ def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
     return Objection(Refusal.COOLDOWN, "its processors are lowered in place before a move is thought of")
 
 
-def _over_replica_budget(replica: Replica, snapshot: Snapshot, budgets: Budgets) -> Objection | None:
-    """Return why the replica has been moved enough for now."""
-    if replica.disrupted >= budgets.moves_per_replica:
-        text = f"it was ended for a move {replica.disrupted} times, which is its budget"
-        return Objection(Refusal.REPLICA_BUDGET, text)
-    if snapshot.now < replica.cooldown_until:
-        text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
-        return Objection(Refusal.COOLDOWN, text)
-    return None
-
-
-def _over_node_budget(
-    target: str, replica: Replica, snapshot: Snapshot, budgets: Budgets
-) -> Objection | None:
-    """Return which of the two nodes has enough moves in flight."""
-    busy = snapshot.busy
-    for node in (replica.node, target):
-        if node is not None and node in busy and busy[node] >= budgets.moves_at_once_per_node:
-            text = f"{busy[node]} moves of {node} are {BUSY} its budget"
-            return Objection(Refusal.NODE_BUDGET, text)
-    return None
-
-
 def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     """Return the snapshot as it will be, for the judgement of the next proposal."""
     if isinstance(proposal, Admit):
@@ -225,7 +264,7 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
         return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Stay | Reweight):
         return snapshot
-    if isinstance(proposal, Migrate) or snapshot.jobs[proposal.job].spec.transacted:
+    if isinstance(proposal, Migrate | MigrateGang) or snapshot.jobs[proposal.job].spec.transacted:
         if isinstance(proposal, AdmitGang):
             snapshot = snapshot.with_records(scaling.absent(proposal, snapshot))
         name = f"what was just accepted for {subject(proposal)}"

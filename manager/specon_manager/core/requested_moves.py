@@ -3,19 +3,23 @@
 What stands in the way for a moment only (others in flight) keeps a request waiting; anything else refuses it.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from specon_manager.core import dry_run
-from specon_manager.core.plan import objection_to_request
+from specon_manager.core import dry_run, gang_targets
+from specon_manager.core.plan import objection_to_gang_request, objection_to_request
 from specon_manager.core.state import HISTORY, State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Action, Migrate, Objection, Refusal
-from specon_manager.model.cluster import Replica, job_of
+from specon_manager.model.actions import Action, Migrate, MigrateGang, Objection, Refusal
+from specon_manager.model.cluster import Job, Replica, job_of
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.standing import trains_as_one
 from specon_manager.model.transactions import Kind, Request, Transaction, TransactionState
+
+Move = Migrate | MigrateGang
 
 POLICY: Final = "request"
 PURPOSE: Final = "requested"
@@ -39,6 +43,8 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         id=event.id,
         replica=event.replica,
         target=event.target,
+        job=event.job,
+        targets=event.targets,
         reason=event.reason or "it was asked for",
         at=now,
     )
@@ -75,8 +81,24 @@ def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[
 
     With `target` None the node with the most open room is chosen. Nothing changes by the question.
     """
-    chosen, objection = _judged(state, name, target, now)
-    return (chosen, "") if objection is None else (None, objection.text)
+    asked = Request(id="", replica=name, target=target, at=now)
+    move, objection = _judged(state, asked, now)
+    if objection is not None or move is None:
+        return None, "" if objection is None else objection.text
+    return (move.target if isinstance(move, Migrate) else move.placement[name]), ""
+
+
+def answer_to_job(
+    state: State, job: str, targets: tuple[str, ...], now: float
+) -> tuple[Mapping[str, str] | None, str]:
+    """Return where a whole job would be moved, node by replica, else None and what is against it.
+
+    Without `targets` it leaves all nodes that it is on. Nothing changes by the question.
+    """
+    move, objection = _judged(state, Request(id="", job=job, targets=targets, at=now), now)
+    if objection is not None or move is None:
+        return None, "" if objection is None else objection.text
+    return ({move.replica: move.target} if isinstance(move, Migrate) else move.placement), ""
 
 
 def _is_known(state: State, name: str) -> bool:
@@ -86,12 +108,11 @@ def _is_known(state: State, name: str) -> bool:
 
 
 def _tried(state: State, request: Request, now: float) -> Step:
-    target, objection = _judged(state, request.replica, request.target, now)
-    if objection is None and target is not None:
+    move, objection = _judged(state, request, now)
+    if objection is None and move is not None:
         requests = {name: each for name, each in state.requests.items() if name != request.id}
-        proposal = Migrate(replica=request.replica, target=target, purpose=PURPOSE, reason=request.reason)
         state = msgspec.structs.replace(state, requests=requests)
-        return begin(state, proposal, now, name=request.id, policy=POLICY)
+        return begin(state, move, now, name=request.id, policy=POLICY)
     assert objection is not None
     if objection.refusal not in _PASSING:
         return _refused(state, request, objection.text, now), []
@@ -101,11 +122,38 @@ def _tried(state: State, request: Request, now: float) -> Step:
     return msgspec.structs.replace(state, requests={**state.requests, request.id: waiting}), []
 
 
-def _judged(state: State, name: str, target: str | None, now: float) -> tuple[str | None, Objection | None]:
-    replica = state.replicas.get(name)
-    if replica is None:
-        return None, Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {name}")
+def _judged(state: State, request: Request, now: float) -> tuple[Move | None, Objection | None]:
+    """Return the move that a request comes to now, or what stands in its way."""
     snapshot = state.snapshot(now)
+    move, objection = _chosen(state, request, snapshot)
+    return move, objection or (None if move is None else dry_run.objection(move, state.settings))
+
+
+def _chosen(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | None, Objection | None]:
+    if not request.job:
+        replica = state.replicas.get(request.replica)
+        if replica is None:
+            return None, Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {request.replica}")
+        job = state.jobs[replica.job]
+        if trains_as_one(job, snapshot):
+            return _of_gang(state, request, job, snapshot)
+        return _of_one(state, request, replica, request.target, snapshot)
+    job_named = state.jobs.get(request.job)
+    if job_named is None:
+        return None, Objection(Refusal.UNKNOWN_JOB, f"there is no job {request.job}")
+    present = [name for name in job_named.spec.replicas if state.replicas[name].active]
+    if len(present) != 1:
+        return _of_gang(state, request, job_named, snapshot)
+    if len(request.targets) > 1:
+        text = f"{request.job} has one replica, and cannot go to {len(request.targets)} nodes"
+        return None, Objection(Refusal.NO_ROOM, text)
+    target = request.targets[0] if request.targets else None
+    return _of_one(state, request, state.replicas[present[0]], target, snapshot)
+
+
+def _of_one(
+    state: State, request: Request, replica: Replica, target: str | None, snapshot: Snapshot
+) -> tuple[Move | None, Objection | None]:
     if target is None:
         objection = objection_to_request(replica, None, snapshot, state)
         if objection is not None:
@@ -114,10 +162,33 @@ def _judged(state: State, name: str, target: str | None, now: float) -> tuple[st
         if target is None:
             return None, Objection(Refusal.NO_ROOM, why)
     objection = objection_to_request(replica, target, snapshot, state)
-    if objection is None:
-        move = Migrate(replica=name, target=target, purpose=PURPOSE, reason="it was asked for")
-        objection = dry_run.objection(move, state.settings)
-    return target, objection
+    return Migrate(replica=replica.name, target=target, purpose=PURPOSE, reason=request.reason), objection
+
+
+def _of_gang(
+    state: State, request: Request, job: Job, snapshot: Snapshot
+) -> tuple[Move | None, Objection | None]:
+    """Return the move of a whole job: to the nodes that are named, or off those that it is on.
+
+    Where one replica of it was named, that one goes to its target, or all that share its node leave it.
+    """
+    objection = objection_to_gang_request(job, None, snapshot, state)
+    if objection is not None:
+        return None, objection
+    if request.targets:
+        placement, why = gang_targets.to_nodes(job, request.targets, snapshot)
+    elif request.job:
+        placement, why = gang_targets.anywhere(job, snapshot)
+    elif request.target is not None:
+        here = {name: state.replicas[name].node or "" for name in job.spec.replicas}
+        active = {name: node for name, node in here.items() if state.replicas[name].active}
+        placement, why = {**active, request.replica: request.target}, ""
+    else:
+        placement, why = gang_targets.off_node(job, state.replicas[request.replica].node or "", snapshot)
+    if placement is None:
+        return None, Objection(Refusal.NO_ROOM, why)
+    objection = objection_to_gang_request(job, placement, snapshot, state)
+    return MigrateGang(job=job.name, placement=placement, purpose=PURPOSE, reason=request.reason), objection
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
@@ -145,14 +216,20 @@ def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
 
 def _refused(state: State, request: Request, why: str, now: float) -> State:
     """Return the state whose history says that nothing came of the request, and why."""
-    replica = state.replicas.get(request.replica)
-    source = "" if replica is None or not replica.active else replica.node or ""
+    job = request.job or job_of(request.replica)
+    known = state.jobs.get(job)
+    named = known.spec.replicas if request.job and known is not None else (request.replica,)
+    records = (state.replicas.get(name) for name in named if name)
+    active = [record for record in records if record is not None and record.active]
+    before = {name: "" for name in named if name and not request.job}
+    before |= {record.name: record.node or "" for record in active}
     over = Transaction(
         id=request.id,
         kind=Kind.MOVE,
-        job=job_of(request.replica),
-        before={request.replica: source},
-        after={request.replica: request.target or ""},
+        job=job,
+        before=before,
+        after={} if request.job else {request.replica: request.target or ""},
+        whole=bool(request.job),
         policy=POLICY,
         purpose=PURPOSE,
         reason=request.reason,

@@ -126,8 +126,8 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
         return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
     if any(replica.phase is Phase.PENDING and replica.not_before > snapshot.now for replica in members):
         return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
-    if (foreign := _foreign(proposal.placement, job)) is not None:
-        return foreign
+    if (against := foreign(proposal.placement, job)) is not None:
+        return against
     if over := [name for name in proposal.placement if snapshot.replicas[name].ended]:
         return Objection(Refusal.NOT_PENDING, f"{over[0]} is {snapshot.replicas[over[0]].phase}")
     open_members = [replica for replica in members if not replica.ended]
@@ -139,24 +139,24 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
     if workers + ended < job.spec.fewest_workers:
         text = f"{workers} workers have a place, it needs {job.spec.fewest_workers}"
         return Objection(Refusal.PARTIAL_GANG, text)
-    return _no_room(proposal.placement, job, snapshot)
+    return no_room(proposal.placement, job, snapshot)
 
 
 def _to_growth(proposal: ScaleOut, job: Job, snapshot: Snapshot) -> Objection | None:
     if job.trains_since is None:
         return Objection(Refusal.NOT_RUNNING, "not all of it trains")
-    if (foreign := _foreign(proposal.placement, job)) is not None:
-        return foreign
+    if (against := foreign(proposal.placement, job)) is not None:
+        return against
     for name in proposal.placement:
         if snapshot.replicas[name].phase is not Phase.ABSENT:
             text = f"{name} is {snapshot.replicas[name].phase}, not absent"
             return Objection(Refusal.NOT_ELASTIC, text)
-    return _no_room(proposal.placement, job, snapshot)
+    return no_room(proposal.placement, job, snapshot)
 
 
 def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection | None:
-    if (foreign := _foreign(proposal.replicas, job)) is not None:
-        return foreign
+    if (against := foreign(proposal.replicas, job)) is not None:
+        return against
     if job.spec.checkpointing == "none":
         return Objection(Refusal.NO_CHECKPOINT, "its trainer writes no checkpoints")
     if not proposal.replicas:
@@ -178,8 +178,8 @@ def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection 
 
 
 def _to_claim(proposal: Claim, job: Job, snapshot: Snapshot) -> Objection | None:
-    if (foreign := _foreign(proposal.placement, job)) is not None:
-        return foreign
+    if (against := foreign(proposal.placement, job)) is not None:
+        return against
     if any(snapshot.replicas[name].active for name in job.spec.replicas):
         return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
     for node in proposal.placement.values():
@@ -188,7 +188,8 @@ def _to_claim(proposal: Claim, job: Job, snapshot: Snapshot) -> Objection | None
     return None
 
 
-def _foreign(replicas: Iterable[str], job: Job) -> Objection | None:
+def foreign(replicas: Iterable[str], job: Job) -> Objection | None:
+    """Return which of these is no replica of the job."""
     own = job.spec.replicas
     for name in replicas:
         if name not in own:
@@ -196,7 +197,7 @@ def _foreign(replicas: Iterable[str], job: Job) -> Objection | None:
     return None
 
 
-def _no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Objection | None:
+def no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Objection | None:
     """Return the first node that cannot take what the placement puts there, all of it together."""
     if not placement:
         return Objection(Refusal.PARTIAL_GANG, "the placement names no replica")

@@ -32,6 +32,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Objection,
     Proposal,
     Refusal,
@@ -142,6 +143,9 @@ def objection(proposal: Proposal, snapshot: Snapshot) -> Objection | None:
         placement: Mapping[str, str] = proposal.placement
     elif isinstance(proposal, Migrate):
         placement = {proposal.replica: proposal.target}
+    elif isinstance(proposal, MigrateGang):
+        nodes = {name: snapshot.replicas[name].node for name in proposal.placement}
+        placement = {name: node for name, node in proposal.placement.items() if nodes[name] != node}
     else:
         return None
     return _infringed(placement, name, claim, snapshot)

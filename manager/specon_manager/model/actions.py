@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -49,6 +49,10 @@ class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
     """Node by replica."""
     purpose: str
     reason: str | Words
+
+
+DEFRAGMENT: Final = "defragment"
+"""The purpose of a move that makes room for a job which waits: its plan has weighed what it costs."""
 
 
 class Stay(Struct, frozen=True, tag=True, kw_only=True):
@@ -191,6 +195,8 @@ class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):
     id: str
     replica: str
     reason: str
+    release: bool = False
+    """Whether a trainer that pauses since that request is to train on: not where it is told to end next."""
 
 
 class SetWeight(Struct, frozen=True, tag=True, kw_only=True):

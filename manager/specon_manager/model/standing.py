@@ -9,17 +9,57 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
 
 
+def trains_as_one(job: Job, snapshot: Snapshot) -> bool:
+    """Whether none of its replicas can be moved alone: it has several at present, which train as one."""
+    if not job.spec.coupled or len(job.spec.replicas) == 1:
+        return False
+    return sum(snapshot.replicas[name].phase is not Phase.ABSENT for name in job.spec.replicas) > 1
+
+
 def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
-    """Return what rules a move of this replica out, whatever it would gain and wherever it would go."""
+    """Return what rules a move of this replica out, whatever it would gain and wherever it would go.
+
+    One of a job whose replicas train as one moves with all of it, or not at all.
+    """
     job = snapshot.jobs[replica.job]
+    if trains_as_one(job, snapshot):
+        return to_move_gang(job, snapshot)
     return (
         _forbidden_to_move(job, replica)
         or (Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS) if job.spec.checkpointing == "none" else None)
         or _not_running(replica)
         or in_flight(job, snapshot, replica)
-        or _coupled(job, snapshot)
         or _unprovable(replica, snapshot)
     )
+
+
+def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return what rules a move of a whole job out, all of which ends and starts anew."""
+    spec = job.spec
+    if not spec.transacted:
+        return Objection(Refusal.COUPLED, "its replicas train as one, and are started one by one")
+    members = [snapshot.replicas[name] for name in spec.replicas]
+    present = [replica for replica in members if replica.phase is not Phase.ABSENT]
+    if not present:
+        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
+    if len(present) > 1 and not spec.coupled:
+        return Objection(Refusal.COUPLED, "its replicas train by themselves: each is moved alone")
+    forbidden = (_forbidden_to_move(job, replica) for replica in present)
+    if (against := next((each for each in forbidden if each is not None), None)) is not None:
+        return against
+    if spec.checkpointing == "none":
+        return Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS)
+    if spec.checkpointing == "on-termination" and spec.savers == "all":
+        text = "its workers save a part each when they are told to end: the parts may be of different steps"
+        return Objection(Refusal.NO_CHECKPOINT, text)
+    missing = (_not_running(replica) for replica in present)
+    if (against := next((each for each in missing if each is not None), None)) is not None:
+        return against
+    if (objection := in_flight(job, snapshot) or _resting(job, snapshot)) is not None:
+        return objection
+    savers = present if spec.savers == "all" else [snapshot.replicas[spec.worker_names[0]]]
+    unproven = (_unprovable(replica, snapshot) for replica in savers if replica.role != "ps")
+    return _not_settled(job, snapshot) or next((each for each in unproven if each is not None), None)
 
 
 def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
@@ -104,17 +144,6 @@ def _not_running(replica: Replica) -> Objection | None:
     if replica.leaving is not None:
         return Objection(Refusal.IN_FLIGHT, f"it was told to end: {replica.leaving.reason}")
     return None
-
-
-def _coupled(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return that a replica on which others wait is not moved by itself."""
-    if not job.spec.coupled or len(job.spec.replicas) == 1:
-        return None
-    members = (snapshot.replicas[name] for name in job.spec.replicas)
-    others = sum(member.phase is not Phase.ABSENT for member in members)
-    if others <= 1:
-        return None
-    return Objection(Refusal.COUPLED, "its replicas train as one: one alone is never moved")
 
 
 def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:

@@ -130,6 +130,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
     """Incarnation by replica, of what was told to end on the present way; "" is whichever there is."""
     repeats: int = 0
     """How often the present orders to end were given again because they were not obeyed."""
+    killed: tuple[str, ...] = ()
+    """Replicas that did not end within their grace period, and were killed."""
     stuck: str = ""
     """Why it cannot come to an end, in words; a stuck one counts in no budget, and is tried on."""
     changing_at: float | None = None
@@ -169,6 +171,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
         return frozenset(node for way in ways if self.restart or way[0] != way[1] for node in way if node)
 
     @property
+    def moved(self) -> tuple[str, ...]:
+        """The replicas that are to run on another node than before, or that did not run, by name."""
+        return tuple(sorted(name for name, node in self.after.items() if self.before.get(name) != node))
+
+    @property
     def keeps_way_back(self) -> bool:
         """Whether what leaves a node keeps its room there until the end: else that room is what it is for."""
         return self.kind is Kind.MOVE
@@ -187,8 +194,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def replica(self) -> str:
-        """The first replica that it is about; of a move of one replica, that one."""
-        return self.concerned[0]
+        """The first replica that it is about; of a move of one, that one; empty where it names none."""
+        return next(iter(self.concerned), "")
 
     @property
     def source(self) -> str:
@@ -221,9 +228,14 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def steps_lost(self) -> int | None:
-        """Steps that had to be trained again, of all witnesses together."""
+        """Steps that had to be trained again, of all witnesses together.
+
+        Where all of it starts anew its replicas train as one: a step that one lost all have lost.
+        """
         lost = [w.steps_lost for w in self.witnesses.values() if w.steps_lost is not None]
-        return sum(lost) if lost else None
+        if not lost:
+            return None
+        return max(lost) if self.restart else sum(lost)
 
     @property
     def last_step_before(self) -> int | None:

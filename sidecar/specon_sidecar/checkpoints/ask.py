@@ -23,13 +23,13 @@ async def ask(mode: CheckpointMode, process: Trainer | None, instruction: str) -
             raise CannotAskError("no process id of the trainer is known")
         process.send(signal.Signals[f"SIG{mode.target}"])
     elif mode.kind == "file":
-        await asyncio.to_thread(_create, Path(mode.target), instruction)
+        await asyncio.to_thread(create, Path(mode.target), instruction)
     elif mode.kind == "http":
         await _post(mode.target, instruction)
 
 
-def _create(path: Path, content: str) -> None:
-    """Create the request file in one piece; one that is still there was not taken yet and is renewed."""
+def create(path: Path, content: str) -> None:
+    """Create the file in one piece, in place of one that is still there; raises CannotAskError."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         aside.write_text(content + "\n", "utf-8")

@@ -12,6 +12,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Preempt,
     Proposal,
     Refusal,
@@ -39,6 +40,9 @@ WORDS = {
     "keep room for default/g: 1 replicas, 1 on node-1": Claim(job=G, placement={W0: "node-1"}, reason="r"),
     "give up the room that is kept for default/g": Claim(job=G, placement={}, reason="r"),
     "move default/g/worker/0 to node-1": Migrate(replica=W0, target="node-1", purpose="p", reason="r"),
+    "move all of default/g: 2 replicas, 2 on node-1": MigrateGang(
+        job=G, placement=on("node-1", W0, W1), purpose="p", reason="r"
+    ),
     "give default/g/worker/0 the weight 0.5": Reweight(replica=W0, weight=0.5, reason="r"),
     "leave default/g/worker/0 where it is": Stay(replica=W0, purpose="p", reason="r"),
 }

@@ -250,8 +250,10 @@ class Chaos(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.live)
     def train_on(self):
         for replica in sorted(self.cluster.live):
-            known = self.cluster.state.replicas[replica].progress.step or 0
-            self.cluster.report(replica, Category.CONVERGED, step=known + 1)
+            record = self.cluster.state.replicas.get(replica)
+            if record is not None:  # else a pod of a job that is named and described otherwise by now
+                step = (record.progress.step or 0) + 1
+                self.cluster.report(replica, Category.CONVERGED, step=step)
 
     @rule(number=pick, step=steps)
     @precondition(lambda self: self.cluster.live)

@@ -10,6 +10,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Preempt,
     Proposal,
     Reweight,
@@ -93,7 +94,7 @@ def _scaled(job: Job, snapshot: Snapshot, rng: Random) -> Iterator[Proposal]:
 def _any(snapshot: Snapshot, rng: Random) -> Proposal:
     """Return a proposal about a random job, more often legal than not."""
     kind = rng.choice([ScaleOut, ScaleIn, Preempt, Claim, AdmitGang])
-    kind = rng.choice([kind, kind, kind, Reweight, Migrate, Stay, Admit])
+    kind = rng.choice([kind, kind, kind, Reweight, Migrate, MigrateGang, MigrateGang, Stay, Admit])
     apt = snapshot.waiting if kind is Claim or kind is AdmitGang else snapshot.running
     every = sorted(snapshot.jobs.values(), key=lambda job: job.order)
     job = rng.choice(apt if apt and rng.random() < 0.9 else every)
@@ -118,12 +119,20 @@ def _any(snapshot: Snapshot, rng: Random) -> Proposal:
         return Claim(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
     if kind is Reweight:
         return Reweight(replica=replica, weight=rng.choice([0.0, 0.5, 1.0, 2.0, 2e6]), reason=why)
-    if kind is Migrate:
-        return Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+    if kind is MigrateGang or kind is Migrate:
+        one = Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+        return one if kind is Migrate else _move(job, nodes, snapshot, rng)
     waits = not any(snapshot.replicas[member].active for member in job.spec.replicas)
     if kind is Stay or waits:  # whole jobs only are started of what waits
         return Stay(replica=replica, purpose="migrate", reason=why)
     return Admit(replica=replica, node=rng.choice(nodes), reason=why)
+
+
+def _move(job: Job, nodes: list[str], snapshot: Snapshot, rng: Random) -> MigrateGang:
+    """Return a move of a job: to one node, or some of it anywhere."""
+    here = [member for member in job.spec.replicas if snapshot.replicas[member].active]
+    placement = dict.fromkeys(here, rng.choice(nodes)) if rng.random() < 0.5 else _some(here, nodes, rng)
+    return MigrateGang(job=job.name, placement=placement, purpose="migrate", reason="at random")
 
 
 def _some(replicas: tuple[str, ...] | list[str], nodes: list[str], rng: Random) -> Mapping[str, str]:

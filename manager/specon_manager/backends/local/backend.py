@@ -196,6 +196,7 @@ class LocalBackend:
                 incarnation=pod.incarnation,
                 exit_code=ended.code,
                 evicted=ended.reason in {"evicted", "killed after grace"},
+                killed=ended.reason == "killed after grace",
                 reason=f"{ended.reason}{signalled}" + (f": {ended.error}" if ended.error else ""),
             )
         )

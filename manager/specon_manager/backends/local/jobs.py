@@ -64,7 +64,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scale: Literal["first", "range"] = "first"
     checkpoint: Text = "periodic"
     checkpoint_path: Text | None = None
-    """By default `checkpoints` in `{directory}`; in `{job_directory}` where the job has several replicas."""
+    """By default `checkpoints` in `{directory}`; in `{job_directory}` where several replicas train as one."""
     marker: Text | None = None
     submit_at: Seconds = 0.0
     """Seconds after the begin of the run."""
@@ -80,6 +80,10 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameter servers."""
     ps_requests: Resources | None = None
     """What one parameter server reserves; by default as much as a worker."""
+    replicas: Literal["coupled", "independent"] = "coupled"
+    """Whether its workers train as one, or each by itself (one seed each, for instance)."""
+    savers: Literal["lead", "all"] = "lead"
+    """Who saves where they train as one: the first worker for all of them, or each worker its part."""
     resizing: Literal["restart", "live"] | None = None
     """How the number of workers changes: all end and start anew (the default), or the others go on."""
     job_class: Literal["trial", "best-effort"] = field(default="best-effort", name="class")
@@ -110,6 +114,11 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.workers if self.min_workers is None else self.min_workers
 
     @property
+    def resizing_way(self) -> Literal["restart", "live"]:
+        """How the number of workers changes; those that train by themselves go on."""
+        return self.resizing or ("restart" if self.replicas == "coupled" else "live")
+
+    @property
     def alone(self) -> bool:
         """Whether it has one replica, now and always."""
         return self.most_workers + self.ps == 1
@@ -117,9 +126,8 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def checkpoints(self) -> str:
         """Where its checkpoints are, with placeholders."""
-        return self.checkpoint_path or (
-            "{directory}/checkpoints" if self.alone else "{job_directory}/checkpoints"
-        )
+        alone = self.alone or self.replicas == "independent"
+        return self.checkpoint_path or ("{directory}/checkpoints" if alone else "{job_directory}/checkpoints")
 
 
 class JobFile(Struct, frozen=True, kw_only=True):
@@ -201,8 +209,9 @@ def job_spec(job: LocalJob) -> JobSpec:
         grace_seconds=job.grace_seconds,
         checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
         migratable=job.migrate,
-        immovable="" if job.alone else "its replicas train together, and none of them moves alone",
-        resizing=(job.resizing or "restart") if elastic else "none",
+        coupled=job.replicas == "coupled",
+        savers=job.savers,
+        resizing=job.resizing_way if elastic else "none",
         unscalable="" if elastic else "its number of workers is fixed",
         template=msgspec.to_builtins(job),
     )

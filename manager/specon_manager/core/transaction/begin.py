@@ -8,11 +8,11 @@ import msgspec
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.advance import entered, timed
 from specon_manager.core.transaction.table import first_state
-from specon_manager.model.actions import AdmitGang, Migrate, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.actions import AdmitGang, Migrate, MigrateGang, Preempt, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Kind, Transaction, Witness
 
-Changing = AdmitGang | ScaleOut | ScaleIn | Preempt | Migrate
+Changing = AdmitGang | ScaleOut | ScaleIn | Preempt | Migrate | MigrateGang
 
 _KINDS: Final[Mapping[type, Kind]] = {
     AdmitGang: Kind.ADMIT,
@@ -20,6 +20,7 @@ _KINDS: Final[Mapping[type, Kind]] = {
     ScaleIn: Kind.SCALE_IN,
     Preempt: Kind.PREEMPT,
     Migrate: Kind.MOVE,
+    MigrateGang: Kind.MOVE,
 }
 
 
@@ -35,23 +36,24 @@ def record_of(
     job = jobs[proposal.job if not isinstance(proposal, Migrate) else replicas[proposal.replica].job]
     members = [replicas[each] for each in job.spec.replicas]
     before, after = _ways(proposal, members, replicas)
-    kind, spec = kind_of(proposal), job.spec
+    kind, spec, whole = kind_of(proposal), job.spec, not isinstance(proposal, Migrate)
+    scales = kind in {Kind.SCALE_IN, Kind.SCALE_OUT}
     return Transaction(
         id=name,
         kind=kind,
         job=job.name,
         before=before,
         after=after,
-        whole=kind is not Kind.MOVE,
-        restart=spec.resizing == "restart" and kind in {Kind.SCALE_IN, Kind.SCALE_OUT},
+        whole=whole,
+        restart=isinstance(proposal, MigrateGang) or (scales and spec.resizing == "restart"),
         policy="",
-        purpose=proposal.purpose if isinstance(proposal, Migrate) else "",
+        purpose=proposal.purpose if isinstance(proposal, Migrate | MigrateGang) else "",
         reason=str(proposal.reason),
         beneficiary=proposal.beneficiary if isinstance(proposal, Preempt) else "",
         state=first_state(kind),
         proposed_at=now,
         deadline=now,
-        witnesses=_witnesses(kind, job, before, after, replicas),
+        witnesses=_witnesses(proposal, job, before, after, replicas),
     )
 
 
@@ -120,7 +122,7 @@ def _ways(
     before = {each.name: each.node or "" for each in members if each.active}
     if isinstance(proposal, AdmitGang):
         return {}, dict(proposal.placement)
-    if isinstance(proposal, ScaleOut):
+    if isinstance(proposal, ScaleOut | MigrateGang):
         return before, before | dict(proposal.placement)
     if isinstance(proposal, ScaleIn):
         return before, {name: node for name, node in before.items() if name not in proposal.replicas}
@@ -128,21 +130,24 @@ def _ways(
 
 
 def _witnesses(
-    kind: Kind,
+    proposal: Changing,
     job: Job,
     before: Mapping[str, str],
     after: Mapping[str, str],
     replicas: Mapping[str, Replica],
 ) -> dict[str, Witness]:
-    """Return whose checkpoints stand for what is to end: that of the first worker, or of each by itself."""
-    if kind is Kind.ADMIT:
+    """Return whose checkpoints stand for what is to end: of those that save for all, or of each by itself."""
+    workers = job.spec.worker_names
+    if isinstance(proposal, AdmitGang):
         return {}
-    if kind is Kind.MOVE:
+    if isinstance(proposal, Migrate):
         names = list(before)
-    elif job.spec.coupled:
-        names = [job.spec.worker_names[0]]
+    elif not job.spec.coupled:
+        names = [name for name in workers if name in before and before[name] != after.get(name)]
+    elif job.spec.savers == "all":
+        names = [name for name in workers if name in before]
     else:
-        names = [n for n in job.spec.worker_names if n in before and before[n] != after.get(n)]
+        names = [workers[0]]
     return {name: Witness(incarnation=replicas[name].incarnation) for name in names}
 
 

@@ -167,16 +167,32 @@ def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | 
     if transaction.state is TransactionState.PROPOSED:
         if transaction.trouble:
             return Outcome.REFUSED, transaction.trouble
-        if set(transaction.held) >= set(transaction.after):
+        if set(transaction.held) >= set(transaction.moved):
             return Outcome.HELD, ""
     elif all(witness.answered for witness in transaction.witnesses.values()):
-        return Outcome.SAVED, ""
+        apart = _apart(state.jobs[transaction.job], transaction)
+        return (Outcome.REFUSED, apart) if apart else (Outcome.SAVED, "")
     elif transaction.trouble:
         return Outcome.REFUSED, transaction.trouble
     if now < transaction.deadline:
         return None
     late = "no room was held in time" if transaction.state is TransactionState.PROPOSED else ""
     return Outcome.OVERDUE, late or "no verified checkpoint in time"
+
+
+def _apart(job: Job, transaction: Transaction) -> str:
+    """Return why the parts that several of a gang have saved make no checkpoint together; empty: they do."""
+    if not job.spec.coupled:
+        return ""
+    steps = {
+        name: witness.checkpoint.step
+        for name, witness in sorted(transaction.witnesses.items())
+        if witness.checkpoint is not None
+    }
+    if len(set(steps.values())) <= 1:
+        return ""
+    first, last = min(steps, key=lambda name: steps[name]), max(steps, key=lambda name: steps[name])
+    return f"they saved at different steps: {first} at {steps[first]}, {last} at {steps[last]}"
 
 
 def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:

@@ -76,6 +76,8 @@ def untouched(state: State, transaction: Transaction) -> bool:
         record = state.replicas.get(name)
         if record is None or record.phase is not Phase.RUNNING:
             return False
+        if transaction.ending.get(name) == "":
+            return False  # what was told to end before it was seen may end at any time
         witness = transaction.witnesses.get(name)
         if witness is not None and witness.incarnation not in {None, record.incarnation}:
             return False
@@ -138,7 +140,8 @@ def described(job: Job, transaction: Transaction) -> bool:
 def edited(job: Job, transaction: Transaction) -> int | None:
     """Return the number of workers that its owner asks for by now, where it is neither old nor new."""
     present = job.spec.present
-    if not job.owned or present is None or transaction.kind not in {Kind.SCALE_IN, Kind.SCALE_OUT}:
+    counts = transaction.kind in {Kind.SCALE_IN, Kind.SCALE_OUT, Kind.MOVE} and transaction.whole
+    if not job.owned or present is None or not counts:
         return None
     known = {workers(transaction.before)}
     if transaction.changing_at is not None:

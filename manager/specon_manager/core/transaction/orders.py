@@ -31,7 +31,7 @@ def orders(state: State, transaction: Transaction) -> list[Action]:
     if transaction.state is TransactionState.PROPOSED:
         return _rooms_held(state, transaction)
     if transaction.state in ASKING_STATES:
-        return _asked(transaction)
+        return _asked(state, transaction)
     if transaction.state not in {TransactionState.LEAVING, TransactionState.COMING}:
         return []
     if job.owned:
@@ -120,7 +120,8 @@ def room_released(transaction: Transaction, why: str, replicas: Iterable[str] | 
     """Return that no room is held for a transaction any more, or none for these replicas of it."""
     if transaction.kind is not Kind.MOVE:
         return []
-    names = sorted(transaction.after if replicas is None else replicas)
+    moved = transaction.moved
+    names = moved if replicas is None else sorted(set(replicas) & set(moved))
     return [
         ReleaseRoom(transaction=transaction.id, replica=name, node=node, reason=f"{transaction.id}: {why}")
         for name in names
@@ -155,12 +156,13 @@ def _rooms_held(state: State, transaction: Transaction) -> list[Action]:
             requests=state.replicas[name].requests,
             reason=reason_of(transaction),
         )
-        for name, node in sorted(transaction.after.items())
-        if name not in transaction.held
+        for name in transaction.moved
+        if name not in transaction.held and (node := transaction.after[name])
     ]
 
 
-def _asked(transaction: Transaction) -> list[Action]:
+def _asked(state: State, transaction: Transaction) -> list[Action]:
+    seconds = state.settings.deadlines.pause
     why = f"{transaction.id} needs a checkpoint: {transaction.kind}, {transaction.reason}"
     return [
         RequestCheckpoint(
@@ -170,10 +172,16 @@ def _asked(transaction: Transaction) -> list[Action]:
             incarnation=witness.incarnation,
             deadline=transaction.deadline,
             reason=why,
+            # What trains on while others come or go has nothing to lose.
+            pause=seconds if transaction.restart or name not in _staying(transaction) else 0.0,
         )
         for name, witness in sorted(transaction.witnesses.items())
         if witness.incarnation is not None and not witness.answered
     ]
+
+
+def _staying(transaction: Transaction) -> set[str]:
+    return {name for name, node in transaction.before.items() if transaction.after.get(name) == node}
 
 
 def _started(state: State, job: Job, transaction: Transaction) -> list[Action]:

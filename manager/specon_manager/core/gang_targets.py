@@ -1,0 +1,86 @@
+"""Where a gang goes that somebody wants moved: which of its replicas change their node, and how. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.resources import Resources
+from specon_manager.model.snapshot import Snapshot
+
+_NAMED = 3  # nodes of which a refusal says why they take nothing
+
+
+def to_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
+    """Return where each replica is to run so that all are on these nodes, filled in this order.
+
+    What runs on one of them stays there. None where that cannot be, with the reason.
+    """
+    wanted = list(dict.fromkeys(nodes))
+    members = _present(job, snapshot)
+    leavers = [member for member in members if member.node not in wanted]
+    return _placed(job, members, leavers, wanted, snapshot)
+
+
+def off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
+    """Return where each replica is to run so that none is left on this node; else why that cannot be.
+
+    What leaves it goes first where others of the job are, then where most is open.
+    """
+    members = _present(job, snapshot)
+    leavers = [member for member in members if member.node == node]
+    others = Counter(member.node for member in members if member.node != node)
+    nodes = [each.name for each in snapshot.ready_nodes if each.name != node]
+    nodes.sort(key=lambda name: (-others[name], -_open_share(name, job, snapshot)))  # else by name
+    return _placed(job, members, leavers, nodes, snapshot)
+
+
+def anywhere(job: Job, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
+    """Return where each replica is to run so that all leave the nodes that they are on; else why not."""
+    members = _present(job, snapshot)
+    here = {member.node for member in members}
+    nodes = [each.name for each in snapshot.ready_nodes if each.name not in here]
+    nodes.sort(key=lambda name: -_open_share(name, job, snapshot))  # else by name
+    return _placed(job, members, members, nodes, snapshot)
+
+
+def _present(job: Job, snapshot: Snapshot) -> list[Replica]:
+    members = (snapshot.replicas[name] for name in job.spec.replicas)
+    return [member for member in members if member.active]
+
+
+def _placed(
+    job: Job, members: list[Replica], leavers: list[Replica], nodes: list[str], snapshot: Snapshot
+) -> tuple[dict[str, str] | None, str]:
+    placement = {member.name: member.node or "" for member in members}
+    open_rooms, why = _open_rooms(job, nodes, snapshot)
+    for member in leavers:
+        node = next((name for name, room in open_rooms.items() if member.requests.fits(room)), None)
+        if node is None:
+            more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
+            objections = "; ".join(why[:_NAMED]) + more
+            text = (
+                f"no room for all {len(leavers)} replicas on {', '.join(nodes[:_NAMED]) or 'any other node'}"
+            )
+            return None, f"{text}: {objections}" if objections else text
+        placement[member.name] = node
+        open_rooms[node] -= member.requests
+    return placement, ""
+
+
+def _open_rooms(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, Resources], list[str]]:
+    """Return what is open to the job on those nodes that take it, and what rules the others out."""
+    rooms, why = dict[str, Resources](), list[str]()
+    for name in nodes:
+        known = snapshot.nodes.get(name)
+        if known is None or not known.ready:
+            why.append(f"node {name} is {'unknown' if known is None else 'not ready'}")
+        elif (objection := snapshot.objection_to(name, job.name)) is not None:
+            why.append(objection)
+        else:
+            rooms[name] = snapshot.open_room(name, job.name)
+    return rooms, why
+
+
+def _open_share(node: str, job: Job, snapshot: Snapshot) -> float:
+    shares = snapshot.open_room(node, job.name).shares(snapshot.nodes[node].capacity)
+    return sum(shares) / len(shares) if shares else 0.0

@@ -1,0 +1,318 @@
+"""A job whose replicas train as one moves as a whole, from one step, or not at all."""
+
+import msgspec
+import pytest
+
+from specon_manager.core.requested_moves import answer_to, answer_to_job
+from specon_manager.model import events as ev
+from specon_manager.model.actions import (
+    EvictReplica,
+    HoldRoom,
+    Migrate,
+    MigrateGang,
+    PlaceJob,
+    Refusal,
+    RequestCheckpoint,
+    StartReplica,
+)
+from specon_manager.model.cluster import Phase
+from specon_manager.model.transactions import Kind, TransactionState
+from specon_sidecar.classify import Category
+from specon_sidecar.wire import Checkpoint
+from support.decisions.changed_worlds import SETTINGS, W0, W1, G, change_of, owned, runs, trains_on
+from support.decisions.cluster import DIGEST, Cluster
+from support.decisions.gangs import gang, on, phases
+
+FIXED = {"resizing": "none", "workers": 2, "most": 2, "fewest": None}
+
+
+def saved(step=100):
+    return Checkpoint(step=step, path="/c", digest=DIGEST)
+
+
+def move(cluster, placement, purpose="migrate"):
+    return cluster.propose(MigrateGang(job=G, placement=placement, purpose=purpose, reason="room"))
+
+
+def nodes_of(cluster):
+    return {name: replica.node for name, replica in cluster.state.replicas.items()}
+
+
+def of_kind(actions, kind):
+    return [action for action in actions if isinstance(action, kind)]
+
+
+def test_a_gang_moves_whole_from_the_step_that_its_lead_saved():
+    """Room for all, one checkpoint, all end before any starts, and each is heard before it is a success."""
+    with runs(**FIXED) as cluster:
+        actions = move(cluster, on("node-1", W0, W1))
+        assert {(each.replica, each.node) for each in of_kind(actions, HoldRoom)} == {
+            (W0, "node-1"),
+            (W1, "node-1"),
+        }
+        cluster.carry_out()
+        change = change_of(cluster)
+        assert (change.kind, change.whole, change.restart) == (Kind.MOVE, True, True)
+        assert list(change.witnesses) == [W0]
+        ordered = cluster.acknowledge(W0, checkpoint=saved())
+        assert {each.replica for each in of_kind(ordered, EvictReplica)} == {W0, W1}
+        assert not of_kind(ordered, StartReplica)
+        started = cluster.die(W0, 143, evicted=True)
+        assert not of_kind(started, StartReplica), "one is there still"
+        started = cluster.die(W1, 143, evicted=True)
+        assert {(each.replica, each.node) for each in of_kind(started, StartReplica)} == {
+            (W0, "node-1"),
+            (W1, "node-1"),
+        }
+        cluster.orders.clear()
+        for order in of_kind(started, StartReplica):
+            cluster._carry_out(order)
+        cluster.report(W0, step=101)
+        assert change_of(cluster).state is TransactionState.VERIFYING, "worker 1 was not heard yet"
+        cluster.report(W1, step=None)
+        over = cluster.state.history[-1]
+        assert (over.state, over.steps_lost) == (TransactionState.SUCCEEDED, 0)
+        assert nodes_of(cluster)[W0] == nodes_of(cluster)[W1] == "node-1"
+
+
+def test_what_had_to_be_killed_is_on_record():
+    """A replica that outlives its grace period has lost what it trained since the checkpoint."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, EvictReplica)
+        cluster.acknowledge(W0, checkpoint=saved())
+        gone = cluster._end(W1, None, evicted=True)
+        cluster.post(msgspec.structs.replace(gone, killed=True))
+        assert change_of(cluster).killed == (W1,)
+
+
+def test_its_trainer_is_asked_to_pause():
+    """So long it waits after the save: what it would train until it is told to end would be lost."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        for hold in of_kind(list(cluster.orders), HoldRoom):
+            cluster.carry_out_one(hold)
+        (asked,) = of_kind(cluster.orders, RequestCheckpoint)
+        assert asked.pause == cluster.state.settings.deadlines.pause > 0
+
+
+def test_one_replica_of_a_gang_takes_all_of_it_along():
+    """A policy that moves one moves the job: the others end, and start again where they are."""
+    with runs(**FIXED) as cluster:
+        cluster.propose(Migrate(replica=W1, target="node-2", purpose="migrate", reason="room"))
+        change = change_of(cluster)
+        assert change.whole
+        assert dict(change.after) == {W0: "node-0", W1: "node-2"}
+        assert change.moved == (W1,)
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.settle(1)
+        trains_on(cluster, 101)
+        assert change_of(cluster).state is TransactionState.SUCCEEDED
+        assert nodes_of(cluster) == {W0: "node-0", W1: "node-2"}
+        assert {cluster.state.replicas[name].starts for name in (W0, W1)} == {2}
+
+
+def test_parts_of_different_steps_are_no_checkpoint():
+    """Where each worker saves a part, all parts are of one step, or nothing ends."""
+    with runs(**FIXED, savers="all") as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        assert list(change_of(cluster).witnesses) == [W0, W1]
+        assert not of_kind(cluster.acknowledge(W0, checkpoint=saved(100)), EvictReplica)
+        cluster.acknowledge(W1, checkpoint=saved(101))
+        over = cluster.state.history[-1]
+        assert over.state is TransactionState.ROLLED_BACK
+        assert over.note == f"they saved at different steps: {W0} at 100, {W1} at 101"
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
+
+
+def test_one_rank_that_cannot_save_rolls_all_of_it_back():
+    """All train on where they are."""
+    with runs(**FIXED, savers="all") as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.acknowledge(W1, done=False, reason="disk full")
+        assert cluster.state.history[-1].note == "no checkpoint: disk full"
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
+
+
+def test_parts_of_one_step_let_it_move():
+    """The last answer lets all of it go."""
+    with runs(**FIXED, savers="all") as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W1, checkpoint=saved())
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.settle(1)
+        trains_on(cluster, 101)
+        over = change_of(cluster)
+        assert (over.state, over.steps_lost) == (TransactionState.SUCCEEDED, 0)
+
+
+def test_a_gang_whose_target_is_lost_goes_back_whole():
+    """Its room was kept, and all of it trains where it was."""
+    with runs(**FIXED) as cluster:
+        move(cluster, {W0: "node-1", W1: "node-2"})
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, StartReplica)
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.carry_out()
+        known = cluster.state.nodes["node-2"]
+        cluster.post(ev.NodeObserved(node="node-2", capacity=known.capacity, usage=known.usage, ready=False))
+        cluster.may_carry_out = lambda action: True
+        cluster.settle(2)
+        trains_on(cluster, 101)
+        over = change_of(cluster)
+        assert over.state is TransactionState.ROLLED_BACK
+        assert nodes_of(cluster) == {W0: "node-0", W1: "node-0"}
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
+
+
+def test_room_is_kept_on_both_sides_until_it_is_proven():
+    """Nobody takes the way back, nor the room on the target."""
+    with runs(**FIXED) as cluster:
+        cluster.report(W0, step=100)
+        move(cluster, on("node-1", W0, W1))
+        snapshot = cluster.state.snapshot(cluster.now)
+        assert snapshot.room("node-0").cpu == snapshot.room("node-1").cpu == 2.0
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.carry_out()
+        snapshot = cluster.state.snapshot(cluster.now)
+        assert snapshot.room("node-0").cpu == snapshot.room("node-1").cpu == 2.0
+
+
+def test_an_owner_gets_one_order_for_all_of_it():
+    """First that nothing runs, then where each runs."""
+    with owned(resizing="none", most=2, fewest=None) as cluster:
+        before = {name: live.incarnation for name, live in cluster.live.items()}
+        move(cluster, on("node-1", W0, W1))
+        for hold in of_kind(list(cluster.orders), HoldRoom):
+            cluster.carry_out_one(hold)
+        cluster.carry_out()
+        ordered = cluster.acknowledge(W0, checkpoint=saved())
+        (gone,) = of_kind(ordered, PlaceJob)
+        assert gone.placement == {}
+        assert set(gone.ending) == {W0, W1}
+        cluster.carry_out()
+        cluster.reconcile(G)
+        cluster.settle(2)
+        trains_on(cluster, 101)
+        assert change_of(cluster).state is TransactionState.SUCCEEDED
+        assert nodes_of(cluster) == {W0: "node-1", W1: "node-1"}
+        assert not {live.incarnation for live in cluster.live.values()} & set(before.values())
+
+
+def test_gangs_of_eight_are_moved_with_the_default_budgets():
+    """A gang counts once, in the cluster and on each of its nodes."""
+    with runs(resizing="none", workers=2, most=2, fewest=None) as cluster:
+        busy = msgspec.structs.replace(
+            cluster.state.settings.budgets, moves_at_once=1, moves_at_once_per_node=1
+        )
+        settings = msgspec.structs.replace(cluster.state.settings, budgets=busy)
+        cluster.post(ev.ManagerStarted("again", settings))
+        move(cluster, {W0: "node-1", W1: "node-2"})
+        assert change_of(cluster).in_flight
+        snapshot = cluster.state.snapshot(cluster.now)
+        assert len(snapshot.moves) == 1
+        assert snapshot.busy == {"node-0": 1, "node-1": 1, "node-2": 1}
+
+
+@pytest.mark.parametrize(
+    ("event", "after"),
+    [
+        ({"job": G, "targets": ("node-2", "node-3")}, {W0: "node-2", W1: "node-2"}),
+        ({"job": G}, {W0: "node-1", W1: "node-1"}),
+        ({"replica": W1, "target": "node-3"}, {W0: "node-0", W1: "node-3"}),
+        ({"replica": W1}, {W0: "node-1", W1: "node-1"}),
+    ],
+)
+def test_what_a_person_asks_for(event, after):
+    """A job goes to nodes or off its own; one replica to its node, or off it with all that share it."""
+    with runs(**FIXED) as cluster:
+        if "job" in event:
+            assert answer_to_job(cluster.state, G, event.get("targets", ()), cluster.now) == (after, "")
+        else:
+            target, _ = answer_to(cluster.state, event["replica"], event.get("target"), cluster.now)
+            assert target == after[event["replica"]]
+        cluster.post(ev.MoveRequested(id="mine", **event))
+        change = change_of(cluster)
+        assert (change.id, change.policy, change.state) == ("mine", "request", TransactionState.PROPOSED)
+        assert dict(change.after) == after
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({"job": "default/none"}, "there is no job default/none"),
+        ({"job": G, "targets": ("node-9",)}, "no room for all 2 replicas on node-9: node node-9 is unknown"),
+        ({"job": G, "targets": ("node-0",)}, "all of it runs where it is to go"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_in_words(event, why):
+    """The request is in the history, and says why nothing came of it."""
+    with runs(**FIXED) as cluster:
+        cluster.post(ev.MoveRequested(id="mine", **event))
+        over = cluster.state.history[-1]
+        assert (over.id, over.state, over.note) == ("mine", TransactionState.REFUSED, why)
+
+
+def test_replicas_that_train_by_themselves_are_not_moved_as_one():
+    """Each has its own checkpoint."""
+    with runs(**FIXED, coupled=False) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        assert cluster.state.verdicts[G].refusal is Refusal.COUPLED
+
+
+def test_a_gang_that_saves_in_parts_when_told_to_end_is_not_moved():
+    """Nobody could say beforehand that the parts are of one step."""
+    with runs(**FIXED, savers="all", checkpointing="on-termination") as cluster:
+        move(cluster, on("node-1", W0, W1))
+        assert cluster.state.verdicts[G].refusal is Refusal.NO_CHECKPOINT
+
+
+def test_a_manager_that_was_killed_in_any_state_ends_the_move():
+    """Whatever was ordered and not carried out is ordered again."""
+    for stop in range(6):
+        with runs(**FIXED) as cluster:
+            move(cluster, on("node-1", W0, W1))
+            cluster.sidecars_answer = True
+            for _ in range(stop):
+                if cluster.orders:
+                    cluster.carry_out_one(cluster.orders[0])
+            cluster.restart_manager()
+            cluster.settle(2)
+            trains_on(cluster, 101)
+            cluster.settle(1)
+            assert change_of(cluster).state is TransactionState.SUCCEEDED, stop
+            assert all(replica.phase is Phase.RUNNING for replica in cluster.state.replicas.values())
+
+
+@pytest.mark.parametrize(("policy", "others"), [("specon", "xy"), ("progress", "y")])
+def test_policies_move_converged_gangs(policy, others):
+    """A gang that has converged leaves the node that it shares with a job that grows, within one move."""
+    cluster = Cluster(nodes=2, cpus=1.0, settings=msgspec.structs.replace(SETTINGS, policy=policy))
+    for name in others:
+        cluster.post(ev.JobSubmitted(gang(name, 1, ps=0, cpu=0.0, resizing="none")))
+        cluster.settle(2)
+    cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, cpu=0.0, resizing="none")))
+    cluster.settle(2)
+    crowded = cluster.state.replicas["default/y/worker/0"].node
+    for name in (W0, W1):
+        cluster.live[name].node = crowded
+        cluster.state = cluster.state.with_replica(
+            msgspec.structs.replace(cluster.state.replicas[name], node=crowded)
+        )
+    for _ in range(3):
+        for name in sorted(cluster.live):
+            category = Category.CONVERGED if name in {W0, W1} else Category.PROGRESSING
+            step = (cluster.state.replicas[name].progress.step or 0) + 1
+            cluster.report(name, category, step=step)
+        cluster.settle(2)
+    moves = [each for each in cluster.state.history if each.kind is Kind.MOVE]
+    assert moves, nodes_of(cluster)
+    assert (moves[0].job, moves[0].whole, moves[0].policy) == (G, True, policy)
+    assert moves[0].state is TransactionState.SUCCEEDED
