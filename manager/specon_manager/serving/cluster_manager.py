@@ -248,7 +248,7 @@ class ClusterManager:
     def _arriving(self) -> Collection[str]:
         """Return the replicas whose next pods are kept from the scheduler until their room is handed over."""
         guards = self._settings.hold_room and self._settings.guard_priority_class
-        return self._migrations.arriving if guards else ()
+        return self._pins.arriving | self._migrations.arriving if guards else ()
 
 
 def _no_jobs(body: bytes, state: State) -> JobSpec:

@@ -186,7 +186,7 @@ class Term:
             controller.post,
             self.backend.replica_of,
             is_known=is_known,
-            is_in_flight=lambda move: move in controller.state.transactions,
+            is_in_flight=lambda move: move in controller.state.transactions or self._memory.is_answered(move),
         )
 
     def _pod_of(self, replica: str) -> str | None:

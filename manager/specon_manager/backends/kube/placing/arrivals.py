@@ -16,7 +16,8 @@ class Arrivals:
 
     def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools, word: Word) -> None:
         self._order, self._tools, self._word = order, tools, word
-        self._moves = flight is not None and flight.moves
+        self._alone = flight is not None and flight.moves
+        self._moves = flight is not None and (flight.moves or flight.gang)
         self._trouble_since: dict[str, float] = {}
         self._room_given_back: set[str] = set()
 
@@ -47,7 +48,7 @@ class Arrivals:
         for replica in self._order.placement.keys() - there:
             if self.keeps_manifest(replica):
                 await bring_back(self._tools.hands, replica, self._node(replica))
-            elif self._moves and self._is_wanted(replica):
+            elif self._alone and self._is_wanted(replica):
                 self._tools.ledger.await_return(replica, awaited=False)
                 self._tools.wake()
                 self._word.refused("nobody creates its pod again: its owner is gone", replica)
@@ -67,9 +68,8 @@ class Arrivals:
                 target = move is not None and node == move.target
                 await self._tools.give_back(move.id if move is not None and target else "", replica, node)
                 self._room_given_back.add(replica)
-            if move is None:
-                continue
-            if pod.node and pod.detail is not None and pod.detail.trains:
+            moved = move is not None and self._alone
+            if moved and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
     def look_for_trouble(self, pods: list[PodInfo]) -> None:

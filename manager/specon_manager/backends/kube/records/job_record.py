@@ -1,11 +1,10 @@
 """A job as its TrainingJob has it, and back. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,6 +16,7 @@ from specon_manager.backends.kube.records.external import (
     ChangeState,
     change_kind,
     change_state,
+    first_kind,
 )
 from specon_manager.backends.kube.records.job_text import JobText, read_text, text_of
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
@@ -28,6 +28,8 @@ from specon_manager.backends.kube.records.records import (
     Part,
     SmallCount,
     Text,
+    averages_of,
+    is_job,
     metadata_of,
     owner_uid,
     part_of,
@@ -40,11 +42,10 @@ from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.transactions import Kind, Transaction
 
-_JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_LONGEST_JOB: Final = 512
 _NODES: Final = 4096
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _LABEL: Final = 63
+_Told = TypeVar("_Told", "ChangeStatus", "LastChange")
 Id = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
@@ -151,7 +152,7 @@ def training_job_spec(job: Job) -> Object:
 def phase_of(job: Job, state: State) -> JobPhase:
     """Return where the job stands."""
     flying = state.whole_of(job.name)
-    if flying is not None and flying.kind is not Kind.MOVE:
+    if flying is not None:
         return JobPhase.STARTING if flying.kind is Kind.ADMIT else JobPhase.CHANGING
     if job.ended_at is not None:
         return JobPhase.ENDED
@@ -198,11 +199,40 @@ def training_job_status(
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
         pins=_pins(flying, state),
-        record=text_of(job, state.replicas, flying, history, owner=owner, begun=state.transaction_count),
+        record=text_of(
+            job,
+            state.replicas,
+            flying,
+            history,
+            owner=owner,
+            begun=state.transaction_count,
+            averages=averages_of(state.measured) if any(map(_moved, history)) else None,
+        ),
         last_change=_last_change(history[-1]) if history else None,
         manager=bounded(manager, 253),
         updated_at=moment(now),
     )
+
+
+def as_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:
+    """Return the same for a server whose schema knows no move of a gang; None where it tells of none."""
+    change, last = status.change, status.last_change
+    if not any(each is not None and each.kind is ChangeKind.MOVE for each in (change, last)):
+        return None
+    return msgspec.structs.replace(
+        status,
+        change=None if change is None else _in_first_words(change),
+        last_change=None if last is None else _in_first_words(last),
+    )
+
+
+def _in_first_words(told: _Told) -> _Told:
+    moves = told.kind is ChangeKind.MOVE
+    return msgspec.structs.replace(told, kind=first_kind(Kind.MOVE)) if moves else told
+
+
+def _moved(over: Transaction) -> bool:
+    return over.kind is Kind.MOVE
 
 
 def nodes_in_words(where: Mapping[str, int]) -> str:
@@ -212,9 +242,8 @@ def nodes_in_words(where: Mapping[str, int]) -> str:
 
 
 def flying_of(job: str, state: State) -> Transaction | None:
-    """Return what is in flight of a job as a whole and on record with it; moves have their own objects."""
-    found = state.whole_of(job)
-    return None if found is None or found.kind is Kind.MOVE else found
+    """Return what is in flight of a job as a whole, and on record with it."""
+    return state.whole_of(job)
 
 
 def _since(job: Job, phase: JobPhase, flying: Transaction | None) -> float | None:
@@ -274,7 +303,7 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
     kind = TRAINING_JOBS.kind
     metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
     job = spec.get("job")
-    if not isinstance(job, str) or len(job) > _LONGEST_JOB or _JOB.fullmatch(job) is None:
+    if not isinstance(job, str) or not is_job(job):
         return None, [problem_of(kind, name, "spec.job", f"{str(job)[:80]!r} is no job")]
     if training_job_name(job) != name:
         text = f"{job!r} has its TrainingJob at {training_job_name(job)}"

@@ -46,7 +46,7 @@ class MigrationWatch:
         self._api, self._identity, self._holds, self._sleep = api, identity, holds, sleep
         self._wall = wall
         self._pins: Mapping[str, str] | None = {}
-        self._arriving: Collection[str] = frozenset()
+        self._arriving: frozenset[str] = frozenset()
         self._waiting: dict[str, Glance] = {}
         self._looked_at: set[str] = set()
         """Uids of the requests that were answered or handed on while this manager leads."""
@@ -73,7 +73,7 @@ class MigrationWatch:
         return self._pins
 
     @property
-    def arriving(self) -> Collection[str]:
+    def arriving(self) -> frozenset[str]:
         """The replicas of which a move awaits the next pod."""
         return self._arriving if self.pins else frozenset()
 
@@ -129,7 +129,16 @@ class MigrationWatch:
             if not await self._refuse(asked, objection or "it names nothing to move"):
                 return
         else:
-            emit(MoveRequested(id=str(asked.name), replica=replica, target=asked.target, reason=asked.reason))
+            emit(
+                MoveRequested(
+                    id=str(asked.name),
+                    replica=replica,
+                    target=asked.target,
+                    reason=asked.reason,
+                    job=asked.job if not replica else "",
+                    targets=asked.targets if not replica else (),
+                )
+            )
         self._looked_at.add(asked.uid)
 
     async def _refuse(self, asked: Glance, why: str) -> bool:
@@ -192,8 +201,10 @@ class MigrationWatch:
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:
-    """Return the replica that is to move, or what speaks against taking the request."""
+    """Return the replica that is to move, "" for all of a job, or what speaks against taking the request."""
     name: Name = asked.name
+    if asked.job and asked.pod is None and asked.replica is None:
+        return "", None
     if asked.pod is not None:
         replica = replica_of(name.namespace, asked.pod)
         if replica is None:
@@ -201,5 +212,5 @@ def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | No
         return replica, None
     replica = asked.replica
     if replica is None or not is_replica(replica) or namespace_of(replica) != name.namespace:
-        return None, f"it names no replica of the namespace {name.namespace}"
+        return None, f"it names no replica and no job of the namespace {name.namespace}"
     return replica, None

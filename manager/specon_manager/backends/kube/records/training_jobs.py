@@ -9,6 +9,7 @@ from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.job_record import (
     Recorded,
+    as_first_schema,
     flying_of,
     nodes_in_words,
     phase_of,
@@ -52,7 +53,7 @@ class _Told:
 
 
 class TrainingJobs:
-    """One TrainingJob for each job that is held, may be scaled, or is being changed as a whole.
+    """One TrainingJob for each job that is held, may be scaled, trains as one, or is changed as a whole.
 
     What is in flight of it is written with what is known of its replicas, and once more when it has ended.
     Everything else is written in the background: what matters most first, places in a queue the later the
@@ -117,6 +118,20 @@ class TrainingJobs:
         self._history[over.job] = (*self._history.get(over.job, ()), over)[-REMEMBERED:]
 
     # -- everything else: soon -------------------------------------------------------------------
+
+    def reference(self, job: str) -> Object | None:
+        """Return an owner reference to the TrainingJob of a job, None while there is none."""
+        kept = self._kept.get(job)
+        if kept is None or not kept.uid:
+            return None
+        return {
+            "apiVersion": TRAINING_JOBS.api_version,
+            "kind": TRAINING_JOBS.kind,
+            "name": kept.name.name,
+            "uid": kept.uid,
+            "controller": False,
+            "blockOwnerDeletion": False,
+        }
 
     def touch(self, job: str) -> None:
         """Take note that something of the job may have changed though its own record did not."""
@@ -224,7 +239,13 @@ class TrainingJobs:
             manager=self._identity,
             now=self._now,
         )
-        return Content(spec=training_job_spec(job), status=status_of(status), owner=owner)
+        earlier = as_first_schema(status)
+        return Content(
+            spec=training_job_spec(job),
+            status=status_of(status),
+            first_schema=None if earlier is None else status_of(earlier),
+            owner=owner,
+        )
 
     # -- taking over -----------------------------------------------------------------------------
 
@@ -271,8 +292,9 @@ def _home(job: str) -> Home:
 
 
 def _recorded(job: Job) -> bool:
-    """Whether the job has a TrainingJob: one that is held or may be scaled, and is its owner's to place."""
-    return job.owned and job.spec.adjustable
+    """Whether the job has a TrainingJob: it is its owner's to place, and held, scaled, or trains as one."""
+    spec = job.spec
+    return job.owned and (spec.adjustable or (spec.coupled and len(spec.replicas) > 1))
 
 
 def _waits(job: Job) -> bool:
