@@ -21,7 +21,7 @@ from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_
 
 R, R1 = "default/train/worker/0", "default/train/worker/1"
 GUARDED = KubeSettings(
-    rooms=RoomSettings(patience=0.5, priority_class="rooms", guard_class="guards"),
+    rooms=RoomSettings(patience=10.0, priority_class="rooms", guard_class="guards"),
     eviction_patience=0.5,
     unschedulable_seconds=5.0,
 )
@@ -129,7 +129,7 @@ async def _held(stage, cluster, make):
     started = await stage.hear(ReplicaStarted)
     target = next(event.node for event in stage.said(NodeObserved) if event.node != started.node)
     await stage.hold("m-1", R, target)
-    await stage.hear(RoomHeld)
+    await stage.until(lambda: stage.said(RoomHeld))
     return started, target
 
 

@@ -115,7 +115,8 @@ def job_glance(item: Object) -> JobGlance:
     status = part_of(item, "status")
     pins: list[tuple[str, str]] = []
     change = part_of(status, "change")
-    if change.get("state") in PINNING_CHANGES:
+    state = _text(change.get("state"))
+    if state in PINNING_CHANGES:
         for pin in mappings(status.get("pins"))[:_MOST]:
             replica, hostname = _text(pin.get("replica")), _text(pin.get("hostname"))
             if replica is None or hostname is None or len(hostname) > _LABEL:
@@ -123,7 +124,7 @@ def job_glance(item: Object) -> JobGlance:
             if is_replica(replica) and namespace_of(replica) == name.namespace:
                 pins.append((replica, hostname))
     uid = part_of(item, "metadata").get("uid")
-    moving = change.get("kind") in _MOVES and change.get("state") == ChangeState.COMING
+    moving = _text(change.get("kind")) in _MOVES and state == ChangeState.COMING
     return JobGlance(name=name, uid=str(uid or ""), pins=tuple(pins), moving=moving)
 
 
