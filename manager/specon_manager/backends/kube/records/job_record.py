@@ -40,7 +40,7 @@ from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Obje
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job, Phase
-from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 _NODES: Final = 4096
 _HOSTNAME: Final = "kubernetes.io/hostname"
@@ -285,6 +285,8 @@ def _last_change(over: Transaction) -> LastChange:
 def _pins(flying: Transaction | None, state: State) -> tuple[Pin, ...] | None:
     """Return where the pods are to run that it brings about, but for those that may run anywhere."""
     if flying is None or change_state(flying.state) not in PINNING_CHANGES:
+        return None
+    if flying.state is TransactionState.LEAVING and not flying.restart:
         return None
     hostnames: dict[str, str] = {}
     for node in {*flying.wanted.values()} - {""}:

@@ -17,8 +17,14 @@ PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, Move
 """From the moment the present pod is told to end until its successor has proven itself."""
 ARRIVING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING})
 """While the successor of the present pod is awaited: its room is handed over to it before it is scheduled."""
-PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
-"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
+PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
+"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile.
+
+Where all of it starts anew also while it leaves: its first pod may be created before a standby, whose webhook
+is asked for it, has seen that it may come.
+"""
+ARRIVING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING})
+"""While successors of a gang that moves are awaited."""
 _MOVES: Final = frozenset({ChangeKind.MOVE, first_kind(Kind.MOVE)})
 """What a move of all of a job is called; the first schema's word is of what has nothing coming otherwise."""
 _MOST: Final = 100_000
@@ -124,7 +130,7 @@ def job_glance(item: Object) -> JobGlance:
             if is_replica(replica) and namespace_of(replica) == name.namespace:
                 pins.append((replica, hostname))
     uid = part_of(item, "metadata").get("uid")
-    moving = _text(change.get("kind")) in _MOVES and state == ChangeState.COMING
+    moving = _text(change.get("kind")) in _MOVES and state in ARRIVING_CHANGES
     return JobGlance(name=name, uid=str(uid or ""), pins=tuple(pins), moving=moving)
 
 

@@ -68,11 +68,12 @@ async def test_a_move_of_a_job_is_told_step_by_step_to_who_asked_for_it(memories
     """Where from and where to, in words; in the end what it cost. Its record is the TrainingJob's."""
     await asked(memories, manager, job=JOB, targets=["node-2", "node-3"])
     memories.in_background(manager.memory)
-    move, seen = manager.flying(), []
+    move, seen, pinned = manager.flying(), [], []
     assert (move.id, move.whole, set(move.after.values())) == (ASKED, True, {"node-2"})
     for told in TOLD:
         await memories.until(lambda told=told: status(memories).get("state") == told)
         seen.append(record(memories).get("change", {}).get("kind"))
+        pinned.append(len(record(memories).get("pins", ())))
         if manager.flying() is not None:
             manager.now += 1
             goes_on(manager)
@@ -86,6 +87,7 @@ async def test_a_move_of_a_job_is_told_step_by_step_to_who_asked_for_it(memories
     assert (said["stepsLost"], said["checkpoint"]["step"], said["reason"]) == (0, 100, "maintenance")
     assert said["downtimeSeconds"] == manager.state.history[-1].downtime
     assert seen == ["move"] * 6 + [None]
+    assert pinned == [0, 0, 0, 4, 4, 4, 0], "from the moment that it is told to go"
     assert "replica" not in said
     last = record(memories)["lastChange"]
     assert (last["id"], last["kind"], last["state"]) == (ASKED, "move", "Succeeded")

@@ -69,6 +69,9 @@ async def test_pins_follow_the_change_of_a_job():
         await change("Coming", "host-2", kind="move")
         await until(lambda: watch.arriving == {R})
         await change("Leaving", "host-2")
+        await asyncio.sleep(0.05)
+        assert watch.pins == {R: "host-2"}, "all of it starts anew, and its first pod may come at once"
+        await change("Checkpointing", "host-2")
         await until(lambda: watch.pins == {})
         assert watch.arriving == set()
 

@@ -85,8 +85,11 @@ def job_pins(*items):
 
 @pytest.mark.parametrize("state", list(ChangeState))
 def test_replicas_of_a_job_are_pinned_while_a_change_brings_them_about(state):
-    """Before that nothing is to start, after it their owner may place them anywhere."""
-    at_work = state in {ChangeState.COMING, ChangeState.VERIFYING}
+    """Before that nothing is to start, after it their owner may place them anywhere.
+
+    A record has pins while something leaves only where all of it starts anew.
+    """
+    at_work = state in {ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING}
     assert job_pins(training_job(state, PIN)) == ({R: "host-1"} if at_work else {})
 
 
@@ -95,6 +98,7 @@ def test_replicas_of_a_job_are_pinned_while_a_change_brings_them_about(state):
     [
         ("move", "Coming", True),
         ("preempt", "Coming", True),  # a move, as the first schema has it: nothing comes when it is preempted
+        ("move", "Leaving", True),
         ("move", "Verifying", False),
         ("admit", "Coming", False),
         ("scale-out", "Coming", False),
