@@ -251,6 +251,7 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
         ({"webhook": {"certificates": {"mode": "helm"}}}, "mode"),
         ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
         ({"placeholders": {"priorityClass": {"value": 10}}}, "value"),
+        ({"placeholders": {"guardPriorityClass": {"value": 0}}}, "value"),
         ({"settings": {"signals": ["slurm"]}}, "signals"),
         ({"webhook": {"certificates": {"mode": "provided"}}}, "webhook.certificates.caBundle"),
     ],

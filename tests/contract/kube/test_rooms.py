@@ -10,6 +10,7 @@ from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.events import ReplicaGone, ReplicaStarted, RoomHeld
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.kube import scheduler as kube_scheduler
 from support.kube import server as kube_server
 from support.kube.manifests import IGNORE_DISRUPTIONS
@@ -18,6 +19,7 @@ from support.kube.stage import Stage, make_job, template
 
 MOVES, STAYS = "default/train/worker/0", "default/train/worker/1"
 NODES = ("source", "target", "home")
+GUARDED = KubeSettings(rooms=RoomSettings(priority_class="rooms", guard_class="guards"))
 SETTLED = 1.5
 """Seconds; longer than the scheduler backs off from what it has tried once."""
 pytestmark = pytest.mark.timeout(180)
@@ -132,8 +134,7 @@ async def _runs(cluster, stage):
 
 async def test_equals_do_not_get_the_room_of_a_gang_that_moves_and_is_turned_back(played):
     """Neither where it goes, nor where it came from, nor where a member stays; nobody has to go for it."""
-    settings = KubeSettings(rooms=RoomSettings(priority_class="rooms", guard_class="guards"))
-    async with Stage(played.api, settings=settings) as stage:
+    async with Stage(played.api, settings=GUARDED) as stage:
         await _runs(played, stage)
         for node in NODES:
             await played.pod(f"low-{node}", node, "1", "batch")
@@ -168,6 +169,61 @@ async def test_equals_do_not_get_the_room_of_a_gang_that_moves_and_is_turned_bac
         await _placed(stage, {MOVES: None, STAYS: None}, transaction="")
         await asyncio.sleep(SETTLED)
         assert await _guards(played) == []
+
+
+@pytest.mark.parametrize("writes", [1, 2], ids=["nominated", "unguarded"])
+async def test_a_manager_that_is_killed_while_it_hands_over_loses_no_room(played, monkeypatch, writes):
+    """The nomination of the pod that waits is enough, until the next manager lets it go."""
+    async with Stage(played.api, settings=GUARDED) as first:
+        await _runs(played, first)
+        await first.hold("m-1", MOVES, "target")
+        await first.hear(RoomHeld)
+        played.pins.update({MOVES: "target"})
+        await _leave(first)
+        rivals = [f"rival-{node}" for node in NODES]
+        for node in NODES:
+            await played.pod(f"low-{node}", node, "1", "batch")
+            await played.pod(f"rival-{node}", node, "2", "jobs")
+        defence, done = first.backend._rooms._defence, []
+
+        def counted(work):
+            async def worked(*given):
+                found = await work(*given)
+                done.append(given)
+                first.leads = len(done) < writes
+                return found
+
+            return worked
+
+        monkeypatch.setattr(defence, "_nominated", counted(defence._nominated))
+        monkeypatch.setattr(defence, "_delete", counted(defence._delete))
+        await _placed(first, {MOVES: "target", STAYS: "home"})
+        await first.until(lambda: not first.leads)
+        await asyncio.sleep(SETTLED)
+        known = first.known()
+    await _waits(played, *rivals)
+    async with Stage(played.api, settings=GUARDED, state=known.with_transaction(_coming())) as second:
+        await _come(second, {MOVES: "target", STAYS: "home"})
+        await asyncio.sleep(SETTLED)
+        await _waits(played, *rivals)
+        assert await _guards(played) == ["source"]
+
+
+def _coming():
+    return Transaction(
+        id="m-1",
+        kind=Kind.MOVE,
+        job="default/train",
+        before={MOVES: "source", STAYS: "home"},
+        after={MOVES: "target", STAYS: "home"},
+        whole=True,
+        restart=True,
+        policy="test",
+        reason="test",
+        state=TransactionState.COMING,
+        proposed_at=0.0,
+        deadline=1e9,
+    )
 
 
 async def test_without_the_class_a_gang_is_moved_as_before(played, caplog):
