@@ -44,9 +44,9 @@ class Team:
 
     def said_by_the_first(self, word: Callable[[], str]) -> str:
         """Return to every worker what `word` gives in the first one."""
-        if self.leads:
-            self.store.set("word", word())
-        return self.store.get("word").decode()
+        said = [word() if self.leads else ""]
+        distributed.broadcast_object_list(said)
+        return said[0]
 
     def part(self, seconds: float) -> None:
         """Leave in good order: the first worker has the store, and stays until the others need it no more."""

@@ -5,6 +5,7 @@ folder sees all of it.
 """
 
 import contextlib
+import copy
 import re
 import shutil
 from pathlib import Path
@@ -38,7 +39,7 @@ class ShardedCheckpoints:
     def restore(self, training: ShardedTraining, team: Team, log: Log) -> str:
         """Go on from the newest good checkpoint; return its name, or nothing where there is none."""
         while name := team.said_by_the_first(self._newest):
-            state = training.state()
+            state = copy.deepcopy(training.state())  # one that is damaged may be read in part
             head = {"run": dict(state["run"])}
             try:
                 checkpoint.load(head, checkpoint_id=self._folder / name)

@@ -123,6 +123,10 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whether it has one replica, now and always."""
         return self.most_workers + self.ps == 1
 
+    def saves(self, worker: int) -> bool:
+        """Whether a worker is asked for checkpoints: the first one for all, or each for itself."""
+        return worker == 0 or self.savers == "all" or self.replicas == "independent"
+
     @property
     def checkpoints(self) -> str:
         """Where its checkpoints are, with placeholders."""
@@ -188,7 +192,7 @@ def read_job(body: bytes) -> LocalJob:
 
 def job_spec(job: LocalJob) -> JobSpec:
     """Return the job as the manager knows it; the backend's share of it goes into the template."""
-    kind = parse.checkpoint_mode(job.checkpoint).kind
+    kind = _mode_of(job.checkpoint).kind
     name = f"{NAMESPACE}/{job.name}"
     elastic = job.most_workers > job.fewest_workers
     return JobSpec(
@@ -249,6 +253,11 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
     return LocalJob(**values) if len(mistakes) == before else None
 
 
+def _mode_of(checkpoint: str) -> parse.CheckpointMode:
+    """Return how checkpoints are asked for, its placeholders standing for the root; raises ValueError."""
+    return parse.checkpoint_mode(fill_in(checkpoint, dict.fromkeys(PLACEHOLDERS, "/")))
+
+
 def _disagreements(values: Mapping[str, Any]) -> list[str]:
     """Return what each field for itself does not show."""
     found = []
@@ -258,7 +267,7 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     except ValueError as error:
         found.append(f"format: {error}")
     try:
-        parse.checkpoint_mode(values.get("checkpoint", "periodic"))
+        _mode_of(values.get("checkpoint", "periodic"))
     except ValueError as error:
         found.append(f"checkpoint: {values['checkpoint']!r} {error}")
     command = values.get("command", ())
