@@ -111,7 +111,9 @@ class Answers:
         self.tell(state, left, now)
 
     async def _write(self, name: str) -> None:
-        told = self._told[name]
+        told = self._told.get(name)
+        if told is None:
+            return  # that it is over was written already
         if not self._holds():
             raise NotLeadingError("another manager may lead")
         namespace, _, short = name.partition("/")
@@ -123,7 +125,7 @@ class Answers:
             if not error.not_found:
                 raise
             written = {}  # deleted: nobody wants to know
-        if told.move.in_flight or self._told[name] is not told:
+        if told.move.in_flight or self._told.get(name) is not told:
             return
         del self._told[name]
         uid = part_of(written, "metadata").get("uid")
