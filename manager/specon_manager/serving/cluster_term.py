@@ -83,7 +83,9 @@ class Term:
             KubeSettings(
                 watch=WatchSettings(namespaces=settings.watch_namespaces),
                 rooms=RoomSettings(
-                    hold=settings.hold_room, priority_class=settings.placeholder_priority_class or ""
+                    hold=settings.hold_room,
+                    priority_class=settings.placeholder_priority_class or "",
+                    guard_class=settings.guard_priority_class or "",
                 ),
             ),
             keeper=self._memory,

@@ -77,7 +77,9 @@ class ClusterStage:
         self.rules = Rules(self.cluster, self.sidecars)
         self.managers: list[Manager] = []
         self._kube = kube or KubeSettings(
-            rooms=RoomSettings(patience=1.0), eviction_patience=1.5, unschedulable_seconds=1.0
+            rooms=RoomSettings(patience=1.0, guard_class="guards"),
+            eviction_patience=1.5,
+            unschedulable_seconds=1.0,
         )
         self._webhook, self._reports = Front(self._any), Front(self._leader)
         self._urls = ("", "")

@@ -12,7 +12,7 @@ from specon_manager.backends.kube.objects.names import Name, namespace_of
 from specon_manager.backends.kube.records.decoding import bounded, moment
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_record import MigrationStatus, as_first_schema
-from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
+from specon_manager.backends.kube.records.pins import Glance, arriving, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -46,6 +46,7 @@ class MigrationWatch:
         self._api, self._identity, self._holds, self._sleep = api, identity, holds, sleep
         self._wall = wall
         self._pins: Mapping[str, str] | None = {}
+        self._arriving: frozenset[str] = frozenset()
         self._waiting: dict[str, Glance] = {}
         self._looked_at: set[str] = set()
         """Uids of the requests that were answered or handed on while this manager leads."""
@@ -68,7 +69,13 @@ class MigrationWatch:
         """The value of kubernetes.io/hostname to which the next pod is pinned, by replica."""
         if self._pins is None:
             self._pins = pins_of(self._ours())
+            self._arriving = arriving(self._ours())
         return self._pins
+
+    @property
+    def arriving(self) -> frozenset[str]:
+        """The replicas of which a move awaits the next pod."""
+        return self._arriving if self.pins else frozenset()
 
     async def run(self) -> None:
         """Follow the Migrations until cancelled."""
