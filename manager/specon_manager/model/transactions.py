@@ -192,7 +192,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def replica(self) -> str:
-        """The first replica that it is about; of a move of one replica, that one; empty where it names none."""
+        """The first replica that it is about: of a move of one replica, that one; empty: it names none."""
         return next(iter(self.concerned), "")
 
     @property
