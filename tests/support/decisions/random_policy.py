@@ -117,10 +117,9 @@ def _any(snapshot: Snapshot, rng: Random) -> Proposal:
         return Claim(job=name, placement=_some(job.spec.replicas, nodes, rng), reason=why)
     if kind is Reweight:
         return Reweight(replica=replica, weight=rng.choice([0.0, 0.5, 1.0, 2.0, 2e6]), reason=why)
-    if kind is MigrateGang:
-        return _moved(job, nodes, snapshot, rng)
-    if kind is Migrate:
-        return Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+    if kind is MigrateGang or kind is Migrate:
+        alone = Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+        return alone if kind is Migrate else _moved(job, nodes, snapshot, rng)
     waits = not any(snapshot.replicas[member].active for member in job.spec.replicas)
     if kind is Stay or waits:  # whole jobs only are started of what waits
         return Stay(replica=replica, purpose="migrate", reason=why)
