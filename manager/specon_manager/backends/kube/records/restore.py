@@ -34,7 +34,7 @@ from specon_manager.backends.kube.records.restored_jobs import (
     jobs_of,
     whole_restored,
 )
-from specon_manager.backends.kube.records.transaction_text import Member, with_member
+from specon_manager.backends.kube.records.transaction_text import Member, told_to_end, with_member
 from specon_manager.backends.kube.transport.resources import MIGRATIONS
 from specon_manager.core.gang import grouped
 from specon_manager.core.state import HISTORY, Measured, State
@@ -238,10 +238,15 @@ def _to_run(replica: Replica) -> Replica:
 def _standing(
     replicas: Mapping[str, Replica], transaction: Transaction, members: tuple[Member, ...], now: float
 ) -> dict[str, Replica]:
-    """Return the replicas that a transaction is about as its record has them."""
+    """Return the replicas of a transaction as its record has them, and what has to end with them."""
+    beside = (replicas.get(name) for name in transaction.ending.keys() - set(transaction.concerned))
     return {
         name: with_member(replicas.get(name) or _unknown(name), transaction, member, now)
         for name, member in zip(transaction.concerned, members, strict=True)
+    } | {
+        each.name: msgspec.structs.replace(each, leaving=told_to_end(each, transaction, now))
+        for each in beside
+        if each is not None and each.active
     }
 
 

@@ -99,10 +99,10 @@ def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[s
     for apart in ("job", "before", "after", "witnesses", "ending"):
         kept.pop(apart, None)
     witnesses = {_short(name): _told(each) for name, each in sorted(transaction.witnesses.items())}
-    as_known, others = [], {}
+    as_known, others, concerned = [], {}, set(transaction.concerned)
     for name, told in sorted(transaction.ending.items()):
         known = replicas.get(name)
-        if transaction.in_flight and told == ((known and known.incarnation) or ""):
+        if transaction.in_flight and name in concerned and told == ((known and known.incarnation) or ""):
             as_known.append(name)
         else:
             others[_short(name)] = told
@@ -248,7 +248,9 @@ def objection(transaction: Transaction, placed: Placed) -> str | None:
         return "it is about no replica"
     if len(placed.members) != len(names):
         return f"it has the records of {len(placed.members)} of its {len(names)} replicas"
-    if strangers := (transaction.witnesses.keys() | transaction.ending.keys()) - set(names):
+    # What its owner has started beside all of a job has to end with it.
+    told = set() if transaction.whole else transaction.ending.keys()
+    if strangers := (transaction.witnesses.keys() | told) - set(names):
         return f"{min(strangers)[:80]!r} is none of its replicas"
     if transaction.attempt not in {1, 2}:
         return f"its attempt {transaction.attempt} makes no sense"
@@ -278,12 +280,9 @@ def with_member(replica: Replica, transaction: Transaction, member: Member, now:
     active = phase in {Phase.RUNNING, Phase.STARTING}
     leaving = None
     if active and purpose is not None:
-        leaving = Leaving(
-            purpose=purpose if purpose in _FOR_GOOD else purpose_of(transaction, replica.name),  # type: ignore[arg-type]
-            since=now if transaction.changing_at is None else transaction.changing_at,
-            deadline=transaction.deadline,
-            reason=f"{transaction.id}: {transaction.note or transaction.reason}",
-        )
+        leaving = told_to_end(replica, transaction, now)
+        if purpose in _FOR_GOOD:
+            leaving = msgspec.structs.replace(leaving, purpose=purpose)
     incarnation = member.incarnation if active else None
     ended = phase in {Phase.SUCCEEDED, Phase.FAILED}
     return msgspec.structs.replace(
@@ -296,6 +295,16 @@ def with_member(replica: Replica, transaction: Transaction, member: Member, now:
         ended_at=(replica.ended_at or now) if ended else None,
         deadline=None,
         leaving=leaving,
+    )
+
+
+def told_to_end(replica: Replica, transaction: Transaction, now: float) -> Leaving:
+    """Return that a replica was told to end for a transaction."""
+    return Leaving(
+        purpose=purpose_of(transaction, replica.name),
+        since=now if transaction.changing_at is None else transaction.changing_at,
+        deadline=transaction.deadline,
+        reason=f"{transaction.id}: {transaction.note or transaction.reason}",
     )
 
 

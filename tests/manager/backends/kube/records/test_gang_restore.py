@@ -20,7 +20,7 @@ from support.kube.custom_resources import (
     served,
     training_jobs_of,
 )
-from support.kube.gangs import JOB, STATES, goes_on, trains
+from support.kube.gangs import JOB, STATES, coupled, goes_on, trains
 
 WAYS = [
     *((state, 1) for state in STATES),
@@ -202,3 +202,29 @@ def test_a_gang_that_nothing_was_ordered_of_comes_back_with_what_couples_it():
     spec = again(manager).state.jobs[JOB].spec
     assert (spec.coupled, spec.savers, bool(spec.immovable)) == (True, "all", True)
     assert all(each.phase is Phase.RUNNING for each in again(manager).state.replicas.values())
+
+
+def test_what_its_owner_starts_beside_what_leaves_has_to_end_for_the_next_manager_too():
+    """It is none of those that ran when all of it was to go, and no record of nonsense because of that."""
+    manager = Changing()
+    manager.observe(coupled(savers="lead", resizing="restart", workers=4))
+    names = manager.state.jobs[JOB].spec.replicas
+    for name in names[:3]:
+        manager.starts(name, "node-0")
+    absent = msgspec.structs.replace(manager.state.replicas[names[3]], phase=Phase.ABSENT)
+    manager.state = manager.state.with_replica(absent)
+    for name in names[:3]:
+        manager.reports(name)
+    manager.now += 100
+    manager.ticks()
+    manager.propose(Kind.MOVE)
+    while manager.flying().state is not TransactionState.LEAVING:
+        goes_on(manager)
+    manager.starts(names[3], "node-1")
+    move = manager.flying()
+    assert names[3] in move.ending
+    assert names[3] not in move.concerned
+    restored = again(manager)
+    assert not restored.problems
+    assert restored.state.transactions == manager.state.transactions
+    assert cores(restored.state) == cores(manager.state)
