@@ -353,7 +353,8 @@ def _read_record(
     if text is not None and text.change is not None:
         try:
             flying = transaction_of(job, text.change)
-            broken = objection(flying, text.change) or ""
+            replicas = unpacked(job, text.described.replicas)
+            broken = objection(flying, text.change, replicas) or ""
         except (ValueError, msgspec.ValidationError) as error:
             broken = str(error)[:200]
     elif text is None and status.change is not None:

@@ -5,7 +5,7 @@ of whole jobs, of which the text keeps the names: that version carries on what i
 rest. What it wrote itself is read here as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -239,8 +239,12 @@ def _of_earlier(job: str, placed: Placed, before: Mapping[str, str], after: Mapp
     )
 
 
-def objection(transaction: Transaction, placed: Placed) -> str | None:
-    """Return what a transaction in flight cannot be without, or contradicts; None where it is whole."""
+def objection(transaction: Transaction, placed: Placed, job: Collection[str] = ()) -> str | None:
+    """Return what a transaction in flight cannot be without, or contradicts; None where it is whole.
+
+    `job` are all replicas of the job that it is about as a whole: what its owner has started beside those
+    that ran when it began has to end with them.
+    """
     names = transaction.concerned
     if transaction.state in FINAL_STATES:
         return f"it is {transaction.state} and was written as one in flight"
@@ -248,8 +252,7 @@ def objection(transaction: Transaction, placed: Placed) -> str | None:
         return "it is about no replica"
     if len(placed.members) != len(names):
         return f"it has the records of {len(placed.members)} of its {len(names)} replicas"
-    # What its owner has started beside all of a job has to end with it.
-    told = set() if transaction.whole else transaction.ending.keys()
+    told = transaction.ending.keys() - set(job)
     if strangers := (transaction.witnesses.keys() | told) - set(names):
         return f"{min(strangers)[:80]!r} is none of its replicas"
     if transaction.attempt not in {1, 2}:
