@@ -147,7 +147,7 @@ def test_top_is_live_and_is_left_by_a_key(operator: Operator, leave: str):
 
 
 def test_a_gang_is_moved_by_hand(stage: Stage, capsys: pytest.CaptureFixture[str]):
-    """By the name of its job, of one worker of it, and by a drain: each time all of it, from one checkpoint."""
+    """By the name of its job, of one of its workers, by a drain: each time all of it, from one checkpoint."""
     job = gang(stage, "--steps", "1000000", resizing="none", workers=2, requests={"cpu": 0.1})
     stage.write_jobs(job, policy="fifo", parameters={})
     stage.manager(hurry=False)

@@ -1,5 +1,6 @@
 """What a person types against a cluster: seen and asked for through the API server alone."""
 
+import asyncio
 import json
 import tarfile
 

@@ -12,6 +12,7 @@ from specon_manager.model.actions import (
     MigrateGang,
     PlaceJob,
     Refusal,
+    ReleaseRoom,
     RequestCheckpoint,
     StartReplica,
 )
@@ -262,6 +263,24 @@ def test_an_owner_gets_one_order_for_all_of_it():
         assert change_of(cluster).state is TransactionState.SUCCEEDED
         assert nodes_of(cluster) == {W0: "node-1", W1: "node-1"}
         assert not {live.incarnation for live in cluster.live.values()} & set(before.values())
+
+
+def test_room_on_a_node_that_nothing_landed_on_is_given_back_though_the_manager_was_killed():
+    """The scheduler puts all of it where it ran before: at the end nothing of it has moved."""
+    with owned(resizing="none", most=2, fewest=None) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.scheduled = "node-0"
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.may_carry_out = lambda action: not isinstance(action, ReleaseRoom)
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: True
+        cluster.restart_manager()
+        assert cluster.room
+        trains_on(cluster, 101)
+        cluster.carry_out()
+        assert change_of(cluster).state is TransactionState.ROLLED_BACK
+        assert not cluster.room
 
 
 def test_gangs_of_eight_are_moved_with_the_default_budgets():

@@ -1,4 +1,4 @@
-"""What befalls whole gangs that move: people ask for them, managers freeze, and all that comes may be in vain."""
+"""What befalls gangs that move: people ask for them, managers freeze, and all that comes may be in vain."""
 
 from collections.abc import Collection
 
@@ -7,7 +7,6 @@ from hypothesis.stateful import precondition, rule
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import PlaceJob, StartReplica
-from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.decisions.chaos import CPUS, NODES, Chaos, pick
@@ -55,7 +54,7 @@ class GangChaos(Chaos):
     @rule(number=pick, count=st.integers(1, 12))
     @precondition(lambda self: self.cluster.live)
     def get_a_gang_on(self, *, number, count):
-        """A gang that moves gets what it waits for."""
+        """Give a gang that moves what it waits for."""
         chosen = self._gang_that_moves(number)
         self._get_on(chosen, until=(), times=count)
 
@@ -80,7 +79,7 @@ class GangChaos(Chaos):
     @rule(number=pick, how=troubles, then=st.none() | troubles)
     @precondition(lambda self: self.cluster.live)
     def spoil(self, *, number, how, then):
-        """What a gang goes for turns out to be impossible, and perhaps the way back as well."""
+        """Let what a gang goes for turn out to be impossible, and perhaps the way back as well."""
         chosen = self._gang_that_moves(number)
         now = self._get_on(chosen, until=_COMES)
         if now is None:

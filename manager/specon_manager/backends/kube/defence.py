@@ -26,17 +26,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.guards import Guard, guards_of
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.context import Hands
-from specon_manager.backends.kube.placeholder import defended_name, placeholder, placeholder_name
+from specon_manager.backends.kube.placeholder import placeholder, placeholder_name
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
 from specon_manager.core.state import State
 from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom
 from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction, TransactionState
+from specon_manager.model.transactions import UNTOUCHED_STATES, Kind
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
@@ -50,19 +51,6 @@ class _Target(Struct, frozen=True):
     node: str
     wanted: bool = True
     """Whether it still goes there: a move that is turned back gives that room away at once."""
-
-
-class Guard(Struct, frozen=True):
-    """Room that is, or may be, kept for a replica."""
-
-    move: str
-    replica: str
-    node: str
-
-    @property
-    def name(self) -> str:
-        """The name of its pod."""
-        return defended_name(self.move, self.replica, self.node)
 
 
 class Defence:
@@ -117,8 +105,11 @@ class Defence:
 
     def _in_force(self, move: str, replica: str) -> bool:
         """Whether a move is in flight, as far as orders and records tell."""
-        ordered = self._ordered.get(job_of(replica)) == move
-        return ordered or self._hands.keeper.reference(replica) is not None
+        if self._ordered.get(job_of(replica)) == move:
+            return True
+        target = self._targets.get(replica)  # two replicas of a job may be in two moves
+        latest = target is not None and target.move == move
+        return latest and self._hands.keeper.reference(replica) is not None
 
     # -- kept ------------------------------------------------------------------------------------
 
@@ -190,22 +181,19 @@ class Defence:
         return False
 
     async def _nominated(self, name: str, namespace: str, node: str) -> bool:
-        """Have the scheduler count a waiting pod as one of a node; return whether it may be said."""
+        """Have the scheduler count a waiting pod as one of a node; return whether we may.
+
+        Raises ApiError where it is not there.
+        """
+        patch = {"status": {"nominatedNodeName": node}}
         self._hands.fence()
         try:
-            await self._hands.api.patch(
-                PODS,
-                name,
-                namespace,
-                {"status": {"nominatedNodeName": node}},
-                form="merge",
-                subresource="status",
-            )
+            await self._hands.api.patch(PODS, name, namespace, patch, form="merge", subresource="status")
         except ApiError as error:
-            if error.throttled:
+            if error.throttled or error.not_found:
                 raise
-            if error.invalid or error.not_found:
-                return True  # it has its node already, or is gone
+            if error.invalid:
+                return True  # it has its node already
             self._say(f"nominate {error.status}", error.message)
             return False
         return True
@@ -221,7 +209,12 @@ class Defence:
         found = [each for each in self._rooms_of(replica) if self._hostname(each.node) == node]
         if not node or not found:
             return
-        await self._nominated(pod.name, pod.namespace, found[0].node)
+        try:
+            await self._nominated(pod.name, pod.namespace, found[0].node)
+        except ApiError as error:
+            if error.not_found:
+                return  # another one comes for that room
+            raise
         for room in found:
             await self._gone(room)
             if self._holds_target(room):
@@ -293,21 +286,3 @@ class Defence:
                     for coroutine in waiting:
                         coroutine.close()
                     raise error
-
-
-def guards_of(transaction: Transaction) -> list[Guard]:
-    """Return what a move in flight needs to be kept; nothing where nothing of it was told to end yet. Pure.
-
-    Once all of it runs, only the way back is needed; on the way back the targets are not.
-    """
-    if transaction.kind is not Kind.MOVE or transaction.state in UNTOUCHED_STATES:
-        return []
-    runs = transaction.state is TransactionState.VERIFYING
-    found: list[Guard] = []
-    for replica in transaction.concerned:
-        source, target = transaction.before.get(replica, ""), transaction.after.get(replica, "")
-        back = transaction.attempt > 1
-        nodes = [] if runs and (back or source == target) else [source]
-        nodes += [] if runs or back else [target]
-        found += [Guard(transaction.id, replica, node) for node in dict.fromkeys(nodes) if node]
-    return found

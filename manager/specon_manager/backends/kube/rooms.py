@@ -8,7 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
-from specon_manager.backends.kube.defence import Defence, guards_of
+from specon_manager.backends.kube.defence import Defence
+from specon_manager.backends.kube.guards import guards_of
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.objects.ways import immovable_because
 from specon_manager.backends.kube.owners.context import Hands

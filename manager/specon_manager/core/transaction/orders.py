@@ -125,8 +125,9 @@ def room_released(transaction: Transaction, why: str, replicas: Iterable[str] | 
     """Return that no room is held for a transaction any more, or none for these replicas of it."""
     if transaction.kind is not Kind.MOVE:
         return []
-    moved = transaction.moved
-    names = moved if replicas is None else sorted(set(replicas) & set(moved))
+    # What landed where it ran before is moved no more, and that its room was given back may be forgotten.
+    held = {*transaction.moved, *transaction.held}
+    names = sorted(held if replicas is None else held & set(replicas))
     return [
         ReleaseRoom(transaction=transaction.id, replica=name, node=node, reason=f"{transaction.id}: {why}")
         for name in names

@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from fakekube.cluster import FakeCluster
+from fakekube.kinds import MIGRATIONS
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.admission.gate import awaited
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.defence import Guard, guards_of
+from specon_manager.backends.kube.guards import Guard, guards_of
 from specon_manager.backends.kube.objects.annotations import PINNED, REPLICA
+from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError
@@ -133,6 +135,19 @@ async def _held(stage, cluster, make):
     return started, target
 
 
+async def _recorded(cluster, keeper):
+    """Have a Migration of the replica be open."""
+    made = await cluster.machinery.create(
+        MIGRATIONS, "default", {"metadata": {"name": "train-1"}, "spec": {"replica": R}}
+    )
+    keeper.references[R] = {
+        "apiVersion": "specon.io/v1alpha1",
+        "kind": "Migration",
+        "name": "train-1",
+        "uid": made["metadata"]["uid"],
+    }
+
+
 async def _come(stage, started, target):
     await stage.come(R, target)
     await stage.until(lambda: {e.node for e in stage.said(ReplicaStarted)} > {started.node})
@@ -222,6 +237,28 @@ async def test_a_successor_that_waits_for_the_wrong_node_is_sent_away(cluster, s
     assert stage.said(ReplicaStarted)[-1].node == started.node
 
 
+async def test_what_is_gone_is_handed_nothing(cluster, stage):
+    """Its guard stays for the next one."""
+    started, target = await _held(stage, cluster, make_job)
+    _webhook(cluster, {R: target})
+    await stage.leave(R, started.incarnation)
+    await stage.hear(ReplicaGone, incarnation=started.incarnation)
+    guard = cluster.pod(_guard(target))
+    labels = {**guard["metadata"]["labels"], "specon.io/sidecar": "injected"}
+    metadata = {**guard["metadata"], "name": "nobody", "labels": labels, "annotations": {PINNED: target}}
+    await stage.backend._rooms.hand_over(R, slim_pod({**guard, "metadata": metadata}))
+    assert cluster.pod(_guard(target)) is not None
+
+
+async def test_a_move_right_after_another_inherits_no_guard(cluster, stage):
+    """What the first one kept is given back though the second is on record already."""
+    source, _ = await _moved(stage, cluster, make_job)
+    await _recorded(cluster, stage.keeper)
+    await stage.over(R)
+    await stage.hold("m-2", R, source)
+    await stage.until(lambda: cluster.pod(_guard(source)) is None)
+
+
 async def test_what_is_no_move_keeps_nothing(cluster, api, stage):
     """Who is scaled or preempted leaves its room to others."""
     await make_job(api, "train")
@@ -267,7 +304,7 @@ async def test_the_next_manager_goes_on_wherever_the_first_one_was_killed(cluste
     keeper = Keeper()
     async with Stage(api, settings=GUARDED, keeper=keeper) as first:
         started, target = await _held(first, cluster, make)
-        keeper.references[R] = {"apiVersion": "v1", "kind": "ConfigMap", "name": "train-1", "uid": "u"}
+        await _recorded(cluster, keeper)
         pins = {R: target}
         _webhook(cluster, pins)
         api.writes.clear()
@@ -293,7 +330,8 @@ async def test_the_next_manager_goes_on_wherever_the_first_one_was_killed(cluste
         (pod,) = cluster.pods(app="training")
         assert pod["spec"]["nodeName"] == target
         name = pod["metadata"]["name"]
-        assert ("nominate", name) in api.writes
+        await second.until(lambda: ("ungate", name) in api.writes)
+        assert cluster.pod(_guard(started.node))["spec"]["nodeName"] == started.node
         assert api.writes.index(("nominate", name)) < api.writes.index(("ungate", name))
         keeper.references.clear()
         await second.over(R)
