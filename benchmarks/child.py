@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -23,6 +23,7 @@ def python(
     quiet: bool = False,
     path: Path = SAMPLES,
     log: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Child]:
     """Run this Python with the arguments; the process is killed when the block is left.
 
@@ -35,7 +36,7 @@ def python(
         stdout=subprocess.DEVNULL if quiet else subprocess.PIPE,
         stderr=errors,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(path)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(path), **(environment or {})},
     )
     try:
         yield process

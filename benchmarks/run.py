@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import cluster
+import defragment
+import gang_move
 import manager_memory
 import move_downtime
 import plan
@@ -39,12 +41,18 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         move_downtime.measure,
         move_downtime.smallest,
     ),
+    "gang-move": (
+        "downtime of a gang's move beyond the trainer's own",
+        gang_move.measure,
+        gang_move.smallest,
+    ),
     "report-ingestion": (
         "reports against a bare handler",
         report_ingestion.measure,
         report_ingestion.smallest,
     ),
     "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
+    "defragment": ("moves that make room on 500 nodes", defragment.measure, defragment.smallest),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
     "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
     "simulator": ("simulations of full size", simulator.measure, simulator.smallest),

@@ -32,6 +32,7 @@ class Arguments:
     checkpoint_dir: Path | None
     checkpoint_every: int
     keep: int
+    request_file: Path | None = None
 
 
 def parser(model: str, defaults: Defaults) -> argparse.ArgumentParser:
@@ -57,6 +58,7 @@ def parser(model: str, defaults: Defaults) -> argparse.ArgumentParser:
         help="steps between checkpoints; 0: when asked only",
     )
     add("--keep", type=_whole(2), default=3, help="newest checkpoints that stay")
+    add("--request-file", type=Path, help="asks for a checkpoint by being there, and is taken away then")
     return result
 
 

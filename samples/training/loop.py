@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -9,10 +10,13 @@ from typing import NoReturn
 import arguments
 import torch
 from arguments import Arguments, Defaults
+from asked import Asked
 from checkpoints import CheckpointDirectory
 from log import Log
 from signals import Requests
 from training import MismatchError, Trainable, Training
+
+_PAUSED_SECONDS = 0.05  # between two looks whether a pause is over
 
 
 def main(model: str, build: Callable[[int], Trainable], defaults: Defaults, requests: Requests) -> NoReturn:
@@ -63,9 +67,13 @@ class Loop:
     def run(self, requests: Requests) -> int:
         """Train to the last step or until told to end, and save. Returns the exit status."""
         self._resume()
+        asked = Asked(requests, self._arguments.checkpoint_dir, self._arguments.request_file)
         while self._training.step < self._arguments.steps and requests.exit_code is None:
             self._step()
-            if requests.take_checkpoint() or self._is_checkpoint_due():
+            if asked.take():
+                self._save()
+                self._pause(asked)
+            elif self._is_checkpoint_due():
                 self._save()
         if self._checkpoints is not None and self._saved_step != self._training.step:
             self._save()
@@ -95,6 +103,15 @@ class Loop:
         step, steps = self._training.step, self._arguments.steps
         if step % self._arguments.log_every == 0 or step in {1, steps}:
             self._log.write(f"step={step}/{steps} loss={loss:.6g} lr={self._arguments.learning_rate:g}")
+
+    def _pause(self, asked: Asked) -> None:
+        """Wait as long as whoever asked wants that; who asks again gets the same step once more."""
+        if asked.pausing():
+            self._log.write(f"paused at step={self._training.step}")
+        while asked.pausing():
+            time.sleep(_PAUSED_SECONDS)
+            if asked.take():
+                self._save()
 
     def _is_checkpoint_due(self) -> bool:
         every = self._arguments.checkpoint_every

@@ -8,6 +8,7 @@ import array_checkpoints
 import digit_table
 import numpy as np
 import parameter_wire as wire
+from asked import Asked
 from log import Log
 from numpy_perceptron import Perceptron, Trained
 from signals import Requests
@@ -24,6 +25,7 @@ class Worker:
     def __init__(self, run: argparse.Namespace, log: Log, requests: Requests) -> None:
         """Read the data; raises FileNotFoundError where there is none."""
         self._run, self._log, self._requests = run, log, requests
+        self._wishes = Asked(requests, run.checkpoint_dir, run.request_file)
         self._model = Perceptron(run.hidden)
         self._images, self._labels = digit_table.load()
         self._server: wire.Connection | None = None
@@ -78,7 +80,7 @@ class Worker:
         if saved is None or step < saved:
             self._saved_step = saved = step
         due = every > 0 and step - saved >= every
-        if self._leads and (self._requests.take_checkpoint() or due or done):
+        if self._leads and (self._wishes.take() or due or done):
             self._save()
 
     def _save(self) -> None:

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from torch import distributed
-from torch.distributed import Store, TCPStore  # type: ignore[attr-defined]  # public, but not in its __all__
+from torch.distributed import PrefixStore, Store, TCPStore  # type: ignore[attr-defined]  # public, but not in its __all__
 
 JOIN_SECONDS = 60.0
 """Within which all workers have come; else each of them gives up, and may be started again."""
@@ -44,9 +44,9 @@ class Team:
 
     def said_by_the_first(self, word: Callable[[], str]) -> str:
         """Return to every worker what `word` gives in the first one."""
-        if self.leads:
-            self.store.set("word", word())
-        return self.store.get("word").decode()
+        said = [word() if self.leads else ""]
+        distributed.broadcast_object_list(said)
+        return said[0]
 
     def part(self, seconds: float) -> None:
         """Leave in good order: the first worker has the store, and stays until the others need it no more."""
@@ -65,7 +65,7 @@ def join(file: Path | None, wanted: Callable[[], bool]) -> Team | None:
     rank, size = _number("RANK", 0), _number("WORLD_SIZE", 1)
     if not 0 <= rank < size:
         raise RendezvousError(f"RANK must be from 0 to WORLD_SIZE - 1 ({size - 1}), not {rank}")
-    store = _by_address(rank, size) if file is None else _by_file(file, rank, size, wanted)
+    store = _by_address(rank, size, wanted) if file is None else _by_file(file, rank, size, wanted)
     if store is None:
         return None
     seconds = timedelta(seconds=JOIN_SECONDS)
@@ -83,15 +83,37 @@ def _number(name: str, default: int) -> int:
     return int(text)
 
 
-def _by_address(rank: int, size: int) -> Store:
+def _by_address(rank: int, size: int, wanted: Callable[[], bool]) -> Store | None:
     address, port = os.environ.get("MASTER_ADDR", _LOOPBACK), _number("MASTER_PORT", 29500)
-    # Under torchrun its agent has the store.
-    first = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    # Under torchrun its agent has the store, and keeps it from one start of the workers to the next.
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    first = rank == 0 and not agent
     seconds = timedelta(seconds=JOIN_SECONDS)
+    if not first and not _reached(address, port, wanted):
+        return None
     try:
-        return TCPStore(address, port, size, first, seconds, wait_for_workers=False)
+        store = TCPStore(address, port, size, first, seconds, wait_for_workers=False)
     except RuntimeError as error:
         raise RendezvousError(f"{address}:{port}: {str(error).splitlines()[0]}") from error
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return PrefixStore(f"start-{start}", store) if agent else store
+
+
+def _reached(address: str, port: int, wanted: Callable[[], bool]) -> bool:
+    """Wait until somebody listens there, whose name may not be known before; False: not wanted any more."""
+    ends = time.monotonic() + JOIN_SECONDS
+    while wanted():
+        try:
+            socket.create_connection((address, port), _ANSWER_SECONDS).close()
+        except OSError as error:
+            if time.monotonic() >= ends:
+                raise RendezvousError(
+                    f"{address}:{port}: no first worker in {JOIN_SECONDS:g} s: {error}"
+                ) from error
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return True
+    return False
 
 
 def _by_file(file: Path, rank: int, size: int, wanted: Callable[[], bool]) -> Store | None:

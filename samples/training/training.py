@@ -58,11 +58,15 @@ class Training:
 
     def restore(self, state: State, name: str) -> None:
         """Go on from the checkpoint of that name. Raises MismatchError when it is another model's."""
-        if state["run"] != self._run:
-            theirs, ours = (" ".join(f"{key}={run[key]}" for key in run) for run in (state["run"], self._run))
-            raise MismatchError(f"{name} was saved by {theirs}, and this run is {ours}")
+        self.expect(state["run"], name)
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["torch_random"])
         self._generator.set_state(state["batch_random"])
         self.step = state["step"]
+
+    def expect(self, saved_by: dict[str, object], name: str) -> None:
+        """Raise MismatchError where the checkpoint of that name was saved by another model."""
+        if saved_by != self._run:
+            theirs, ours = (" ".join(f"{key}={run[key]}" for key in run) for run in (saved_by, self._run))
+            raise MismatchError(f"{name} was saved by {theirs}, and this run is {ours}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
+from specon_sidecar.checkpoints.pause_lease import RENEW_SECONDS, PauseLease, lease_file
 from specon_sidecar.checkpoints.verify import CancelledError
 from specon_sidecar.clock import RealTime
 from specon_sidecar.following.log_choice import choose_log
@@ -31,6 +32,7 @@ from specon_sidecar.wire import (
     CheckpointInstruction,
     Instruction,
     IntervalInstruction,
+    ReleaseInstruction,
     Report,
     StopInstruction,
 )
@@ -62,6 +64,7 @@ class Sidecar:
             process=self._process,
             step=lambda: self._observer.step,
             clock=self._time,
+            lease=PauseLease(settings.checkpoint, _path(settings)),
         )
         rng = Random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox = Outbox(OutboxSettings(heartbeat=settings.heartbeat), rng)
@@ -125,7 +128,7 @@ class Sidecar:
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
         parts = [self._judge(), self._explain()]
         if self._settings.checkpoint_path is not None:
-            parts.append(self._look())
+            parts += [self._look(), self._keep_pause()]
         if self._reporter is not None:
             parts.append(self._reporter.run())
         return parts
@@ -140,12 +143,13 @@ class Sidecar:
 
     async def _judge(self) -> None:
         interval = self._settings.classifier.interval
-        due = self._time.now() + interval
+        now = self._time.now()
+        due = now + interval
         while True:
             await self._time.sleep(due - self._time.now())
-            now = self._time.now()
+            before, now = now, self._time.now()
             due = max(due + interval, now)
-            self._observer.tick(now)
+            self._observer.tick(now, self._checkpoints.paused(before, now))
             self._offer()
             if self._manager is None:
                 self._tell(self._narrator.interval(self._observer))
@@ -178,6 +182,11 @@ class Sidecar:
             self._offer()
             await self._time.sleep(max(_SCAN_SECONDS, _SCAN_SHARE * (self._time.now() - begun)))
 
+    async def _keep_pause(self) -> None:
+        while True:
+            await self._checkpoints.keep_pause()
+            await self._time.sleep(RENEW_SECONDS)
+
     async def _carry_out(self, instruction: Instruction) -> Acknowledgement:
         identity = self._identity()
         if isinstance(instruction, CheckpointInstruction):
@@ -188,6 +197,8 @@ class Sidecar:
             self._outbox.heartbeat = instruction.seconds
             if self._reporter is not None:
                 self._reporter.hurry()
+        elif isinstance(instruction, ReleaseInstruction):
+            await self._checkpoints.release(instruction.request)
         elif isinstance(instruction, StopInstruction):
             self._stopping.set()
         return Acknowledgement(
@@ -278,14 +289,19 @@ def _trainer(settings: Settings) -> Trainer | None:
 
 
 def _watch(settings: Settings) -> CheckpointWatch | None:
-    if settings.checkpoint_path is None:
+    path = _path(settings)
+    if path is None:
         return None
-    files = [settings.state_file, settings.log]
+    files = [settings.state_file, settings.log, lease_file(settings.checkpoint, path)]
     if settings.checkpoint.kind == "file":
         files.append(settings.checkpoint.target)
     return CheckpointWatch(
-        Path(settings.checkpoint_path),
+        path,
         marker=settings.marker,
         settle=settings.settle,
         ignore=frozenset(Path(file) for file in files if file is not None),
     )
+
+
+def _path(settings: Settings) -> Path | None:
+    return None if settings.checkpoint_path is None else Path(settings.checkpoint_path)

@@ -15,6 +15,7 @@ from specon_sidecar.classify.curve import Estimate
 
 SCHEMA: Final = 1
 MAX_MESSAGE_BYTES: Final = 65536
+MAX_PAUSE_SECONDS: Final = 3600.0
 
 _LABEL = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 ReplicaName = Annotated[
@@ -105,6 +106,19 @@ class CheckpointInstruction(_Message, frozen=True, tag="checkpoint"):
 
     id: Identifier
     seconds_left: Age
+    pause: Annotated[float, Meta(ge=0, le=MAX_PAUSE_SECONDS)] = 0.0
+    """For how long the trainer is to pause once that checkpoint is verified, seconds; 0: it trains on."""
+
+
+class ReleaseInstruction(_Message, frozen=True, tag="release"):
+    """Let a trainer that pauses since a request train on.
+
+    Only a sidecar that acknowledged with `paused` knows of it: an older one refuses all instructions with it.
+    """
+
+    id: Identifier
+    request: Identifier
+    """The id of the instruction that asked it to pause."""
 
 
 class StopInstruction(_Message, frozen=True, tag="stop"):
@@ -120,7 +134,7 @@ class IntervalInstruction(_Message, frozen=True, tag="interval"):
     seconds: Annotated[float, Meta(ge=0.1, le=3600)]
 
 
-Instruction = CheckpointInstruction | StopInstruction | IntervalInstruction
+Instruction = CheckpointInstruction | ReleaseInstruction | StopInstruction | IntervalInstruction
 
 
 class Instructions(_Message, frozen=True):
@@ -140,6 +154,8 @@ class Acknowledgement(_Message, frozen=True):
     done: bool
     checkpoint: Checkpoint | None = None
     reason: Text = ""
+    paused: bool = False
+    """Whether the trainer is kept from training on, for as long as was asked for, or until it is released."""
 
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -11,6 +11,7 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LEAST = {
     "cluster": 23,
+    "defragment": 6,
     "manager-memory": 2,
     "move-downtime": 5,
     "plan": 28,

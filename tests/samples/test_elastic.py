@@ -2,78 +2,16 @@
 
 import contextlib
 import itertools
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
+from support.local.workers import DEADLINE, Processes, codes
+
 pytestmark = pytest.mark.processes
-
-TRAINING = Path(__file__).parents[2] / "samples" / "training"
-DEADLINE = 60.0
-STEP = re.compile(r"step=(\d+)/\d+ loss=(\S+) lr=")
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
-class Processes:
-    """What a test started; whatever is left of it at the end is killed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._all: list[subprocess.Popen] = []
-
-    def start(self, script: str, log: str, *arguments: object, **environment: str) -> subprocess.Popen:
-        common = ["--log", self.folder / log, "--checkpoint-dir", self.folder / "checkpoints"]
-        words = [sys.executable, TRAINING / script, *common, *arguments]
-        with (self.folder / f"{log}.err").open("a") as errors:
-            process = subprocess.Popen(
-                list(map(str, words)), stderr=errors, env={**os.environ, **ONE_THREAD, **environment}
-            )
-        self._all.append(process)
-        return process
-
-    def team(self, size: int, *arguments: object) -> list[subprocess.Popen]:
-        """Start so many workers of the data-parallel sample; a small model unless told otherwise."""
-        meeting = ("--rendezvous", self.folder / "rendezvous.json", "--hidden", 16, "--batch-size", 60)
-        return [
-            self.start(
-                "elastic_ddp.py", f"log-{rank}", *meeting, *arguments, RANK=str(rank), WORLD_SIZE=str(size)
-            )
-            for rank in range(size)
-        ]
-
-    def role(self, role: str, index: int = 0, *arguments: object) -> subprocess.Popen:
-        """Start a part of the parameter-server sample."""
-        meeting = ("--address", self.folder / "server.json", "--hidden", 8, "--batch-size", 16)
-        part = ("--role", role, "--index", index, *meeting, *arguments)
-        return self.start("parameter_server.py", f"{role}-{index}", *part)
-
-    def lines(self, log: str) -> list[str]:
-        path = self.folder / log
-        return path.read_text().splitlines() if path.exists() else []
-
-    def losses(self, log: str) -> dict[int, float]:
-        return {int(found[1]): float(found[2]) for line in self.lines(log) if (found := STEP.match(line))}
-
-    def wait_for(self, log: str, text: str, count: int = 1) -> None:
-        ends = time.monotonic() + DEADLINE
-        while sum(text in line for line in self.lines(log)) < count:
-            assert time.monotonic() < ends, f"no {text!r} in {self.lines(log)[-5:]}"
-            time.sleep(0.01)
-
-    def checkpoints(self) -> list[str]:
-        return sorted(path.name for path in (self.folder / "checkpoints").iterdir())
-
-    def close(self) -> None:
-        for process in self._all:
-            process.kill()
-            process.wait()
 
 
 @pytest.fixture
@@ -83,17 +21,14 @@ def processes(tmp_path):
     processes.close()
 
 
-def codes(started):
-    return [process.wait(DEADLINE) for process in started]
-
-
 def test_another_number_of_workers_goes_on_from_the_checkpoint(processes):
     """Three workers, then one: it resumes where they stopped, with the losses of one from the start."""
     common = ("--checkpoint-every", 15)
     assert codes(processes.team(3, "--steps", 30, *common)) == [0, 0, 0]
     assert processes.checkpoints() == ["step-00000015.pt", "step-00000030.pt"]
     assert codes(processes.team(1, "--steps", 45, *common)) == [0]
-    assert "resumed from step=30 checkpoint=step-00000030.pt rank=0 workers=1" in processes.lines("log-0")
+    resumed = "resumed from step=30 checkpoint=step-00000030.pt rank=0 workers=1 chain="
+    assert any(line.startswith(resumed) for line in processes.lines("log-0"))
     alone = Processes(processes.folder / "alone")
     alone.folder.mkdir()
     assert codes(alone.team(1, "--steps", 45, *common)) == [0]
@@ -108,7 +43,7 @@ def test_only_the_first_worker_logs_steps_and_saves(processes):
     assert len(processes.losses("log-0")) == 5
     began, *rest = processes.lines("log-1")
     assert re.fullmatch(r"started model=perceptron pid=\d+ steps=5 rank=1 workers=2", began)
-    assert rest == ["finished step=5"]
+    assert [line.split(" chain=")[0] for line in rest] == ["finished step=5"]
 
 
 def test_workers_that_are_told_to_end_do_so_and_lose_nothing(processes):
@@ -120,7 +55,7 @@ def test_workers_that_are_told_to_end_do_so_and_lose_nothing(processes):
         process.send_signal(signal.SIGTERM)
     assert codes(team) == [143, 143]
     assert time.monotonic() - began < 10
-    stopped = int(re.fullmatch(r"stopped at step=(\d+)", processes.lines("log-0")[-1])[1])
+    stopped = int(re.match(r"stopped at step=(\d+) chain=", processes.lines("log-0")[-1])[1])
     last = max(processes.losses("log-0"))
     assert stopped in {last, last + 1}
     assert processes.checkpoints()[-1] == f"step-{stopped:08d}.pt"

@@ -23,6 +23,7 @@ from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, v
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError, TrainerProcess
 from specon_sidecar.wire import CheckpointInstruction
+from support.clocks.sleeping_time import VirtualTime
 
 IDENTITY = Identity("ns/job/worker/0", "uid")
 PERIODIC = CheckpointMode("periodic")
@@ -275,27 +276,6 @@ def test_verification_can_be_called_off(tmp_path):
     cancelled.set()
     with pytest.raises(CancelledError):
         verify(candidate_of(tmp_path / "a.bin"), cancelled)
-
-
-class VirtualTime:
-    """A clock that only sleeping moves; `at` runs something when its time has come."""
-
-    def __init__(self):
-        self.time = 0.0
-        self.due = []
-
-    def at(self, when, action):
-        self.due.append((when, action))
-
-    def now(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        self.time += seconds
-        for item in [item for item in self.due if item[0] <= self.time]:
-            self.due.remove(item)
-            item[1]()
-        await asyncio.sleep(0)
 
 
 class Asked:

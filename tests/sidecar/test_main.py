@@ -163,6 +163,50 @@ async def test_a_sidecar_follows_saves_and_says_farewell(tmp_path):
         assert json.loads((tmp_path / "state").read_bytes())["place"]["offset"] == log.stat().st_size
 
 
+class Releasing(Manager):
+    """A manager that asks for a pause, and calls it off once its sidecar has said that its trainer pauses."""
+
+    async def _instruct(self, request):
+        await self.ready.wait()
+        given = [
+            {"type": "checkpoint", "id": "c1", "seconds_left": 20, "pause": 60},
+            {"type": "release", "id": "r1", "request": "c1"},
+        ]
+        given = given[len(self.acknowledgements) :][:1]
+        if not given or request.query["known"]:
+            await asyncio.sleep(float(request.query["wait"]))
+            given = []
+        return web.json_response({"schema": 1, "instructions": given})
+
+
+@pytest.mark.processes
+async def test_a_sidecar_keeps_a_trainer_paused_until_it_is_released(tmp_path):
+    """The lease is there when the trainer is asked, and gone once the manager says so."""
+    log, saved, request = tmp_path / "log", tmp_path / "saved", tmp_path / "save-now"
+    saved.mkdir()
+    async with Releasing() as manager:
+        sidecar = await start(
+            "--log", str(log), "--manager", manager.url, *IDENTITY, "--interval", "0.2",
+            "--checkpoint", f"file:{request}", "--checkpoint-path", str(saved),
+        )  # fmt: skip
+        log.write_text(training(100))
+        lease = tmp_path / "save-now.pause"
+        async with asyncio.timeout(30):
+            while not request.exists():  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.02)
+            assert lease.read_text() == "c1\n"
+            (saved / ".new").write_bytes(b"weights")
+            (saved / ".new").replace(saved / "ckpt-100.bin")
+            while len(manager.acknowledgements) < 2:  # noqa: ASYNC110 - another process makes it true
+                await asyncio.sleep(0.02)
+            assert not lease.exists()
+            sidecar.send_signal(signal.SIGTERM)
+            await sidecar.communicate()
+        asked, released = manager.acknowledgements
+        assert (asked["id"], asked["done"], asked["paused"]) == ("c1", True, True)
+        assert (released["id"], released["done"]) == ("r1", True)
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("path", ["train.log", "nowhere/train.log", "."])
 async def test_a_log_that_never_comes_is_no_reason_to_stay(tmp_path, path):

@@ -17,6 +17,7 @@ from specon_sidecar.wire import (
     Instructions,
     IntervalInstruction,
     Observation,
+    ReleaseInstruction,
     Report,
     StopInstruction,
     WireError,
@@ -61,10 +62,11 @@ def test_recorded_messages_are_understood_for_ever(file):
 def test_every_message_has_a_recording():
     """Each kind of message and of instruction is recorded."""
     assert {file.stem.split("-")[0] for file in RECORDED.glob("*.json")} == set(DECODERS)
-    instructions = decode_instructions((RECORDED / "instructions-all.json").read_bytes()).instructions
-    assert {type(one) for one in instructions} == {
+    recorded = (decode_instructions(file.read_bytes()) for file in RECORDED.glob("instructions-*.json"))
+    assert {type(one) for message in recorded for one in message.instructions} == {
         CheckpointInstruction,
         IntervalInstruction,
+        ReleaseInstruction,
         StopInstruction,
     }
 
@@ -119,12 +121,14 @@ ACKNOWLEDGEMENTS = st.builds(
     done=st.booleans(),
     checkpoint=st.none() | CHECKPOINTS,
     reason=TEXTS,
+    paused=st.booleans(),
 )
 INSTRUCTIONS = st.builds(
     Instructions,
     schema=st.just(1),
     instructions=st.lists(
-        st.builds(CheckpointInstruction, id=IDS, seconds_left=AGES)
+        st.builds(CheckpointInstruction, id=IDS, seconds_left=AGES, pause=st.floats(0, 3600))
+        | st.builds(ReleaseInstruction, id=IDS, request=IDS)
         | st.builds(StopInstruction, id=IDS)
         | st.builds(IntervalInstruction, id=IDS, seconds=st.floats(0.1, 3600)),
         max_size=16,
@@ -218,3 +222,65 @@ def test_a_name_may_not_end_in_a_newline(field):
     decode_report(json.dumps(message).encode())
     with pytest.raises(WireError, match=field):
         decode_report(json.dumps({**message, field: message[field] + "\n"}).encode())
+
+
+class OldInstruction(msgspec.Struct, frozen=True, tag="checkpoint", omit_defaults=True):
+    """The request as version 0.1 knew it."""
+
+    id: str
+    seconds_left: float
+
+
+class OldInstructions(msgspec.Struct, frozen=True, omit_defaults=True):
+    schema: int
+    instructions: tuple[OldInstruction, ...] = ()
+
+
+class OldAcknowledgement(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer as version 0.1 knew it."""
+
+    schema: int
+    replica: str
+    incarnation: str
+    id: str
+    done: bool
+    checkpoint: Checkpoint | None = None
+    reason: str = ""
+
+
+def test_an_earlier_sidecar_takes_a_request_to_pause_as_one_to_save():
+    """It ignores the pause, and answers without a word of it: its trainer trains on."""
+    asked = CheckpointInstruction(id="move-1", seconds_left=20.0, pause=30.0)
+    told = encode(Instructions(schema=1, instructions=(asked,)))
+    (understood,) = msgspec.json.decode(told, type=OldInstructions).instructions
+    assert (understood.id, understood.seconds_left) == ("move-1", 20.0)
+    old = OldAcknowledgement(schema=1, replica="ns/job/worker/0", incarnation="u", id="move-1", done=True)
+    assert decode_acknowledgement(encode(old)).paused is False
+
+
+def test_an_earlier_manager_takes_the_answer_of_a_sidecar_whose_trainer_pauses():
+    """It ignores that; it never asks for a pause, so it is not told of one, either."""
+    answer = Acknowledgement(
+        schema=1, replica="ns/job/worker/0", incarnation="u", id="move-1", done=True, paused=True
+    )
+    assert msgspec.json.decode(encode(answer), type=OldAcknowledgement).done
+    old = OldInstructions(schema=1, instructions=(OldInstruction(id="move-1", seconds_left=20.0),))
+    (instruction,) = decode_instructions(encode(old)).instructions
+    assert instruction == CheckpointInstruction(id="move-1", seconds_left=20.0, pause=0.0)
+
+
+def test_an_earlier_sidecar_understands_nothing_beside_a_release():
+    """That is why only one that said that its trainer pauses is told so."""
+    message = encode(Instructions(schema=1, instructions=(ReleaseInstruction(id="r", request="move-1"),)))
+    with pytest.raises(msgspec.ValidationError, match="release"):
+        msgspec.json.decode(message, type=OldInstructions)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 3600.5])
+def test_a_pause_is_bounded(seconds):
+    """Nobody keeps a trainer waiting for a day."""
+    message = Instructions(
+        schema=1, instructions=(CheckpointInstruction(id="i", seconds_left=1.0, pause=seconds),)
+    )
+    with pytest.raises(WireError, match="pause"):
+        decode_instructions(encode(message))

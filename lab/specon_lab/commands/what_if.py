@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_lab.commands import what_if_defragment
 from specon_lab.commands.simulation_choice import PolicyChoice, policy_choice
 from specon_lab.commands.simulation_progress import progress
 from specon_lab.commands.state_source import read_state
@@ -70,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"show at most so many lines of each (default {_LINES})",
     )
+    parser.add_argument(
+        "--defragment",
+        action="store_true",
+        help="say instead which moves would make room for jobs that wait, at which price",
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_true", help="print JSON for other programs")
 
@@ -77,8 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Read, ask, simulate and show; 0 when every policy has its forecast, 1 when one broke."""
     _check(arguments)
+    if arguments.defragment and arguments.policy:
+        raise UsageError("--defragment: it is about the present policy; leave --policy out")
     read = read_state(arguments.state, arguments.token)
     state, now = read.state, read.now
+    if arguments.defragment:
+        return _room_making(state, now, arguments)
     policies = _policies(state, arguments.policy)
     try:
         expected = forecast(state, now, prior_seconds=arguments.prior)
@@ -103,6 +113,15 @@ def main(arguments: argparse.Namespace) -> int:
         else:
             print_what_if(found, console_for_results(), most=arguments.top)
     return 1 if broken else 0
+
+
+def _room_making(state: State, now: float, arguments: argparse.Namespace) -> int:
+    found = what_if_defragment.answer(state, now)
+    if arguments.json:
+        sys.stdout.write(what_if_defragment.to_json(found).decode())
+    else:
+        what_if_defragment.print_room_making(found, console_for_results(), most=arguments.top)
+    return 0
 
 
 def _forecasts(

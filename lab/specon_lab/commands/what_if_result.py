@@ -23,6 +23,7 @@ from specon_manager.model.actions import (
     AdmitGang,
     Claim,
     Migrate,
+    MigrateGang,
     Reweight,
     ScaleIn,
     ScaleOut,
@@ -196,7 +197,7 @@ def _target(judged: Ruling) -> str:
         return proposal.target
     if isinstance(proposal, Reweight):
         return f"{proposal.weight:g}"
-    if isinstance(proposal, AdmitGang | ScaleOut | Claim):
+    if isinstance(proposal, AdmitGang | MigrateGang | ScaleOut | Claim):
         return ", ".join(sorted(set(proposal.placement.values()), key=lambda node: (len(node), node)))
     return ""
 

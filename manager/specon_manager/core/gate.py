@@ -5,6 +5,8 @@ the mover, of those it leaves and of those it joins; each change counts by how m
 (the weights of the settings), over the time that the mover still runs.
 """
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from specon_manager.core.state import Measured
@@ -63,6 +65,26 @@ def objection(
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
         return Objection(Refusal.NO_GAIN, text)
     return None
+
+
+def price(movers: Sequence[Replica], gate: Gate, measured: Measured) -> float:
+    """Return what a move costs that ends these replicas together, weighted replica-seconds."""
+    return sum(_weight(each, gate) for each in movers) * _cost(movers[0], gate, measured)
+
+
+def gain_of_start(members: Sequence[Replica], gate: Gate) -> float:
+    """Return what it is worth that these replicas of a waiting job train now, weighted replica-seconds."""
+    known = (each.progress.remaining_seconds for each in members)
+    remaining = next((each.value for each in known if each is not None), gate.horizon)
+    return sum(_weight(each, gate) for each in members) * min(gate.horizon, remaining)
+
+
+def objection_to_making_room(gain: float, cost: float, gate: Gate) -> Objection | None:
+    """Return that all moves which make room for a job cost too much for what its start is worth."""
+    if not gate.enabled or gain > gate.margin * cost:
+        return None
+    text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted replica-seconds)"
+    return Objection(Refusal.NO_GAIN, text)
 
 
 def _movers(

@@ -48,6 +48,8 @@ def read_settings(
     for key, kind in KINDS.items():
         value = content.get(key, UNSET)
         default = getattr(defaults, key)
+        if key == "defragment" and isinstance(value, bool):
+            value = "on" if value else "off"  # what YAML makes of these words without quotes
         if isinstance(default, msgspec.Struct) and isinstance(value, dict):
             value = {**msgspec.to_builtins(default), **value}
         value = converted(value, kind, key, mistakes)

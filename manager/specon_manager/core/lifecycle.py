@@ -126,12 +126,21 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     replica = msgspec.structs.replace(
         replica, former=event.incarnation or replica.incarnation or replica.former
     )
-    state = state.with_replica(replica)
+    state = _killed(state.with_replica(replica), event)
     if _finished(replica, event):
         return ended(state, replica, Phase.SUCCEEDED, now), []
     if event.evicted and replica.leaving is None:
         return put_back(state, replica, _why(event), now), []
     return crashed(state, replica, _why(event), now), []
+
+
+def _killed(state: State, event: ev.ReplicaGone) -> State:
+    """Take note that what a transaction told to end had to be killed."""
+    transaction = state.transaction_of(event.replica)
+    if not event.killed or transaction is None or event.replica not in transaction.ending:
+        return state
+    killed = (*transaction.killed, event.replica)
+    return state.with_transaction(msgspec.structs.replace(transaction, killed=killed))
 
 
 def _unwanted_gone(state: State, key: str, event: ev.ReplicaGone) -> Step:

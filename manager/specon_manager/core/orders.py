@@ -28,16 +28,19 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Phase, Replica
 
 
-def order(state: State, accepted: Iterable[Proposal], now: float) -> Step:
-    """Return the state in which the accepted proposals are under way, and what is ordered for them."""
+def order(state: State, accepted: Iterable[Proposal], now: float, *, policy: str = "") -> Step:
+    """Return the state in which the accepted proposals are under way, and what is ordered for them.
+
+    `policy` is who proposed moves; empty: the one that is set.
+    """
     actions: list[Action] = []
     for proposal in accepted:
-        state, ordered = _ordered(state, proposal, now)
+        state, ordered = _ordered(state, proposal, now, policy)
         actions += ordered
     return state.flattened(), actions
 
 
-def _ordered(state: State, proposal: Proposal, now: float) -> Step:
+def _ordered(state: State, proposal: Proposal, now: float, policy: str) -> Step:
     if isinstance(proposal, Admit):
         placement = {proposal.replica: proposal.node}
         job = state.jobs[state.replicas[proposal.replica].job]
@@ -46,7 +49,7 @@ def _ordered(state: State, proposal: Proposal, now: float) -> Step:
         gang = AdmitGang(job=job.name, placement=placement, reason=proposal.reason)
         return begin(state, gang, now)
     if isinstance(proposal, Migrate | MigrateGang):
-        return begin(state, proposal, now)
+        return begin(state, proposal, now, policy=policy)
     if isinstance(proposal, AdmitGang | ScaleOut | ScaleIn | Preempt):
         if state.jobs[proposal.job].spec.transacted:
             return begin(state, proposal, now)

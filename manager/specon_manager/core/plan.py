@@ -4,7 +4,7 @@ Least disruptive first (design, section 7). Every refusal carries its reason.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -95,6 +95,7 @@ def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:
         placement={**here, proposal.replica: proposal.target},
         purpose=proposal.purpose,
         reason=proposal.reason,
+        beneficiary=proposal.beneficiary,
     )
 
 
@@ -157,16 +158,23 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
         against = _no_places(move, snapshot)
     else:
         about, targets = (snapshot.replicas[move.replica],), (move.target,)
-        against = _no_place(about[0], move.target, snapshot)
+        against = _no_place(about[0], move.target, snapshot, move.beneficiary)
     return (
         against
         or (to_move_gang(job, snapshot) if isinstance(move, MigrateGang) else to_move(about[0], snapshot))
-        or next((each for each in map(_unproven, about) if each is not None), None)
-        or _eased_first(about[0], snapshot)
-        or move_budgets.of_replicas(about, snapshot)
+        or objection_to_movers(about, snapshot)
         or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)
         or starvation.objection(move, snapshot)
+    )
+
+
+def objection_to_movers(about: Sequence[Replica], snapshot: Snapshot) -> Objection | None:
+    """Return why no policy has these moved together now, wherever they would go."""
+    return (
+        next((each for each in map(_unproven, about) if each is not None), None)
+        or _eased_first(about[0], snapshot)
+        or move_budgets.of_replicas(about, snapshot)
     )
 
 
@@ -226,17 +234,17 @@ def _no_places(move: MigrateGang, snapshot: Snapshot) -> Objection | None:
     moved = {name: node for name, node in move.placement.items() if snapshot.replicas[name].node != node}
     if not moved:
         return Objection(Refusal.SAME_NODE, "all of it runs where it is to go")
-    return scaling.no_room(moved, job, snapshot)
+    return scaling.no_room(moved, job, snapshot, move.beneficiary)
 
 
-def _no_place(replica: Replica, node: str, snapshot: Snapshot) -> Objection | None:
-    """Return why the node cannot take the replica."""
+def _no_place(replica: Replica, node: str, snapshot: Snapshot, beneficiary: str = "") -> Objection | None:
+    """Return why the node cannot take the replica; what is kept for the beneficiary is open to it."""
     known = snapshot.nodes.get(node)
     if known is None or not known.ready:
         return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
     if (why := snapshot.objection_to(node, replica.job)) is not None:
         return Objection(Refusal.NOT_ELIGIBLE, why)
-    if not replica.requests.fits(snapshot.open_room(node, replica.job)):
+    if not replica.requests.fits(snapshot.open_room(node, beneficiary or replica.job)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")
     return None
 

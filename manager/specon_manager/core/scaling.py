@@ -182,6 +182,9 @@ def _to_claim(proposal: Claim, job: Job, snapshot: Snapshot) -> Objection | None
         return against
     if any(snapshot.replicas[name].active for name in job.spec.replicas):
         return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
+    making = (each for each in snapshot.moves if each.beneficiary == job.name)
+    if not proposal.placement and (move := next(making, None)) is not None:
+        return Objection(Refusal.IN_FLIGHT, f"{move.id} makes room for it")
     for node in proposal.placement.values():
         if node not in snapshot.nodes:
             return Objection(Refusal.NODE_NOT_READY, f"there is no node {node}")
@@ -197,8 +200,13 @@ def foreign(replicas: Iterable[str], job: Job) -> Objection | None:
     return None
 
 
-def no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return the first node that cannot take what the placement puts there, all of it together."""
+def no_room(
+    placement: Mapping[str, str], job: Job, snapshot: Snapshot, beneficiary: str = ""
+) -> Objection | None:
+    """Return the first node that cannot take what the placement puts there, all of it together.
+
+    What is kept for the beneficiary is open to it.
+    """
     if not placement:
         return Objection(Refusal.PARTIAL_GANG, "the placement names no replica")
     wanted: dict[str, Resources] = {}
@@ -209,7 +217,7 @@ def no_room(placement: Mapping[str, str], job: Job, snapshot: Snapshot) -> Objec
             return Objection(Refusal.NOT_ELIGIBLE, why)
         wanted[node] = wanted.get(node, NOTHING) + snapshot.replicas[name].requests
     for node, amount in sorted(wanted.items()):
-        if not amount.fits(snapshot.open_room(node, job.name)):
+        if not amount.fits(snapshot.open_room(node, beneficiary or job.name)):
             count = Counter(placement.values())[node]
             return Objection(Refusal.NO_ROOM, f"no room on {node} for {count} replicas")
     return None

@@ -38,6 +38,15 @@ class Pause(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class MakingRoom(Struct, frozen=True, kw_only=True):
+    """What is remembered of moves that make room for jobs that wait (`core/defragment.py`)."""
+
+    job: str = ""
+    """The job for which room is made, and kept by a claim; empty where there is none."""
+    unhelped: Mapping[str, int] = field(default_factory=dict)
+    """Jobs for which there is nothing to be done, with the mark of the cluster as it was then."""
+
+
 class State(Struct, frozen=True, kw_only=True):
     """Everything known. `step` makes a new one; nothing in it is ever changed in place."""
 
@@ -67,6 +76,7 @@ class State(Struct, frozen=True, kw_only=True):
     """How long completed jobs trained, by kind."""
     changed_at: float = 0.0
     """When a job was last admitted, scaled or preempted."""
+    making_room: MakingRoom = MakingRoom()
     pause: Pause | None = None
     """Set while nothing new is to be ordered."""
     queues: Mapping[str, Queue] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from specon_manager.core import (
+    defragment,
     lifecycle,
     node_events,
     owned_jobs,
@@ -30,7 +31,7 @@ from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import answers
 from specon_manager.core.transaction.orders import released
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Decision, Migrate, Refusal, subject
+from specon_manager.model.actions import DEFRAGMENT, Decision, Migrate, Refusal, subject
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.policies.cpu_lending import ease
 from specon_manager.policies.table import policy_named, settings_of
@@ -93,14 +94,26 @@ def _decided(state: State, now: float) -> Step:
     proposals = [*ease(snapshot), *gathered(policy.propose(snapshot, settings), snapshot)]
     if (admission := starvation.admission(snapshot, proposals)) is not None:
         proposals.append(admission)
-    verdicts = plan(state, proposals, now, snapshot)
-    state = _remember(state, verdicts, now)
-    accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
-    state, ordered = order(state, accepted, now) if accepted else (state, [])
+    before = state.claims
+    state, ordered = _carried_out(state, plan(state, proposals, now, snapshot), now)
+    actions += ordered
+    if state.settings.defragment == "off" or state.pause is not None or not snapshot.waiting:
+        return state, actions
+    if ordered or state.claims is not before:
+        state, snapshot = prepared(state, now)
+    state, verdicts = defragment.judged(state, snapshot, now)
+    state, ordered = _carried_out(state, verdicts, now, DEFRAGMENT)
     return state, actions + ordered
 
 
-def _remember(state: State, verdicts: Iterable[Ruling], now: float) -> State:
+def _carried_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str = "") -> Step:
+    """Remember what was decided, by this policy or the one that is set, and order what was accepted."""
+    state = _remember(state, verdicts, now, policy or state.settings.policy)
+    accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]
+    return order(state, accepted, now, policy=policy) if accepted else (state, [])
+
+
+def _remember(state: State, verdicts: Iterable[Ruling], now: float, policy: str) -> State:
     """Keep each decision unless it says the same as the last one on that replica."""
     fresh: dict[str, Decision] = {}
     for verdict in verdicts:
@@ -117,7 +130,7 @@ def _remember(state: State, verdicts: Iterable[Ruling], now: float) -> State:
         fresh[name] = Decision(
             at=now,
             replica=name,
-            policy=state.settings.policy,
+            policy=policy,
             proposal=said,
             reason=str(proposal.reason) if objection is None else objection.text,
             refusal=refusal,

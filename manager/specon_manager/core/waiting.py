@@ -12,7 +12,7 @@ from msgspec import Struct
 from specon_manager.core import starvation
 from specon_manager.core.admission_gate import barred
 from specon_manager.core.state import State
-from specon_manager.model.actions import Refusal
+from specon_manager.model.actions import DEFRAGMENT, Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import Resources
@@ -134,7 +134,7 @@ def _why(state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "
         return "quota", hidden.barred[job.name]
     if job.name in hidden.behind:
         return "starvation", hidden.behind[job.name]
-    kept = _claimed(job, snapshot)
+    kept = f"{_claimed(job, snapshot)}{_made(job, state, snapshot)}"
     if (needs := rooms.missing(job, members)) is not None:
         return "room", f"{needs}{kept}"
     last = state.verdicts.get(job.name)
@@ -160,6 +160,16 @@ def _claimed(job: Job, snapshot: Snapshot) -> str:
     more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
     listed = f"{', '.join(nodes[:_SHOWN_NODES])}{more}"
     return f"; room is kept for it on {listed}, for {claim.until - snapshot.now:.0f} s more at most"
+
+
+def _made(job: Job, state: State, snapshot: Snapshot) -> str:
+    """Return which moves make room for the job, or why none do, in words; empty where nobody looked."""
+    if moves := [each.id for each in snapshot.moves if each.beneficiary == job.name]:
+        return f"; room is made for it by {', '.join(moves)}"
+    last = state.verdicts.get(job.name)
+    if job.name not in state.making_room.unhelped or last is None or last.policy != DEFRAGMENT:
+        return ""
+    return f"; no room is made for it: {last.reason}"
 
 
 _Kind = tuple[Constraints, Resources]

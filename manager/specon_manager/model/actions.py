@@ -36,6 +36,8 @@ class Migrate(Struct, frozen=True, tag=True, kw_only=True):
     target: str
     purpose: str
     reason: str | Words
+    beneficiary: str = ""
+    """The job that waits for which it is to make room, where there is one: what is kept for that is open."""
 
 
 class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
@@ -49,6 +51,8 @@ class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
     """Node by replica."""
     purpose: str
     reason: str | Words
+    beneficiary: str = ""
+    """As of `Migrate`."""
 
 
 DEFRAGMENT: Final = "defragment"
@@ -195,6 +199,8 @@ class WithdrawRequest(Struct, frozen=True, tag=True, kw_only=True):
     id: str
     replica: str
     reason: str
+    release: bool = False
+    """Whether a trainer that pauses since that request is to train on: not where it is told to end next."""
 
 
 class SetWeight(Struct, frozen=True, tag=True, kw_only=True):

@@ -89,6 +89,8 @@ class ReplicaGone(Struct, frozen=True, tag=True, kw_only=True):
     """None when it was killed by a signal, or when nobody knows."""
     evicted: bool = False
     """Whether it was told to end before it ended."""
+    killed: bool = False
+    """Whether its grace period was over, so that it was killed."""
     reason: str = ""
 
 

@@ -57,9 +57,8 @@ def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
         return against
     if (objection := in_flight(job, snapshot) or _resting(job, snapshot)) is not None:
         return objection
-    savers = present if spec.savers == "all" else [snapshot.replicas[spec.worker_names[0]]]
-    unproven = (_unprovable(replica, snapshot) for replica in savers if replica.role != "ps")
-    return _not_settled(job, snapshot) or next((each for each in unproven if each is not None), None)
+    lead = snapshot.replicas[spec.worker_names[0]]  # it logs the steps of all
+    return _not_settled(job, snapshot) or _unprovable(lead, snapshot)
 
 
 def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:

@@ -130,6 +130,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
     """Incarnation by replica, of what was told to end on the present way; "" is whichever there is."""
     repeats: int = 0
     """How often the present orders to end were given again because they were not obeyed."""
+    killed: tuple[str, ...] = ()
+    """Replicas that did not end within their grace period, and were killed."""
     stuck: str = ""
     """Why it cannot come to an end, in words; a stuck one counts in no budget, and is tried on."""
     changing_at: float | None = None
@@ -192,7 +194,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
     @property
     def replica(self) -> str:
-        """The first replica that it is about: of a move of one replica, that one; empty: it names none."""
+        """The first replica that it is about; of a move of one, that one; empty where it names none."""
         return next(iter(self.concerned), "")
 
     @property

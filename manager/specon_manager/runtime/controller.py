@@ -26,6 +26,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import job_of
 from specon_manager.model.events import (
     Event,
+    InstructionAcknowledged,
     JobRefused,
     ManagerStarted,
     NodeObserved,
@@ -221,6 +222,8 @@ class Controller:
         self.state, actions = step(before, event, now)
         seconds = time.perf_counter() - began
         self._taken_over = self._taken_over or isinstance(event, ManagerStarted)
+        if isinstance(event, InstructionAcknowledged):
+            self.mailbox.heard(event.acknowledgement)
         self._memory.note(now, event, actions)
         stepped = Stepped(
             before=before, after=self.state, event=event, actions=actions, now=now, seconds=seconds

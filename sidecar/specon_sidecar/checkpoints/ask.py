@@ -10,6 +10,7 @@ from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError, Trainer
 
 _HTTP_SECONDS: Final = 5.0
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 async def ask(mode: CheckpointMode, process: Trainer | None, instruction: str) -> None:
@@ -23,16 +24,19 @@ async def ask(mode: CheckpointMode, process: Trainer | None, instruction: str) -
             raise CannotAskError("no process id of the trainer is known")
         process.send(signal.Signals[f"SIG{mode.target}"])
     elif mode.kind == "file":
-        await asyncio.to_thread(_create, Path(mode.target), instruction)
+        await asyncio.to_thread(create, Path(mode.target), instruction)
     elif mode.kind == "http":
         await _post(mode.target, instruction)
 
 
-def _create(path: Path, content: str) -> None:
-    """Create the request file in one piece; one that is still there was not taken yet and is renewed."""
+def create(path: Path, content: str) -> None:
+    """Create the file in one piece, in place of one that is still there; raises CannotAskError."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        aside.write_text(content + "\n", "utf-8")
+        aside.unlink(missing_ok=True)
+        # Whatever else is put there meanwhile is no file of ours, and no link is followed.
+        with os.fdopen(os.open(aside, _NEW, 0o666), "wb") as opened:
+            opened.write(f"{content}\n".encode())
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)

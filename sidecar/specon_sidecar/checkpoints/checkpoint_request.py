@@ -1,6 +1,7 @@
 """A checkpoint that was asked for: ask the trainer, wait until one is complete, verify it, answer.
 
-One instruction has one effect, however often it is seen; its answer is remembered and given again.
+One instruction has one effect, however often it is seen; its answer is remembered and given again. Where a
+pause was asked for, the trainer waits after the save: see `pause_lease`.
 """
 
 import asyncio
@@ -9,12 +10,13 @@ import math
 import os
 from collections.abc import Awaitable, Callable
 from threading import Event
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
 from specon_sidecar.checkpoints.ask import ask
 from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, Fingerprint
+from specon_sidecar.checkpoints.pause_lease import PauseLease
 from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.clock import Time
 from specon_sidecar.parse import CheckpointMode
@@ -23,6 +25,7 @@ from specon_sidecar.wire import Acknowledgement, Checkpoint, CheckpointInstructi
 
 _LOG = logging.getLogger(__name__)
 Asker = Callable[[CheckpointMode, Trainer | None, str], Awaitable[None]]
+_P = TypeVar("_P")
 _LOOK_SECONDS: Final = 0.05
 _LATER_LOOK_SECONDS: Final = 0.25
 _SOON_SECONDS: Final = 10.0
@@ -50,14 +53,20 @@ class Checkpoints:
         step: Callable[[], int | None],
         clock: Time,
         asker: Asker = ask,
+        lease: PauseLease | None = None,
     ) -> None:
-        """Prepare; `step` tells the last step in the log, `watch` is None without a declared path."""
+        """Prepare; `step` tells the last step in the log, `watch` is None without a declared path.
+
+        Without a lease no trainer is asked to pause.
+        """
         self._mode = mode
         self._watch = watch
         self._process = process
         self._step = step
         self._time = clock
         self._ask = asker
+        self._lease = lease
+        self._leasing = asyncio.Lock()
         self._scanning = asyncio.Lock()
         self._verifying: set[Event] = set()
         self._ended = False
@@ -78,6 +87,23 @@ class Checkpoints:
         """Call off what is under way: what was asked for is answered with a refusal."""
         for verifying in self._verifying:
             verifying.set()
+        if self._lease is not None:
+            self._lease.end(self._time.now())
+
+    async def keep_pause(self) -> None:
+        """Keep a trainer that pauses from training on, or let it where that is over; call it every second."""
+        if self._lease is None or not self._lease.held:
+            return
+        await self._on_lease(self._lease.end if self._is_gone() else self._lease.look, self._time.now())
+
+    async def release(self, request: str) -> None:
+        """Let a trainer that pauses for this request train on."""
+        if self._lease is not None and self._lease.holds(request):
+            await self._on_lease(self._lease.end, self._time.now())
+
+    def paused(self, begin: float, end: float) -> float:
+        """Return for how many seconds between two times the trainer was kept from training on."""
+        return 0.0 if self._lease is None else self._lease.paused(begin, end)
 
     async def look(self) -> list[Candidate]:
         """Scan once and return the complete checkpoints, oldest first; raises OSError."""
@@ -118,10 +144,29 @@ class Checkpoints:
             done=not reason,
             checkpoint=checkpoint,
             reason=reason[:512],
+            paused=not reason and self._lease is not None and self._lease.holds(instruction.id),
         )
 
     async def _carry_out(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
-        """Return the checkpoint, or None and the reason."""
+        """Return the checkpoint, or None and the reason; then nobody pauses."""
+        if self._lease is None:
+            return await self._obtained(instruction)
+        if instruction.pause:
+            await self._on_lease(self._lease.begin, instruction.id)
+        else:
+            await self._on_lease(self._lease.end, self._time.now())
+        checkpoint, reason = await self._obtained(instruction)
+        if reason:
+            await self.release(instruction.id)
+        elif self._lease.holds(instruction.id):
+            self._lease.grant(self._time.now(), instruction.pause)
+        return checkpoint, reason
+
+    async def _on_lease(self, change: Callable[[_P], None], argument: _P) -> None:
+        async with self._leasing:
+            await asyncio.to_thread(change, argument)
+
+    async def _obtained(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
         if self._mode.kind == "none":
             return None, "the job declares no way to a checkpoint"
         try:
@@ -165,7 +210,7 @@ class Checkpoints:
             if self._time.now() >= deadline:
                 what = f"no new checkpoint within {instruction.seconds_left:.0f} s"
                 what = "the trainer ended without a new checkpoint" if ended else what
-                trouble = unreadable or asking.trouble
+                trouble = unreadable or watch.lacking or asking.trouble
                 return None, f"{what}: {trouble}" if trouble else what
             soon = self._time.now() - begun < _SOON_SECONDS
             await self._time.sleep(_LOOK_SECONDS if soon else _LATER_LOOK_SECONDS)

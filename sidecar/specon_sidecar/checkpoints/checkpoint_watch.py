@@ -1,8 +1,9 @@
 """Which checkpoints of the trainer are complete: looks at a directory of them, or at the one file.
 
 A checkpoint counts as complete when its declared marker is there, or when a rename made it visible, or when
-nothing of it changed for the settle time. Nothing here writes or deletes, and no link is followed out of the
-folder that was named, which may be a link itself.
+nothing of it changed for the settle time; one in parts, when all that its index names is there as well.
+Nothing here writes or deletes, and no link is followed out of the folder that was named, which may be a link
+itself.
 """
 
 import logging
@@ -16,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_sidecar.checkpoints.parts import PartsError, stretches
 from specon_sidecar.regular_file import leads_out, open_regular
 
 _LOG: Final = logging.getLogger(__name__)
@@ -65,6 +67,8 @@ class _Entry(Struct):
     step: int | None
     """The trainer's step when this content was first seen, until the checkpoint's own is known."""
     complete: bool = False
+    lacking: str = ""
+    """Which part of it is missing, where it has settled without."""
 
 
 class CheckpointWatch:
@@ -123,6 +127,13 @@ class CheckpointWatch:
             for path, entry in self._entries.items()
             if entry.complete or entry.preexisting
         }
+
+    @property
+    def lacking(self) -> str:
+        """What a new checkpoint lacks that has settled and is not complete, in words; empty for none."""
+        return next(
+            (new.lacking for new in self._entries.values() if new.lacking and not new.preexisting), ""
+        )
 
     def _complete(self) -> list[Candidate]:
         complete = [
@@ -192,11 +203,22 @@ class CheckpointWatch:
         marker = self._marker_of(path)
         if marker is not None:
             # An older marker belongs to an earlier content of the same name.
-            return _modified_ns(marker) >= entry.fingerprint.modified_ns
+            settled = _modified_ns(marker) >= entry.fingerprint.modified_ns
+            return settled and self._is_whole(path, entry)
         declared = _modified_ns(_declaration_of(path))
         if 0 < declared < entry.fingerprint.modified_ns:
             renamed = False  # the declaration may be that of the content before, and about to be replaced
-        return unchanged >= (min(_QUIET_SCAN_SECONDS, self.settle) if renamed else self.settle)
+        settled = unchanged >= (min(_QUIET_SCAN_SECONDS, self.settle) if renamed else self.settle)
+        return settled and self._is_whole(path, entry)
+
+    def _is_whole(self, path: Path, entry: _Entry) -> bool:
+        """Return whether no part is missing; looked at once for each content: it changes where one comes."""
+        if not entry.lacking and path.is_dir():
+            try:
+                stretches({Path(item.path): item.stat().st_size for item in files_of(path)})
+            except (PartsError, OSError) as error:
+                entry.lacking = str(error)
+        return not entry.lacking
 
     def _step(self, path: Path, otherwise: int | None) -> int | None:
         """Return the step declared beside the checkpoint or in its own marker, else that of its name."""

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import IO, Final
@@ -11,6 +11,7 @@ from typing import IO, Final
 import msgspec
 
 from specon_sidecar.checkpoints.checkpoint_watch import Candidate, files_of, fingerprint
+from specon_sidecar.checkpoints.parts import PartsError, Window, stretches
 from specon_sidecar.regular_file import open_regular
 
 _CHUNK: Final = 1 << 20
@@ -51,10 +52,11 @@ def _directory_digest(directory: Path, cancelled: Event) -> str:
     names = sorted(Path(item.path).relative_to(directory).as_posix() for item in files_of(directory))
     if not names:
         raise UnreadableError(f"{directory.name}: holds no file")
+    parts = _check_parts(directory, names, cancelled)
     total = hashlib.sha256()
     for name in names:
         # Some formats have empty files on purpose; what must not be is a directory of nothing else.
-        if (directory / name).stat().st_size:
+        if (directory / name).stat().st_size and directory / name not in parts:
             _check_structure(directory / name, cancelled)
         encoded = name.encode("utf-8", "surrogateescape")
         total.update(struct.pack(">Q", len(encoded)) + encoded)
@@ -62,6 +64,23 @@ def _directory_digest(directory: Path, cancelled: Event) -> str:
     if not any((directory / name).stat().st_size for name in names):
         raise UnreadableError(f"{directory.name}: holds only empty files")
     return total.hexdigest()
+
+
+def _check_parts(directory: Path, names: Iterable[str], cancelled: Event) -> Collection[Path]:
+    """Return the parts of a checkpoint that has some, whose contents are all checked by then."""
+    try:
+        parts = stretches({directory / name: (directory / name).stat().st_size for name in names}, cancelled)
+    except PartsError as error:
+        if cancelled.is_set():
+            raise CancelledError from error
+        raise UnreadableError(str(error)) from error
+    for part, found in parts.items():
+        with open_regular(part) as opened:
+            for offset, length in found:
+                # Compressed ones are in a format of their user's choice.
+                if Window(opened, offset, length).read(len(_ZIP)) == _ZIP:
+                    _read_zip(f"{directory.name}/{part.name}", Window(opened, offset, length), cancelled)
+    return parts.keys()
 
 
 def _digest(file: Path, cancelled: Event) -> str:
@@ -95,11 +114,16 @@ def _check_structure(file: Path, cancelled: Event) -> None:
 
 
 def _check_zip(file: Path, cancelled: Event) -> None:
+    with open_regular(file) as raw:
+        _read_zip(file.name, raw, cancelled)
+
+
+def _read_zip(name: str, raw: io.RawIOBase, cancelled: Event) -> None:
     # Imported here: a sidecar that is never asked to verify need not hold it.
     import zipfile  # noqa: PLC0415 - see above
 
     try:
-        with open_regular(file) as raw, zipfile.ZipFile(io.BufferedReader(raw)) as archive:
+        with io.BufferedReader(raw) as buffered, zipfile.ZipFile(buffered) as archive:
             for member in archive.infolist():
                 # Reading to the end compares the CRC.
                 with archive.open(member) as opened:
@@ -108,7 +132,7 @@ def _check_zip(file: Path, cancelled: Event) -> None:
         raise
     except Exception as error:  # each way of compressing raises its own errors for damage
         said = str(error) or type(error).__name__
-        raise UnreadableError(f"{file.name}: damaged zip archive: {said}"[:300]) from error
+        raise UnreadableError(f"{name}: damaged zip archive: {said}"[:300]) from error
 
 
 def _read_to_end(opened: IO[bytes], cancelled: Event) -> None:

@@ -83,6 +83,16 @@ class Curve:
         for sample in samples:
             self.add(sample, now)
 
+    def rest(self, now: float, seconds: float) -> bool:
+        """Leave so many seconds before `now` out of every reckoning, in which nobody could train.
+
+        Returns whether the interval shows nothing else.
+        """
+        if self.last_at is not None and self.last_at <= now - seconds:
+            self.last_at += seconds
+            self._pace.rest(seconds)
+        return not self._samples
+
     def close_interval(self, now: float) -> Interval:
         """End the current interval at `now` and return what it showed."""
         interval = Interval(

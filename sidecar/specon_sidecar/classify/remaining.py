@@ -37,6 +37,10 @@ class Pace:
                 return
         self._marks.append((now, position))
 
+    def rest(self, seconds: float) -> None:
+        """Leave out so many seconds after all that was noted."""
+        self._marks = deque(((at + seconds, position) for at, position in self._marks), maxlen=_MARKS)
+
     def remaining(self, position: float, total: float) -> Estimate | None:
         """Return the seconds from `position` to `total`; None while there is no pace."""
         if len(self._marks) < 2:  # noqa: PLR2004 - a pace is between two marks

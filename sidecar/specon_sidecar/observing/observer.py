@@ -207,8 +207,13 @@ class Observer:
         if self.curve.step is not None:
             self._former = Sample("", math.nan, self.curve.step), now - age
 
-    def tick(self, now: float) -> Judgement:
-        """Close the interval at `now` and return the judgement after it."""
+    def tick(self, now: float, paused: float = 0.0) -> Judgement:
+        """Close the interval at `now` and return the judgement after it.
+
+        For `paused` seconds of it the trainer was kept from training: that is no silence of its own.
+        """
+        if paused > 0 and self.curve.rest(now, paused):
+            return self.judgement
         self._judge(self.curve.close_interval(now), now)
         self.overfitting = overfits(self.validation, more_is_better=self.goal == "max")
         hopeless = self._reader.chosen is None and self.lines >= _HOPELESS_LINES and not self.samples

@@ -14,11 +14,12 @@ import pytest
 from specon_lab.commands import what_if
 from specon_manager.__main__ import main
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Claimed
+from specon_manager.model.cluster import Claimed, Progress
+from specon_manager.model.settings import Budgets, Gate, Settings
 from support.decisions.changed_jobs import NOW as CHANGED_AT
 from support.decisions.changed_jobs import elastic
 from support.decisions.changed_jobs import nodes as cluster_nodes
-from support.decisions.gangs import with_gang
+from support.decisions.gangs import gang, with_gang
 from support.lab.simulations import job, nodes, workload
 from support.lab.states import moments_until, state_at, write_journal
 
@@ -365,3 +366,55 @@ def test_a_dry_run_is_asked_what_it_would_order(state, tmp_path, capsys):
     found.write_bytes(msgspec.json.encode(dry))
     assert ask(found, "--policy", "srpt") == 0
     assert "\nsrpt: would order 2 now\n  Preempt job-0: " in capsys.readouterr().out
+
+
+def scattered(tmp_path, **changes):
+    """Write a state of two nodes of two CPUs, half of each free, on which a job for two waits; return it."""
+    settings = Settings(policy="fifo", gate=Gate(horizon=60.0), **changes)
+    found = msgspec.structs.replace(cluster_nodes(cpu=2.0), settings=settings)
+    for name, node in (("a", "node-0"), ("b", "node-1")):
+        found = with_gang(found, gang(name, 1, ps=0), {f"default/{name}/worker/0": node})
+    for record in list(found.replicas.values()):
+        running = msgspec.structs.replace(record, progress=Progress(step=5, metric="loss"))
+        found = found.with_replica(running)
+    found = with_gang(found, gang("w", 1, ps=0, cpu=2.0), {})
+    path = tmp_path / "scattered.json"
+    path.write_bytes(msgspec.json.encode(found.flattened()))
+    return path
+
+
+def test_it_says_which_moves_would_make_room_before_anybody_switches_them_on(tmp_path, capsys):
+    """The moves with their price, what the start is worth, and what becomes free where."""
+    assert ask(scattered(tmp_path), "--defragment") == 0
+    assert capsys.readouterr().out == (
+        "policy fifo, 2 of 2 nodes ready, 1 job waiting; defragment is off\n"
+        "\n"
+        "w, 1 replica, waits for 1s: 1 move would make room, in 1 round\n"
+        "  price 10.0, its start is worth 120.0 (weighted replica-seconds); nothing cheaper would do\n"
+        "  round 1: b node-1 -> node-0, price 10.0\n"
+        "  node-1: 1 CPU, 7.451 GiB free now, 2 CPU, 7.451 GiB then, for 1 replica\n"
+        "  it would be done\n"
+    )
+
+
+def test_moves_that_make_room_as_json(tmp_path, capsys):
+    """Every part of the plan by name, and why it would not be done."""
+    found = as_json(capsys, scattered(tmp_path, budgets=Budgets(moves_at_once=0)), "--defragment")
+    (job,) = found["jobs"]
+    assert (found["schema"], found["margin"], found["state"]["waiting"]) == (1, 1.0, 1)
+    assert (job["job"], job["done"], job["price"], job["gain"]) == ("default/w", False, 10.0, 120.0)
+    assert job["reason"] == "the budgets allow none of its moves at any time"
+    (move,) = job["moves"]
+    assert move["replicas"] == [{"replica": "default/b/worker/0", "source": "node-1", "target": "node-0"}]
+    assert [each["node"] for each in job["frees"]] == ["node-1"]
+
+
+def test_moves_are_looked_for_under_the_present_policy_alone(path):
+    """Another one would be asked for something that is not looked at."""
+    assert ask(path, "--defragment", "--policy", "srpt") == 2
+
+
+def test_where_no_room_is_scattered_that_is_said(path, capsys):
+    """A cluster that is full has nothing to be put together."""
+    assert ask(path, "--defragment") == 0
+    assert capsys.readouterr().out.endswith("no job waits for room that is there and only scattered\n")

@@ -25,7 +25,7 @@ def test_a_scenario_without_pytorch_says_what_is_missing(monkeypatch):
         demo.main(make_parser().parse_args(["demo", "--scenario", "fitgpp"]))
 
 
-@pytest.mark.parametrize("scenario", sorted(scenarios.PROMISES))
+@pytest.mark.parametrize("scenario", ["fitgpp", "kod2"])
 def test_the_jobs_of_a_scenario_want_more_than_there_is(scenario):
     """Its policy has something to decide; every job by itself has room."""
     file = read_job_file(scenarios.file_of(scenario, samples_directory()).read_text())
@@ -56,3 +56,13 @@ def test_the_scenarios_have_what_they_are_about():
     assert kod2[-1].fewest_workers > max(spec.fewest_workers for spec in kod2[:-1])
     assert {spec.job_class for spec in fitgpp} == {"trial", "best-effort"}
     assert any(len(spec.replicas) > 1 for spec in fitgpp)
+
+
+def test_the_gangs_of_a_scenario_have_room_together_and_not_on_one_node():
+    """What is free when the third one comes is enough for it, and on neither node for both of its workers."""
+    file = read_job_file(scenarios.file_of("gang", samples_directory()).read_text())
+    specs = [job_spec(job) for job in file.jobs]
+    amounts = [sum(spec.requests_of(name).cpu for name in spec.replicas) for spec in specs]
+    assert sum(amounts) == sum(node.capacity for node in scenarios.nodes())
+    assert file.settings.defragment == "on"
+    assert all(spec.coupled and spec.checkpointing == "asked" for spec in specs)

@@ -1,4 +1,4 @@
-"""A job whose replicas train as one moves as a whole: from one step, in one transaction, or not at all."""
+"""A job whose replicas train as one moves as a whole, from one step, or not at all."""
 
 import msgspec
 import pytest
@@ -18,10 +18,11 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, TransactionState
+from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint
-from support.decisions.changed_worlds import W0, W1, G, change_of, owned, runs, trains_on
-from support.decisions.cluster import DIGEST
-from support.decisions.gangs import on, phases
+from support.decisions.changed_worlds import SETTINGS, W0, W1, G, change_of, owned, runs, trains_on
+from support.decisions.cluster import DIGEST, Cluster
+from support.decisions.gangs import gang, on, phases
 
 FIXED = {"resizing": "none", "workers": 2, "most": 2, "fewest": None}
 
@@ -73,6 +74,18 @@ def test_a_gang_moves_whole_from_the_step_that_its_lead_saved():
         over = cluster.state.history[-1]
         assert (over.state, over.steps_lost) == (TransactionState.SUCCEEDED, 0)
         assert nodes_of(cluster)[W0] == nodes_of(cluster)[W1] == "node-1"
+
+
+def test_what_had_to_be_killed_is_on_record():
+    """A replica that outlives its grace period has lost what it trained since the checkpoint."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, EvictReplica)
+        cluster.acknowledge(W0, checkpoint=saved())
+        gone = cluster._end(W1, None, evicted=True)
+        cluster.post(msgspec.structs.replace(gone, killed=True))
+        assert change_of(cluster).killed == (W1,)
 
 
 def test_its_trainer_is_asked_to_pause():
@@ -128,14 +141,15 @@ def test_one_rank_that_cannot_save_rolls_all_of_it_back():
 
 
 def test_parts_of_one_step_let_it_move():
-    """The last answer lets all of it go."""
+    """The last answer lets all of it go, and its first worker alone logs the steps that prove it."""
     with runs(**FIXED, savers="all") as cluster:
         move(cluster, on("node-1", W0, W1))
         cluster.carry_out()
         cluster.acknowledge(W1, checkpoint=saved())
         cluster.acknowledge(W0, checkpoint=saved())
         cluster.settle(1)
-        trains_on(cluster, 101)
+        cluster.report(W0, step=101)
+        cluster.report(W1, step=None)
         over = change_of(cluster)
         assert (over.state, over.steps_lost) == (TransactionState.SUCCEEDED, 0)
 
@@ -352,3 +366,30 @@ def test_a_manager_that_was_killed_in_any_state_ends_the_move():
             cluster.settle(1)
             assert change_of(cluster).state is TransactionState.SUCCEEDED, stop
             assert all(replica.phase is Phase.RUNNING for replica in cluster.state.replicas.values())
+
+
+@pytest.mark.parametrize(("policy", "others"), [("specon", "xy"), ("progress", "y")])
+def test_policies_move_converged_gangs(policy, others):
+    """A gang that has converged leaves the node that it shares with a job that grows, within one move."""
+    cluster = Cluster(nodes=2, cpus=1.0, settings=msgspec.structs.replace(SETTINGS, policy=policy))
+    for name in others:
+        cluster.post(ev.JobSubmitted(gang(name, 1, ps=0, cpu=0.0, resizing="none")))
+        cluster.settle(2)
+    cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, cpu=0.0, resizing="none")))
+    cluster.settle(2)
+    crowded = cluster.state.replicas["default/y/worker/0"].node
+    for name in (W0, W1):
+        cluster.live[name].node = crowded
+        cluster.state = cluster.state.with_replica(
+            msgspec.structs.replace(cluster.state.replicas[name], node=crowded)
+        )
+    for _ in range(3):
+        for name in sorted(cluster.live):
+            category = Category.CONVERGED if name in {W0, W1} else Category.PROGRESSING
+            step = (cluster.state.replicas[name].progress.step or 0) + 1
+            cluster.report(name, category, step=step)
+        cluster.settle(2)
+    moves = [each for each in cluster.state.history if each.kind is Kind.MOVE]
+    assert moves, nodes_of(cluster)
+    assert (moves[0].job, moves[0].whole, moves[0].policy) == (G, True, policy)
+    assert moves[0].state is TransactionState.SUCCEEDED

@@ -26,6 +26,22 @@ def test_queues_the_bound_and_a_dry_run_are_read():
 
 
 @pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({}, "off"),
+        ({"defragment": "dry-run"}, "dry-run"),
+        ({"defragment": True}, "on"),
+        ({"defragment": False}, "off"),
+    ],
+)
+def test_whether_room_is_made_may_be_written_without_quotes(given, read):
+    """YAML takes the words on and off for truth values."""
+    mistakes: list[str] = []
+    assert read_settings(given, mistakes).defragment == read
+    assert mistakes == []
+
+
+@pytest.mark.parametrize(
     ("given", "named"),
     [
         ({"queues": [{"quota": {"cpu": 1}}]}, "queues: Object missing required field `name`"),

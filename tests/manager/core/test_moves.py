@@ -56,6 +56,20 @@ def test_a_move_orders_room_checkpoint_eviction_and_start_in_this_order():
     assert kinds == [StartReplica, HoldRoom, RequestCheckpoint, WithdrawRequest, EvictReplica, StartReplica]
 
 
+@pytest.mark.parametrize(("done", "release"), [(True, False), (False, True)])
+def test_a_trainer_that_pauses_trains_on_where_its_move_is_off_and_not_before_its_end(done, release):
+    """Told to end next, it has nothing to train any more; else there is nothing to wait for."""
+    cluster = cluster_with_move(TransactionState.CHECKPOINTING)
+    cluster.may_carry_out = lambda action: not isinstance(action, EvictReplica)
+    checkpoint = Checkpoint(step=200, path="/c", digest="ab" * 32) if done else None
+    (told,) = [
+        action
+        for action in cluster.acknowledge(A, done=done, checkpoint=checkpoint)
+        if isinstance(action, WithdrawRequest)
+    ]
+    assert told.release is release
+
+
 def test_a_step_after_the_checkpoint_completes_the_move():
     """The move has succeeded when the new incarnation reports a step greater than the checkpoint's."""
     cluster = cluster_with_move(TransactionState.VERIFYING)

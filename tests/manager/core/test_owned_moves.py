@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import HoldRoom, ReleaseRoom
+from specon_manager.model.actions import HoldRoom, ReleaseRoom, WithdrawRequest
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from support.decisions.owned_moves import A1, MOVE, STATES, A, carry_out_placement, move_of, moving, running
@@ -80,11 +80,13 @@ def test_a_scheduler_that_puts_it_back_has_not_moved_it():
 
 
 def test_a_refused_eviction_leaves_the_replica_where_it_trains():
-    """Nothing was ended: the room is given back, its owner is let go, and the replica still runs."""
+    """Nothing was ended: a trainer that pauses trains on, the room is given back, its owner is let go."""
     cluster = moving(TransactionState.LEAVING)
     refused = ev.EvictionRefused(replica=A, incarnation="uid-1", reason="blocked by budget b")
     actions = cluster.post(refused)
-    assert [type(action) for action in actions if not placed([action])] == [ReleaseRoom]
+    withdrawn, *others = [action for action in actions if not placed([action])]
+    assert (type(withdrawn), withdrawn.release) == (WithdrawRequest, True)
+    assert [type(action) for action in others] == [ReleaseRoom]
     assert placed(actions) == LETS_GO
     assert (last(cluster).state, last(cluster).note) == (TransactionState.ROLLED_BACK, "blocked by budget b")
     record = cluster.state.replicas[A]

@@ -2,11 +2,12 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from specon_manager.model.actions import RequestCheckpoint, WithdrawRequest
 from specon_manager.runtime.mailbox import Mailbox
-from specon_sidecar.wire import CheckpointInstruction
+from specon_sidecar.wire import Acknowledgement, CheckpointInstruction, ReleaseInstruction
 
 A = "default/a/worker/0"
 B = "default/b/worker/0"
@@ -126,3 +127,102 @@ async def test_a_poll_after_the_news_waits_for_the_next(mailbox):
     await turns()
     assert not second.done()
     second.cancel()
+
+
+PAUSED = "move-1"
+
+
+def pausing(identity=PAUSED, **fields):
+    return msgspec.structs.replace(request(identity, **fields), pause=30.0)
+
+
+def answer(identity=PAUSED, *, paused=True, incarnation="1"):
+    return Acknowledgement(
+        schema=1, replica=A, incarnation=incarnation, id=identity, done=True, paused=paused
+    )
+
+
+def release(identity=PAUSED):
+    return msgspec.structs.replace(withdrawal(identity), release=True)
+
+
+def ids(mailbox, now=0.0, incarnation="1"):
+    return [one.id for one in mailbox.open(A, incarnation, now)]
+
+
+def test_a_request_says_how_long_to_pause(mailbox):
+    """In seconds, and never longer than the wire allows."""
+    mailbox.put(pausing())
+    mailbox.put(msgspec.structs.replace(pausing(replica=B), pause=1e8))
+    assert [mailbox.open(replica, "1", 0.0)[0].pause for replica in (A, B)] == [30.0, 3600.0]
+
+
+@pytest.mark.parametrize("withdrawn_first", [True, False], ids=["rolled back before", "after"])
+def test_a_trainer_that_pauses_is_released_once_nobody_needs_it(mailbox, withdrawn_first):
+    """Whichever comes first, the answer or the withdrawal; until the sidecar says that it has done so."""
+    mailbox.put(pausing())
+    happenings = [lambda: mailbox.heard(answer()), lambda: mailbox.put(release())]
+    for happened in reversed(happenings) if withdrawn_first else happenings:
+        assert not any(isinstance(one, ReleaseInstruction) for one in mailbox.open(A, "1", 0.0))
+        happened()
+    for _ in range(2):
+        (told,) = mailbox.open(A, "1", 0.0)
+        assert (told.request, isinstance(told, ReleaseInstruction)) == (PAUSED, True)
+    assert ids(mailbox, incarnation="2") == []
+    mailbox.heard(answer(told.id, paused=False))
+    assert ids(mailbox) == []
+
+
+def test_a_sidecar_that_did_not_say_that_its_trainer_pauses_is_never_told_to_release_it(mailbox):
+    """One of an earlier version refuses every message with an instruction that it does not know."""
+    mailbox.put(pausing())
+    mailbox.heard(answer(paused=False))
+    mailbox.heard(answer(incarnation="0"))
+    mailbox.put(release())
+    assert ids(mailbox) == []
+
+
+def test_what_is_told_to_end_is_not_released(mailbox):
+    """Else it would train on between the request and its end; it is where that is called off later."""
+    mailbox.put(pausing())
+    mailbox.heard(answer())
+    mailbox.put(withdrawal())
+    mailbox.heard(answer())
+    assert ids(mailbox) == []
+    mailbox.put(release())
+    assert ids(mailbox) == ["release.move-1"]
+
+
+def test_the_next_request_takes_the_place_of_a_release(mailbox):
+    """The sidecar ends an earlier pause by itself then; the same request given again changes nothing."""
+    for order in (pausing(), pausing()):
+        mailbox.put(order)
+        mailbox.heard(answer())
+    mailbox.put(pausing("move-2"))
+    mailbox.put(release())
+    assert ids(mailbox) == ["move-2"]
+
+
+def test_a_release_is_forgotten_when_the_pause_is_over_by_itself(mailbox):
+    """Nobody pauses beyond the deadline of the request and the length of the pause."""
+    mailbox.put(pausing(deadline=100.0))
+    mailbox.heard(answer())
+    mailbox.put(release())
+    assert ids(mailbox, now=130.0) == ["release.move-1"]
+    assert ids(mailbox, now=130.5) == []
+
+
+async def test_a_poll_sees_a_release_the_moment_it_comes(mailbox):
+    """As it sees a request; one that the sidecar works at already is no news."""
+    mailbox.put(pausing())
+    mailbox.heard(answer())
+    waiting = asyncio.ensure_future(mailbox.news(A, "1", {PAUSED}, LONG))
+    await turns()
+    assert not waiting.done()
+    mailbox.put(release())
+    await asyncio.wait_for(waiting, 60)
+    await asyncio.wait_for(mailbox.news(A, "1", {PAUSED}, LONG), 60)
+    again = asyncio.ensure_future(mailbox.news(A, "1", {PAUSED, "release.move-1"}, LONG))
+    await turns()
+    assert not again.done()
+    again.cancel()

@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from specon_manager.backends.local.pod_files import replica_directory
 from specon_manager.core.state import State
 from specon_manager.model.transactions import Kind, Transaction
 from support.local.gang_trainer import STARTS
@@ -77,6 +78,14 @@ def starts(stage: Stage, job: str = JOB) -> list[dict[str, Any]]:
     """Return what the replicas of a job were told at their starts."""
     path = stage.state / "jobs" / f"default.{job}" / STARTS
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def trainer_of(stage: Stage, index: int, job: str = JOB) -> int | None:
+    """Return the pid of the trainer of a worker's latest incarnation, None where none lives."""
+    directory = replica_directory(stage.state / "replicas", f"default/{job}/worker/{index}")
+    records = sorted(directory.glob("incarnations/*/pod.json"))
+    pid = json.loads(records[-1].read_text())["trainer"]["pid"] if records else None
+    return pid if pid in stage.processes() else None
 
 
 def change_of(state: State, kind: Kind, job: str = JOB) -> Transaction:

@@ -196,6 +196,7 @@ class LocalBackend:
                 incarnation=pod.incarnation,
                 exit_code=ended.code,
                 evicted=ended.reason in {"evicted", "killed after grace"},
+                killed=ended.reason == "killed after grace",
                 reason=f"{ended.reason}{signalled}" + (f": {ended.error}" if ended.error else ""),
             )
         )
@@ -260,8 +261,7 @@ class LocalBackend:
             f"--replica={replica}",
             f"--incarnation={incarnation}",
             f"--token-file={token_file}",
-            # The checkpoints of a gang are its first worker's.
-            f"--checkpoint={job.checkpoint if values['index'] == '0' else 'none'}",
+            f"--checkpoint={fill_in(job.checkpoint, values) if job.saves(int(values['index'])) else 'none'}",
             f"--checkpoint-path={values['checkpoint_path']}",
             "--trainer-pid={trainer_pid}",
             f"--fresh-from={log_size(log)}",

@@ -64,7 +64,7 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scale: Literal["first", "range"] = "first"
     checkpoint: Text = "periodic"
     checkpoint_path: Text | None = None
-    """By default `checkpoints` in `{directory}`; in `{job_directory}` where the job has several replicas."""
+    """By default `checkpoints` in `{directory}`; in `{job_directory}` where several replicas train as one."""
     marker: Text | None = None
     submit_at: Seconds = 0.0
     """Seconds after the begin of the run."""
@@ -80,6 +80,10 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameter servers."""
     ps_requests: Resources | None = None
     """What one parameter server reserves; by default as much as a worker."""
+    replicas: Literal["coupled", "independent"] = "coupled"
+    """Whether its workers train as one, or each by itself (one seed each, for instance)."""
+    savers: Literal["lead", "all"] = "lead"
+    """Who saves where they train as one: the first worker for all of them, or each worker its part."""
     resizing: Literal["restart", "live"] | None = None
     """How the number of workers changes: all end and start anew (the default), or the others go on."""
     job_class: Literal["trial", "best-effort"] = field(default="best-effort", name="class")
@@ -110,16 +114,24 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.workers if self.min_workers is None else self.min_workers
 
     @property
+    def resizing_way(self) -> Literal["restart", "live"]:
+        """How the number of workers changes; those that train by themselves go on."""
+        return self.resizing or ("restart" if self.replicas == "coupled" else "live")
+
+    @property
     def alone(self) -> bool:
         """Whether it has one replica, now and always."""
         return self.most_workers + self.ps == 1
 
+    def saves(self, worker: int) -> bool:
+        """Whether a worker is asked for checkpoints: the first one for all, or each for itself."""
+        return worker == 0 or self.savers == "all" or self.replicas == "independent"
+
     @property
     def checkpoints(self) -> str:
         """Where its checkpoints are, with placeholders."""
-        return self.checkpoint_path or (
-            "{directory}/checkpoints" if self.alone else "{job_directory}/checkpoints"
-        )
+        alone = self.alone or self.replicas == "independent"
+        return self.checkpoint_path or ("{directory}/checkpoints" if alone else "{job_directory}/checkpoints")
 
 
 class JobFile(Struct, frozen=True, kw_only=True):
@@ -180,7 +192,7 @@ def read_job(body: bytes) -> LocalJob:
 
 def job_spec(job: LocalJob) -> JobSpec:
     """Return the job as the manager knows it; the backend's share of it goes into the template."""
-    kind = parse.checkpoint_mode(job.checkpoint).kind
+    kind = _mode_of(job.checkpoint).kind
     name = f"{NAMESPACE}/{job.name}"
     elastic = job.most_workers > job.fewest_workers
     return JobSpec(
@@ -201,8 +213,9 @@ def job_spec(job: LocalJob) -> JobSpec:
         grace_seconds=job.grace_seconds,
         checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
         migratable=job.migrate,
-        immovable="" if job.alone else "its replicas train together, and none of them moves alone",
-        resizing=(job.resizing or "restart") if elastic else "none",
+        coupled=job.replicas == "coupled",
+        savers=job.savers,
+        resizing=job.resizing_way if elastic else "none",
         unscalable="" if elastic else "its number of workers is fixed",
         template=msgspec.to_builtins(job),
     )
@@ -240,6 +253,11 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
     return LocalJob(**values) if len(mistakes) == before else None
 
 
+def _mode_of(checkpoint: str) -> parse.CheckpointMode:
+    """Return how checkpoints are asked for, its placeholders standing for the root; raises ValueError."""
+    return parse.checkpoint_mode(fill_in(checkpoint, dict.fromkeys(PLACEHOLDERS, "/")))
+
+
 def _disagreements(values: Mapping[str, Any]) -> list[str]:
     """Return what each field for itself does not show."""
     found = []
@@ -249,7 +267,7 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     except ValueError as error:
         found.append(f"format: {error}")
     try:
-        parse.checkpoint_mode(values.get("checkpoint", "periodic"))
+        _mode_of(values.get("checkpoint", "periodic"))
     except ValueError as error:
         found.append(f"checkpoint: {values['checkpoint']!r} {error}")
     command = values.get("command", ())

@@ -14,6 +14,7 @@ from specon_manager.cli.output import console_for_results
 from specon_manager.cli.run import scenarios
 from specon_manager.cli.run.change_table import print_changes
 from specon_manager.cli.run.comparison import compare, print_comparison, write_json
+from specon_manager.cli.run.gang_proofs import proofs
 from specon_manager.cli.run.plot import plot
 from specon_manager.cli.run.result import RunResult, print_result
 from specon_manager.cli.run.running import (
@@ -68,6 +69,8 @@ def main(arguments: argparse.Namespace) -> int:
         runs = [_run(arguments, file, directory / file.settings.policy)]
         print_result(runs[0], console)
         print_changes(runs[0], console)
+        for line in proofs(runs[0].moves, directory / file.settings.policy):
+            console.print(line)
         if arguments.compare:
             baseline = with_policy(file, BASELINE)
             runs.append(_run(arguments, baseline, directory / BASELINE))

@@ -55,11 +55,34 @@ def _preempted(change: TransactionResult, result: RunResult) -> bool:
     )
 
 
+def _moved_whole(change: TransactionResult, result: RunResult) -> bool:
+    """Whether a gang moved, from one node to another, and went on with nothing lost."""
+    del result
+    gang = change.replica is None and change.restart
+    return change.kind is Kind.MOVE and gang and _went_on(change) and not change.steps_lost
+
+
+def _made_room(change: TransactionResult, result: RunResult) -> bool:
+    """Whether a job was admitted after a move that was to make room for it."""
+    return change.kind is Kind.MOVE and any(
+        other.kind is Kind.ADMIT
+        and other.state is TransactionState.SUCCEEDED
+        and other.job == change.beneficiary
+        and change.ended_at is not None
+        and other.started_at >= change.ended_at
+        for other in result.changes
+    )
+
+
 PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
     "kod2": (
         Promise("workers leave a lighter job, for a heavier one", _heavier_first),
         Promise("a job goes on with fewer workers from its checkpoint", _scaled(Kind.SCALE_IN)),
         Promise("a job goes on with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
+    ),
+    "gang": (
+        Promise("a gang moves as a whole, and not a step of it is lost", _moved_whole),
+        Promise("a gang that waited starts in the room that a move has made", _made_room),
     ),
     "fitgpp": (
         Promise("a job is preempted for a trial, and goes on from its checkpoint to its end", _preempted),
@@ -84,6 +107,6 @@ def nodes() -> tuple[VirtualNode, ...]:
 def shown(scenario: str, result: RunResult) -> list[tuple[str, bool]]:
     """Return what the scenario promises, each with whether the run showed it."""
     return [
-        (promise.words, any(promise.met(change, result) for change in result.changes))
+        (promise.words, any(promise.met(change, result) for change in (*result.moves, *result.changes)))
         for promise in PROMISES[scenario]
     ]

@@ -49,7 +49,7 @@ def record_of(
         policy="",
         purpose=proposal.purpose if isinstance(proposal, Migrate | MigrateGang) else "",
         reason=str(proposal.reason),
-        beneficiary=proposal.beneficiary if isinstance(proposal, Preempt) else "",
+        beneficiary=(proposal.beneficiary if isinstance(proposal, Preempt | Migrate | MigrateGang) else ""),
         state=first_state(kind),
         proposed_at=now,
         deadline=now,

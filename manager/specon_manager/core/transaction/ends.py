@@ -35,8 +35,8 @@ def closed(
     `anew`: whether it ends since something did not go on from its checkpoint; it trains where it is.
     """
     actions = list[Action]()
-    if transaction.state in ASKING_STATES:
-        actions += withdrawn(transaction)
+    if transaction.state in ASKING_STATES or transaction.state is TransactionState.LEAVING:
+        actions += withdrawn(transaction, release=True)
     if transaction.attempt == 1:
         actions += room_released(transaction, f"{how}, {note}" if note else str(how))
     over = msgspec.structs.replace(

@@ -275,7 +275,7 @@ def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> 
     if transaction.state is TransactionState.VERIFYING and not missing:
         if (anew := _began_anew(state, transaction)) is not None:
             return Outcome.ANEW, anew
-        if _is_proven(transaction, wanted):
+        if _is_proven(job, transaction, wanted):
             return Outcome.PROVEN, ""
     if now < transaction.deadline:
         return None
@@ -284,8 +284,11 @@ def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> 
     return Outcome.OVERDUE, "it did not show in time that it trains"
 
 
-def _is_proven(transaction: Transaction, wanted: list[Replica]) -> bool:
+def _is_proven(job: Job, transaction: Transaction, wanted: list[Replica]) -> bool:
+    """Whether all that is wanted was seen to train; of what trains as one the first worker logs the steps."""
     names = {each.name for each in wanted}
+    if transaction.whole and job.spec.coupled:
+        names &= {job.spec.worker_names[0]}
     shown = all(witness.proven for name, witness in transaction.witnesses.items() if name in names)
     return shown and (not transaction.whole or _all_heard(transaction, wanted))
 

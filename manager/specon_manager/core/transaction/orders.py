@@ -108,11 +108,14 @@ def fresh_until(state: State, transaction: Transaction) -> float | None:
     return min(known) + state.settings.deadlines.checkpoint_age if known else None
 
 
-def withdrawn(transaction: Transaction) -> list[Action]:
-    """Return that nobody waits for the checkpoints of a transaction any more."""
+def withdrawn(transaction: Transaction, *, release: bool = False) -> list[Action]:
+    """Return that nobody waits for the checkpoints of a transaction any more.
+
+    `release`: whether trainers that pause since they saved train on, for nobody is told to end.
+    """
     why = f"{transaction.id}: {transaction.state}"
     return [
-        WithdrawRequest(id=transaction.request, replica=name, reason=why)
+        WithdrawRequest(id=transaction.request, replica=name, reason=why, release=release)
         for name in sorted(transaction.witnesses)
     ]
 

@@ -65,7 +65,15 @@ def test_a_gang_is_described_whole():
     assert (spec.wanted_workers, spec.fewest_workers, spec.elastic) == (2, 1, True)
     assert (spec.resizing, spec.transacted) == ("restart", True)
     assert spec.requests_of(PS) == Resources(cpu=0.5)
-    assert spec.immovable
+    assert (spec.coupled, spec.savers, spec.immovable) == (True, "lead", "")
+
+
+def test_workers_that_train_by_themselves_are_moved_one_by_one():
+    """Each saves for itself, in its own folder, and the others go on when their number changes."""
+    alone = job(workers=2, max_workers=3, replicas="independent", savers="all")
+    spec = job_spec(alone)
+    assert (spec.coupled, spec.savers, spec.resizing) == (False, "all", "live")
+    assert alone.checkpoints == "{directory}/checkpoints"
 
 
 def test_a_job_of_one_replica_moves_and_has_a_fixed_number():

@@ -25,6 +25,8 @@ from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaGone
 Remarks = Callable[[str, str, str, str], None]
 """Says something about a pod: namespace, name, reason (a word), text."""
 
+_KILLED: Final = 137
+"""The exit code of what was ended by SIGKILL."""
 _BARE: Final = "Pod"
 _ABOVE: Final = "TrainJob"
 """Its pods are those of a JobSet, which is their holder."""
@@ -460,6 +462,7 @@ def _gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool = Fa
         replica=replica,
         incarnation=uid,
         exit_code=detail.exit_code,
+        killed=evicted and detail.exit_code == _KILLED,
         evicted=evicted,
         reason=f"{said}: {detail.reason}" if detail.reason else said,
     )

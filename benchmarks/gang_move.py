@@ -1,0 +1,204 @@
+"""How long a move of a whole gang stops its training beyond what the same trainer needs by hand.
+
+`python benchmarks/gang_move.py [--json FILE]`. A real local manager moves a data-parallel job of
+four workers from one virtual node to the other and back, as often as asked. In the same run the same trainer
+is asked for a checkpoint, ended and started again by hand, from the same folder. Beside the downtime it shows
+what must be nothing: steps lost, workers that had to be killed, and links of the chain of parameters that do
+not fit.
+"""
+
+import asyncio
+import itertools
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import child
+import figure
+from figure import Figure
+from specon_manager.backends.local.jobs import LocalJob
+from specon_manager.backends.local.nodes import VirtualNode
+from specon_manager.cli.run.gang_proofs import chain_of
+from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
+from specon_manager.core.state import State
+from specon_manager.model.events import MoveRequested
+from specon_manager.model.settings import Budgets, Settings
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.serving.session import Session, SessionOptions, open_session
+
+WORKERS = 4
+MOVES = 3
+BOUND = 3.0
+_PATIENCE = 120.0
+_POLL = 0.005
+_TRAINER = ("--steps", "1000000", "--checkpoint-every", "0", "--hidden", "64", "--image-seconds", "0.0001")
+_JOB = LocalJob(
+    name="gang",
+    command=(
+        "{python} {samples}/training/elastic_ddp.py "
+        + " ".join(_TRAINER)
+        + " --request-file {job_directory}/request --rendezvous {job_directory}/rendezvous.json"
+        " --log {log} --checkpoint-dir {checkpoint_path}"
+    ),
+    environment={"OMP_NUM_THREADS": "1"},
+    workers=WORKERS,
+    checkpoint="file:{job_directory}/request",
+    interval=0.5,
+    heartbeat=0.5,
+)
+_SETTINGS = Settings(policy="fifo", budgets=Budgets(cooldown=0.0), tick=0.2)
+
+
+Found = TypeVar("Found")
+
+
+async def _found(session: Session, look: Callable[[State], Found | None]) -> Found:
+    """Return what `look` finds in the state, once it does."""
+    changed = asyncio.Event()
+    session.controller.observers.append(lambda _: changed.set())
+    while (found := look(session.controller.state)) is None:
+        await changed.wait()
+        changed.clear()
+    return found
+
+
+async def _moved(session: Session, number: int, target: str) -> Transaction:
+    """Ask for a move of the gang once it trains, and return its record."""
+    job, name = f"default/{_JOB.name}", f"move-{number}"
+    lead = f"{job}/worker/0"
+    await _found(
+        session, lambda state: state.replicas[lead].progress.step if lead in state.replicas else None
+    )
+    session.controller.post(MoveRequested(id=name, job=job, targets=(target,)))
+    found = await _found(session, lambda state: next((e for e in state.history if e.id == name), None))
+    if found.state is not TransactionState.SUCCEEDED:
+        raise RuntimeError(f"{name} ended as {found.state}: {found.note}")
+    return found
+
+
+async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int) -> list[Transaction]:
+    """Run the gang and move it to and fro; return the records."""
+    options = SessionOptions(
+        directory=directory,
+        jobs=(_JOB,),
+        settings=_SETTINGS,
+        nodes=nodes,
+        working_directory=directory.parent,
+        environment=os.environ,
+        samples=samples_directory(),
+        end_with_manager=True,
+    )
+    found = list[Transaction]()
+    async with open_session(options) as session:
+        for number in range(moves):
+            target = nodes[(number + 1) % 2].name
+            async with asyncio.timeout(_PATIENCE):
+                found.append(await _moved(session, number, target))
+            print(f"{found[-1].id}: {found[-1].downtime:.1f} s", file=sys.stderr, flush=True)
+    return found
+
+
+def by_hand(directory: Path, cpu: int) -> tuple[float, float]:
+    """Go on from the checkpoints without a manager: return the seconds to save, and to start all again."""
+    shared = next(directory.glob("jobs/*"))
+    log, request = directory / "by-hand.log", directory / "asked"
+    command = [str(child.SAMPLES / "elastic_ddp.py"), *_TRAINER, f"--request-file={request}"]
+    command += [f"--rendezvous={directory / 'by-hand.json'}", f"--checkpoint-dir={shared / 'checkpoints'}"]
+    with ExitStack() as stack:
+        team = _team(stack, command, log, cpu)
+        _first_step(log)
+        time.sleep(1.0)  # as in the moved gang, nothing of the start is left to do
+        newest = _newest(shared)
+        asked = time.perf_counter()
+        request.touch()
+        _until(lambda: _newest(shared) > newest, "checkpoint")
+        save = time.perf_counter() - asked
+        ending = time.perf_counter()
+        for worker in team:
+            worker.send_signal(signal.SIGTERM)
+        for worker in team:
+            worker.wait(timeout=_PATIENCE)
+        save += time.perf_counter() - ending
+    log.unlink()
+    started = time.perf_counter()
+    with ExitStack() as stack:
+        _team(stack, command, log, cpu)
+        _first_step(log)
+        return save, time.perf_counter() - started
+
+
+def _team(stack: ExitStack, command: list[str], log: Path, cpu: int) -> list[child.Child]:
+    found = []
+    for rank in range(WORKERS):
+        place = {"RANK": str(rank), "WORLD_SIZE": str(WORKERS)}
+        own = log if rank == 0 else log.with_name(f"by-hand-{rank}.log")
+        words = [*command, f"--log={own}"]
+        found.append(stack.enter_context(child.python(*words, cpu=cpu, environment=place)))
+    return found
+
+
+def _first_step(log: Path) -> None:
+    _until(lambda: log.exists() and b"\nstep=" in log.read_bytes(), "first step")
+
+
+def _newest(shared: Path) -> str:
+    return max((path.name for path in (shared / "checkpoints").glob("step-*.pt")), default="")
+
+
+def _until(happened: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not happened():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"no {what} of a gang that was started by hand")
+        time.sleep(_POLL)
+
+
+def measure(moves: int = MOVES, hands: int = 3) -> list[Figure]:
+    """Move the gang, do the same by hand, and compare."""
+    nodes = nodes_of_this_machine("2")
+    with tempfile.TemporaryDirectory() as root:
+        directory = Path(root) / "state"
+        records = asyncio.run(run(directory, nodes, moves))
+        log = next(directory.glob(f"replicas/default.{_JOB.name}.worker.0/train.log"))
+        chain = chain_of(log.read_bytes().splitlines())
+        own = [by_hand(directory, node.cpus[0]) for node in itertools.islice(itertools.cycle(nodes), hands)]
+    downtimes = [record.downtime or 0.0 for record in records]
+    alone = median(save + start for save, start in own)
+    spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {moves} moves of {WORKERS} workers"
+    return [
+        Figure(what="downtime of a gang's move, median", value=median(downtimes), unit="s", note=spread),
+        Figure(what="by hand: save and end", value=median(each[0] for each in own), unit="s"),
+        Figure(what="by hand: start, rendezvous, load", value=median(each[1] for each in own), unit="s"),
+        Figure(
+            what="beyond that, median",
+            value=median(downtimes) - alone,
+            unit="s",
+            at_most=BOUND,
+            note=f"{hands} times by hand",
+        ),
+        Figure(what="steps lost", value=sum(r.steps_lost or 0 for r in records), unit="steps", at_most=0),
+        Figure(what="workers killed", value=sum(len(r.killed) for r in records), unit="", at_most=0),
+        Figure(what="resumes", value=chain.resumes, unit=""),
+        Figure(what="resumes from another chain of parameters", value=chain.broken, unit="", at_most=0),
+        Figure(
+            what="moves that were whole",
+            value=sum(each.whole and each.kind is Kind.MOVE for each in records),
+            unit="",
+        ),
+    ]
+
+
+def smallest() -> list[Figure]:
+    """Give every figure, of next to nothing."""
+    return measure(1, 1)
+
+
+if __name__ == "__main__":
+    figure.main(__doc__, measure, smallest)

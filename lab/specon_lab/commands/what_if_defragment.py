@@ -1,0 +1,127 @@
+"""`specon what-if --defragment`: which moves would make room, before anybody switches them on.
+
+As JSON, one object, described in docs/what-if.md: `schema` 1; `versions`; `state`; `margin`; `jobs`.
+"""
+
+import platform
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+from rich.console import Console
+
+from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
+from specon_manager import __version__
+from specon_manager.cli.run.result import in_jobs
+from specon_manager.core.state import State
+from specon_manager.views.amounts import resources_text, span_text
+from specon_manager.views.names import job_label, printable, short_name
+
+_UNIT: Final = "weighted replica-seconds"
+
+
+class Scattered(Struct, frozen=True, kw_only=True):
+    """What the state says of room that is scattered."""
+
+    policy: str
+    defragment: str
+    """As it is set."""
+    nodes_ready: int
+    nodes: int
+    waiting: int
+
+
+class RoomMaking(Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    schema: Literal[1] = 1
+    versions: Mapping[str, str]
+    state: Scattered
+    margin: float | None
+    """How many times its price the gain has to be; None where the gate is off."""
+    jobs: tuple[RoomForOne, ...]
+    """Waiting jobs for which what is free together would do, oldest first."""
+
+
+def answer(state: State, now: float) -> RoomMaking:
+    """Return everything that is told."""
+    settings = state.settings
+    return RoomMaking(
+        versions={"specon": __version__, "python": platform.python_version()},
+        state=Scattered(
+            policy=settings.policy,
+            defragment=settings.defragment,
+            nodes_ready=sum(node.ready for node in state.nodes.values()),
+            nodes=len(state.nodes),
+            waiting=len(state.snapshot(now).waiting),
+        ),
+        margin=settings.gate.margin if settings.gate.enabled else None,
+        jobs=room_making(state, now),
+    )
+
+
+def to_json(found: RoomMaking) -> bytes:
+    """Return the answer as indented JSON that ends in a newline."""
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def print_room_making(found: RoomMaking, console: Console, *, most: int) -> None:
+    """Print what could be done for at most so many jobs, with at most so many lines of each."""
+    state = found.state
+    _print(
+        console,
+        f"policy {printable(state.policy)}, {state.nodes_ready} of {state.nodes} nodes ready, "
+        f"{in_jobs(state.waiting)} waiting; defragment is {state.defragment}",
+    )
+    if not found.jobs:
+        _print(console, "no job waits for room that is there and only scattered")
+    for each in found.jobs[:most]:
+        console.print()
+        for line in _lines(each, most):
+            _print(console, line)
+    if len(found.jobs) > most:
+        _print(console, f"and {in_jobs(len(found.jobs) - most)} more (--top {len(found.jobs)})")
+
+
+def _lines(found: RoomForOne, most: int) -> list[str]:
+    waits = span_text(found.waits_seconds)
+    head = f"{job_label(found.job)}, {_count(found.replicas, 'replica')}, waits for {waits}"
+    if found.price is None:
+        return [f"{head}: {printable(found.reason)}"]
+    lines = [
+        (
+            f"{head}: {_count(len(found.moves), 'move')} would make room, in"
+            f" {_count(max(move.round for move in found.moves), 'round')}"
+        ),
+        (
+            f"  price {found.price:.1f}, its start is worth {found.gain:.1f} ({_UNIT});"
+            f" {'nothing cheaper would do' if found.exact else 'found by the heuristic'}"
+        ),
+    ]
+    for move in found.moves[:most]:
+        ways = ", ".join(_way(each) for each in move.replicas[:most])
+        whole = f"; all {move.restarts} of {job_label(move.subject)} start anew" if move.restarts > 1 else ""
+        lines.append(f"  round {move.round}: {ways}{whole}, price {move.price:.1f}")
+    if len(found.moves) > most:
+        lines.append(f"  and {len(found.moves) - most} more moves")
+    for node in found.frees[:most]:
+        now, then = resources_text(node.free_now), resources_text(node.free_then)
+        room = f"{now} free now, {then} then, for {_count(node.replicas, 'replica')}"
+        lines.append(f"  {printable(node.node)}: {room}")
+    if len(found.frees) > most:
+        lines.append(f"  and {len(found.frees) - most} more nodes")
+    lines.append("  it would be done" if found.done else f"  it would not be done: {printable(found.reason)}")
+    return lines
+
+
+def _way(goes: Goes) -> str:
+    return f"{short_name(goes.replica)} {printable(goes.source)} -> {printable(goes.target)}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
