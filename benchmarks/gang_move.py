@@ -111,6 +111,7 @@ def by_hand(directory: Path, cpu: int) -> tuple[float, float]:
     log, request = directory / "by-hand.log", directory / "asked"
     command = [str(child.SAMPLES / "elastic_ddp.py"), *_TRAINER, f"--request-file={request}"]
     command += [f"--rendezvous={directory / 'by-hand.json'}", f"--checkpoint-dir={shared / 'checkpoints'}"]
+    log.unlink(missing_ok=True)  # that of the hand before shows steps already
     with ExitStack() as stack:
         team = _team(stack, command, log, cpu)
         _first_step(log)

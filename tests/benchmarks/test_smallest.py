@@ -12,6 +12,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LEAST = {
     "cluster": 23,
     "defragment": 6,
+    "gang-move": 9,
     "manager-memory": 2,
     "move-downtime": 5,
     "plan": 28,

@@ -110,6 +110,7 @@ def test_names_agree(objects, pod):
     assert ("Service", flags["reports-service"]) in names
     assert ("MutatingWebhookConfiguration", flags["webhook-configuration"]) in names
     assert ("PriorityClass", flags["placeholder-priority-class"]) in names
+    assert ("PriorityClass", flags["guard-priority-class"]) in names
     assert flags["namespace"] == NAMESPACE
     permitted = {
         (resource, name)
@@ -250,6 +251,7 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
         ({"webhook": {"certificates": {"mode": "helm"}}}, "mode"),
         ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
         ({"placeholders": {"priorityClass": {"value": 10}}}, "value"),
+        ({"placeholders": {"guardPriorityClass": {"value": 0}}}, "value"),
         ({"settings": {"signals": ["slurm"]}}, "signals"),
         ({"webhook": {"certificates": {"mode": "provided"}}}, "webhook.certificates.caBundle"),
     ],
@@ -334,9 +336,24 @@ def test_more_namespaces_can_be_left_out():
 
 def test_placeholders_give_way():
     """They have less priority than anything, and drive nobody out."""
-    placeholder = the(render(), "PriorityClass")
+    guard, placeholder = sorted(of_kind(render(), "PriorityClass"), key=lambda one: one["metadata"]["name"])
     assert (placeholder["value"], placeholder["preemptionPolicy"]) == (-1000, "Never")
     assert not placeholder["globalDefault"]
+    assert (guard["value"], guard["preemptionPolicy"], guard["globalDefault"]) == (1000000, "Never", False)
+
+
+def test_what_keeps_no_room_changes_no_status_of_pods():
+    """The permission is there for guards alone."""
+    named = {
+        hold: {
+            resource
+            for role in of_kind(render({"settings": {"hold_room": hold}}), "ClusterRole")
+            for rule in role["rules"]
+            for resource in rule["resources"]
+        }
+        for hold in (True, False)
+    }
+    assert named[True] - named[False] == {"pods/status"}
 
 
 def test_the_definitions_of_the_custom_resources_are_installed():

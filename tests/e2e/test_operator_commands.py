@@ -7,6 +7,7 @@ import pytest
 
 from specon_manager.__main__ import main
 from specon_manager.model.transactions import TransactionState
+from support.local.gang_stage import JOB, gang
 from support.local.stage import MOVER, NEIGHBOUR, Stage
 from support.local.terminal import Terminal
 
@@ -143,6 +144,35 @@ def test_top_is_live_and_is_left_by_a_key(operator: Operator, leave: str):
     assert terminal.end() == 0
     assert "\x1b[?1049l" in terminal.shown
     assert "Traceback" not in terminal.shown
+
+
+def test_a_gang_is_moved_by_hand(stage: Stage, capsys: pytest.CaptureFixture[str]):
+    """By the name of its job, of one of its workers, by a drain: each time all of it, from one checkpoint."""
+    job = gang(stage, "--steps", "1000000", resizing="none", workers=2, requests={"cpu": 0.1})
+    stage.write_jobs(job, policy="fifo", parameters={})
+    stage.manager(hurry=False)
+    operator = Operator(stage, capsys)
+    stage.eventually((stage.state / "manager.json").exists)
+    stage.eventually(lambda: _all_train(operator.json("top")["replicas"][:1] * 2))
+    second = operator.json("top", "--sort", "name")["replicas"][1]["replica"]
+
+    def nodes() -> list[str]:
+        return [row["node"] for row in operator.json("top", "--sort", "name")["replicas"]]
+
+    told = operator.json("migrate", JOB, "--to", "node-1", "--reason", WHY, "--wait")
+    row = told["move"]
+    assert (row["state"], row["replica"], row["killed"]) == (TransactionState.SUCCEEDED, None, 0), row
+    assert row["checkpoint_step"] + 1 == row["first_step_after"]
+    assert nodes() == ["node-1", "node-1"]
+    said = operator("migrate", second, "--to", "node-0", "--wait")
+    assert said.startswith(f"{second} trains as one with the rest of {JOB}: all of it moves\n")
+    assert nodes() == ["node-1", "node-0"]
+    drained = operator.json("drain", "node-1", "--wait")
+    assert [(row["replica"], row["state"]) for row in drained["moves"]] == [(None, "Succeeded")]
+    assert nodes() == ["node-0", "node-0"]
+    assert f"{JOB} could be moved as a whole now: all 2 replicas: node-0 -> node-1" in operator(
+        "explain", JOB
+    )
 
 
 def test_moves_are_watched_until_ctrl_c(operator: Operator):

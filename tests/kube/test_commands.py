@@ -14,32 +14,13 @@ from fakekube.kinds import (
     PDBS,
     PODS,
 )
-from specon_manager.__main__ import kubectl, main
+from specon_manager.__main__ import kubectl
 from specon_manager.cli.remote.cluster import ClusterRemote
 from support.kube.cluster_stage import SYSTEM
+from support.kube.terminal import Terminal
 
 WHY = "the storage is serviced"
 PAUSED = "specon.io/paused"
-
-
-class Terminal:
-    """Runs commands against a cluster and keeps what they print."""
-
-    def __init__(self, cluster, folder, capsys, run=main):
-        self._flags = ["--kubeconfig", str(cluster.kubeconfig(folder / "kubeconfig"))]
-        self._capsys, self._run = capsys, run
-        self.errors = ""
-
-    async def __call__(self, *arguments, code=0):
-        """Run a command and return what it prints; it ends with that exit status."""
-        self._capsys.readouterr()
-        got = await asyncio.to_thread(self._run, [*arguments, *self._flags])
-        output, self.errors = self._capsys.readouterr()
-        assert got == code, (output, self.errors)
-        return output
-
-    async def json(self, *arguments, code=0):
-        return json.loads(await self(*arguments, "--output", "json", code=code))
 
 
 @pytest.fixture
@@ -281,3 +262,22 @@ async def test_two_managers_are_told_apart_by_flags(stage, terminal):
     await terminal("pause", "--manager-namespace", "training")
     lease = stage.cluster.store.get(LEASES, ("training", "one"))
     assert lease["metadata"]["annotations"] == {PAUSED: ""}
+
+
+async def test_explain_says_that_pods_train_as_one_and_why(stage, terminal):
+    """From the records alone, before anything of it is moved."""
+    await stage.manage_and_lead()
+    await stage.make("Gang", "gang")
+    await stage.trains("training/gang/worker/0", "training/gang/worker/3")
+    told = ""
+
+    async def explained():
+        nonlocal told
+        told = await terminal("explain", "gang")
+        return "it trains as one" in told
+
+    async with asyncio.timeout(20):
+        while not await explained():  # noqa: ASYNC110  (it is written in the background)
+            await asyncio.sleep(0.2)
+    why = "its annotation specon.io/replicas says coupled"
+    assert f"  it trains as one with the others, and moves with them: {why}" in told

@@ -3,9 +3,12 @@
 import msgspec
 import pytest
 
+from specon_manager.model.transactions import Kind
 from specon_manager.runtime.speed_metrics import TICKS
 from specon_sidecar.classify import Category
+from support.decisions.changed_jobs import change
 from support.decisions.cluster import SETTINGS
+from support.decisions.gangs import gang, with_gang, worker
 from support.decisions.observed import Observed
 
 PARTS = ("moved", "source", "target")
@@ -98,3 +101,28 @@ def test_every_series_is_there_from_the_start(part):
     assert [cluster.value("specon_move_effects_total", part=part, effect=effect) for effect in EFFECTS] == [
         0
     ] * 4
+
+
+def test_what_stays_beside_a_gang_is_not_touched():
+    """Its replicas have moved, those that start anew where they were as well; neighbours there have not."""
+    cluster = Training()
+    first, second = worker("g"), worker("g", 1)
+    spec = gang("g", ps=0, resizing="none")
+    state = with_gang(cluster.state, spec, {first: "node-0", second: "node-1"})
+    (a, b) = cluster.run("a", "b")
+    known = msgspec.structs.replace(cluster.state, jobs={**cluster.state.jobs, **state.jobs})
+    for name in (first, second):
+        known = known.with_replica(state.replicas[name])
+    move = change(
+        Kind.MOVE,
+        job="g",
+        before={first: "node-0", second: "node-1"},
+        after={first: "node-2", second: "node-1"},
+    )
+    touched = cluster.metrics._speeds._touched(move, known)
+    homes = {cluster.state.replicas[name].node: name for name in (a, b)}
+    assert {name: part for name, (part, _) in touched.items()} == {
+        first: "moved",
+        second: "moved",
+        homes["node-0"]: "source",
+    }

@@ -5,11 +5,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from specon_manager.core.state import State
-from specon_manager.model.transactions import FINAL_STATES, Kind, Request, TransactionState
+from specon_manager.model.transactions import FINAL_STATES, Kind, Request, TransactionState, Witness
 from specon_manager.runtime.transaction_metrics import TransactionMetrics
 from specon_manager.views.transactions import ended_between
 from specon_sidecar.classify import Category
-from support.decisions.changed_jobs import NOW, changing, ended
+from support.decisions.changed_jobs import NOW, change, changing, ended, nodes
+from support.decisions.gangs import gang, on, with_gang, worker
 from support.decisions.observed import Observed, moved
 
 
@@ -95,6 +96,28 @@ def test_what_is_stuck_is_told(metrics, registry):
     assert registry.get_sample_value("specon_stuck_transactions", {"kind": "scale-out"}) == 1
     metrics.count(changing(), NOW)
     assert registry.get_sample_value("specon_stuck_transactions", {"kind": "scale-out"}) == 0
+
+
+def test_the_move_of_a_gang_counts_once(metrics, registry):
+    """It has converged where all that save for it have, since the last of them did."""
+    lead, other = worker("g"), worker("g", 1)
+    state = with_gang(nodes(), gang("g", ps=0, resizing="none"), on("node-0", lead, other))
+    for name, at in ((lead, 900.0), (other, 950.0)):
+        known = state.replicas[name]
+        progress = msgspec.structs.replace(known.progress, category=Category.CONVERGED, category_since=at)
+        state = state.with_replica(msgspec.structs.replace(known, progress=progress))
+    saved = {name: Witness(incarnation="1", downtime=3.0, steps_lost=2) for name in (lead, other)}
+    ways = {"job": "g", "before": on("node-0", lead, other), "after": on("node-1", lead, other)}
+    begun = change(Kind.MOVE, **ways, witnesses=saved)
+    observe(metrics, state, flying := state.with_transaction(begun))
+    over = msgspec.structs.replace(begun, state=TransactionState.SUCCEEDED, ended_at=1000.0, killed=(other,))
+    observe(metrics, flying, msgspec.structs.replace(state, history=(over,)))
+    value = registry.get_sample_value
+    assert value("specon_transaction_downtime_seconds_sum", {"kind": "move"}) == 3
+    assert value("specon_transaction_lost_steps_total", {"kind": "move"}) == 2
+    assert value("specon_transaction_killed_replicas_total", {"kind": "move"}) == 1
+    assert value("specon_moves_total", {"purpose": "", "outcome": "Succeeded"}) == 1
+    assert value("specon_converged_to_moved_seconds_sum") == 50
 
 
 def test_a_move_has_the_same_figures_under_both_names():

@@ -6,7 +6,7 @@ import time
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
@@ -210,6 +210,7 @@ def test_looking_at_a_full_curve_is_cheap():
     st.none() | st.floats(0, 1),
     st.sampled_from(["min", "max"]),
 )
+@example([0.0] * 10 + [-1.1984620899082106e307] * 2, None, "min")
 def test_any_values_give_a_judgement(values, done, goal):
     """Whatever a log printed, nothing is raised, shares are finite and only what learnt converges."""
     settings = msgspec.structs.replace(SETTINGS, goal=goal)

@@ -7,10 +7,11 @@ import pytest
 
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica
-from specon_manager.model.transactions import Request
+from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_sidecar.classify import Category
-from support.decisions.changed_jobs import changing, ended
+from support.decisions.changed_jobs import change, changing, ended
 from support.decisions.crowds import crowd
+from support.decisions.gangs import gang, with_gang
 from support.watching.watched import TOKEN, WatchedCluster
 
 # All in the loop of the browser, which is started once.
@@ -335,6 +336,35 @@ async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
         for name in ("Nodes", "Jobs", "Moves and changes", "Queue", "Last decisions"):
             assert f'heading "{name}"' in tree
         assert "proving" in tree
+
+
+async def test_a_gang_that_moves_is_one_move_and_as_many_chips(visit_to, busy):
+    """From which nodes to which, and each of its replicas on its way; a queued one is whole as well."""
+    spec = gang("gang", ps=0, resizing="none")
+    first, second = spec.replicas
+    state = with_gang(busy.state, spec, {first: "node-0", second: "node-1"})
+    flying = change(
+        Kind.MOVE,
+        job="gang",
+        before={first: "node-0", second: "node-1"},
+        after={first: "node-2", second: "node-1"},
+        restart=True,
+        state=TransactionState.LEAVING,
+    )
+    request = Request(id="r-1", job="default/gang", targets=("node-0", "node-2"), at=busy.now)
+    over = ended(7, Kind.MOVE, job="gang", before=flying.after, after=flying.before)
+    busy.state = msgspec.structs.replace(
+        state.with_transaction(flying), requests={"r-1": request}, history=(over,)
+    )
+    async with visit_to(busy) as visit:
+        await visit.open()
+        await visit.says("#moves .way", "all 2 replicas: node-0, node-1 → node-2, node-1")
+        assert await visit.page.locator("#moves li.move").count() == 1
+        await visit.says("#nodes .chip.arriving", "gang/worker/0")
+        assert await visit.page.locator("#nodes .chip.arriving").count() == 1
+        assert await visit.page.locator("#nodes .chip.leaving").count() == 1
+        await visit.says("#requests", "all of it → node-0, node-2")
+        await visit.says("#ended", "all 2 replicas: node-2, node-1 → node-0, node-1")
 
 
 async def test_changes_what_is_stuck_and_what_is_queued_are_shown(visit_to, busy):

@@ -52,6 +52,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-placeholder" (include "specon.clusterName" .)) .Values.placeholders.priorityClass.name -}}
 {{- end -}}
 
+{{- define "specon.guardPriorityClassName" -}}
+{{- default (printf "%s-guard" (include "specon.clusterName" .)) .Values.placeholders.guardPriorityClass.name -}}
+{{- end -}}
+
 {{/* One image: (dict "image" VALUES "version" VERSION). */}}
 {{- define "specon.image" -}}
 {{- if .image.digest -}}
@@ -109,6 +113,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [pods/eviction]
   verbs: [create]
+{{- if .Values.settings.hold_room }}
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+{{- end }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [list]

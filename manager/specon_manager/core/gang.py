@@ -56,6 +56,11 @@ def gang_of(state: State, job: Job) -> tuple[str, ...]:
     return tuple(each.name for each in members if each.phase is not Phase.ABSENT and not each.ended)
 
 
+def is_gang(state: State, job: Job) -> bool:
+    """Whether it has several replicas now that train as one: a move of one is a move of all."""
+    return job.spec.coupled and len(gang_of(state, job)) > 1
+
+
 def torn_since(state: State, job: Job) -> float | None:
     """Return since when a part of a job that trains as one is missing while another part idles for it."""
     if not job.spec.coupled or job.ended_at is not None or state.transactions_of(job.name):

@@ -81,11 +81,8 @@ def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[
 
     With `target` None the node with the most open room is chosen. Nothing changes by the question.
     """
-    asked = Request(id="", replica=name, target=target, at=now)
-    move, objection = _judged(state, asked, now)
-    if objection is not None or move is None:
-        return None, "" if objection is None else objection.text
-    return (move.target if isinstance(move, Migrate) else move.placement[name]), ""
+    placement, why = answer(state, Request(id="", replica=name, target=target, at=now), now)
+    return (None if placement is None else placement[name]), why
 
 
 def answer_to_job(
@@ -95,7 +92,12 @@ def answer_to_job(
 
     Without `targets` it leaves all nodes that it is on. Nothing changes by the question.
     """
-    move, objection = _judged(state, Request(id="", job=job, targets=targets, at=now), now)
+    return answer(state, Request(id="", job=job, targets=targets, at=now), now)
+
+
+def answer(state: State, request: Request, now: float) -> tuple[Mapping[str, str] | None, str]:
+    """Return the node by replica that a request would come to now, else None and what is against it."""
+    move, objection = _judged(state, request, now)
     if objection is not None or move is None:
         return None, "" if objection is None else objection.text
     return ({move.replica: move.target} if isinstance(move, Migrate) else move.placement), ""

@@ -230,6 +230,8 @@ class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
     do not tell which. "" is whichever there is."""
     fresh_until: float | None = None
     """Until when the checkpoint that permits the ends is fresh enough; later nothing is told to end."""
+    gang: bool = False
+    """Whether all of the job is moved as one: it goes and comes as a whole, with the number that it has."""
 
 
 Action = (

@@ -106,6 +106,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     savers: Literal["lead", "all"] = "lead"
     """Whose checkpoints stand for all of it where its replicas train as one: those of the first worker, or of
     every worker, a part each, all of one step."""
+    coupling: str = ""
+    """What says that its replicas train as one, or each by itself, in words; empty where nothing has to."""
     requests: Resources = NOTHING
     """What one worker reserves on its node."""
     ps_requests: Resources | None = None

@@ -3,7 +3,10 @@
 Each is answered once it would survive the manager; NotRecordedError says that this cannot be said.
 """
 
+import hashlib
+import re
 import secrets
+from collections.abc import Mapping
 from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -11,8 +14,9 @@ from msgspec import Meta, Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.events import MoveRequested, Paused, RequestWithdrawn
-from specon_manager.model.transactions import FINAL_STATES, Transaction
+from specon_manager.model.transactions import FINAL_STATES, TransactionState
 from specon_manager.runtime.controller import Controller
+from specon_manager.views.transactions import TransactionRow, row_of, row_of_request
 from specon_manager.views.words import QUEUED
 
 ELSEWHERE: Final = (
@@ -21,15 +25,39 @@ ELSEWHERE: Final = (
 )
 """What a manager on Kubernetes answers: who may write which object is finer than one owner's token."""
 _FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
+_DIGEST: Final = 8  # characters of what a request says, in the name of its move
 _LONGEST_NAME: Final = 200  # of what is said of a name that nobody knows
 
 
-class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Asked: a replica, the node to move it to (without one the manager chooses), and why."""
+NodeName = Annotated[str, Meta(min_length=1, max_length=253)]
 
-    replica: Annotated[str, Meta(min_length=1, max_length=600)]
-    target: Annotated[str, Meta(min_length=1, max_length=253)] | None = None
+
+class MoveWanted(Struct, frozen=True, forbid_unknown_fields=True):
+    """Asked: a replica and its target, or a whole job and the nodes that it may go to; without, anywhere."""
+
+    replica: Annotated[str, Meta(min_length=1, max_length=600)] | None = None
+    target: NodeName | None = None
+    job: Annotated[str, Meta(min_length=1, max_length=600)] | None = None
+    targets: Annotated[tuple[NodeName, ...], Meta(max_length=1000)] = ()
     reason: Annotated[str, Meta(max_length=1024)] = ""
+    id: Annotated[str, Meta(max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")] | None = None
+    """The asker's own: under it the same is done once, however often it is asked for."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where it names no subject, or two, or another's nodes."""
+        if (self.replica is None) == (self.job is None):
+            raise ValueError("name either a replica or a job")
+        if self.job is not None and self.target is not None:
+            raise ValueError("a job has targets, and no target")
+        if self.replica is not None and self.targets:
+            raise ValueError("a replica has a target, and no targets")
+
+    def name(self) -> str:
+        """Return the id of its move: the same for the same request under the same id."""
+        if self.id is None:
+            return f"request-{secrets.token_hex(4)}"
+        anonymous = msgspec.structs.replace(self, id=None)
+        return f"request-{self.id}-{hashlib.sha256(msgspec.json.encode(anonymous)).hexdigest()[:_DIGEST]}"
 
 
 class MoveTold(Struct, frozen=True, kw_only=True):
@@ -37,8 +65,13 @@ class MoveTold(Struct, frozen=True, kw_only=True):
 
     move: str
     replica: str
+    """Empty where a whole job is moved."""
+    job: str
     source: str
+    """Of a whole job: its nodes, between commas."""
     target: str
+    what: str
+    """From where to where, in words; of a whole job also how many replicas it has."""
     state: str
     """Of a transaction; or Queued."""
     waits_for: str = ""
@@ -73,19 +106,30 @@ class Answer(NamedTuple):
     body: Struct
 
 
-async def ask_for_move(body: bytes, controller: Controller) -> Answer:
-    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503."""
+async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, str]) -> Answer:
+    """Begin a move: 201 once it has begun, 202 where it is queued, 409 and what is against it, 422, 503.
+
+    `asking` has the names of the requests that are not on record yet, by the asker's ids.
+    """
     wanted = _decoded(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
-    name = f"request-{secrets.token_hex(4)}"
-    asked = MoveRequested(id=name, replica=wanted.replica, target=wanted.target, reason=wanted.reason)
-    told = _told(await controller.record(asked), name)
+    name = wanted.name()
+    if wanted.id is not None and (other := _under(wanted.id, controller.state, asking)) not in {None, name}:
+        return Answer(409, Refused(f"id: {wanted.id!r} is that of another request, {other}"))
+    told = _told(controller.state, name)
+    if told is None:
+        key = wanted.id or name
+        asking[key] = name
+        try:
+            told = _told(await controller.record(_event(wanted, name)), name)
+        finally:
+            asking.pop(key, None)
     if told is None:
         return Answer(503, Refused(f"{name} was asked for, and nothing is known of it"))
     if told.state == QUEUED:
         return Answer(202, told)
-    if told.state in _FINAL:
+    if told.state == TransactionState.REFUSED:
         return Answer(409, Refused(told.note))
     return Answer(201, told)
 
@@ -123,30 +167,43 @@ async def _set_pause(controller: Controller, reason: str | None) -> Answer:
     return Answer(200, PauseTold(reason is not None, reason or ""))
 
 
+def _event(wanted: MoveWanted, name: str) -> MoveRequested:
+    return MoveRequested(
+        id=name,
+        replica=wanted.replica or "",
+        target=wanted.target,
+        job=wanted.job or "",
+        targets=wanted.targets,
+        reason=wanted.reason,
+    )
+
+
+def _under(key: str, state: State, asking: Mapping[str, str]) -> str | None:
+    """Return the request that somebody made under an id of their own; None where nobody did."""
+    known = (*asking.values(), *state.requests, *state.transactions, *(each.id for each in state.history))
+    ours = re.compile(rf"request-{re.escape(key)}-[0-9a-f]{{{_DIGEST}}}")
+    return next((name for name in known if ours.fullmatch(name)), None)
+
+
 def _told(state: State, name: str) -> MoveTold | None:
     """Return what is known of the move of that id; one that has just ended is at the end of the history."""
     if (request := state.requests.get(name)) is not None:
-        record = state.replicas.get(request.replica)
-        return MoveTold(
-            move=name,
-            replica=request.replica,
-            source="" if record is None else record.node or "",
-            target=request.target or "",
-            state=QUEUED,
-            waits_for=request.waits_for,
-        )
+        return _told_of(row_of_request(request, state))
     known = state.transactions.get(name) or next((e for e in reversed(state.history) if e.id == name), None)
-    return None if known is None else _told_of(known)
+    return None if known is None else _told_of(row_of(known, state))
 
 
-def _told_of(move: Transaction) -> MoveTold:
+def _told_of(row: TransactionRow) -> MoveTold:
     return MoveTold(
-        move=move.id,
-        replica=move.replica,
-        source=move.source,
-        target=move.target,
-        state=str(move.state),
-        note="" if move.in_flight else move.note,
+        move=row.id,
+        replica=row.replica or "",
+        job=row.job,
+        source=row.source or "",
+        target=row.target or "",
+        what=row.what,
+        state=row.state,
+        waits_for=row.awaited if row.state == QUEUED else "",
+        note=row.note if row.ended else "",
     )
 
 

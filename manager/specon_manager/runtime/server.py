@@ -89,6 +89,7 @@ class Server:
         self._connection_limits = connection_limits or ConnectionLimits()
         self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
+        self._asking: dict[str, str] = {}
         self._ended = asyncio.Event()
         """Set when what is served until then is served no more."""
         self._stopping = False
@@ -103,6 +104,7 @@ class Server:
     def controller(self, controller: Controller | None) -> None:
         self._controller = controller
         self._submitted.clear()
+        self._asking.clear()
         if not self._stopping:
             self._ended.set()
             self._ended = asyncio.Event()
@@ -270,7 +272,7 @@ class Server:
             return _problem(403, requests.ELSEWHERE)
         body = await self._read(request)
         if request.path == "/v1/moves":
-            answer = await requests.ask_for_move(body, controller)
+            answer = await requests.ask_for_move(body, controller, self._asking)
         elif (move := request.match_info.get("move")) is not None:
             answer = await requests.withdraw(move, controller)
         elif request.method == "POST":

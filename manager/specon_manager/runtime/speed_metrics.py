@@ -50,7 +50,7 @@ class SpeedMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._effects = Counter(
             "specon_move_effects_total",
-            "Replicas that a successful move touched: the one that moved, those on its source, those on its "
+            "Replicas that a successful move touched: those that moved, those on its source, those on its "
             f"target; helped or hurt where their steps per second differ by {CHANGE:.0%} after it, "
             "unknown where that could not be measured.",
             ["part", "effect"],
@@ -112,15 +112,18 @@ class SpeedMetrics:
 
     def _touched(self, move: Transaction, state: State) -> dict[str, tuple[Part, float | None]]:
         touched: dict[str, tuple[Part, float | None]] = {}
-        left = set(move.before.values())
+        before, after = move.before, move.after
+        left = {node for name, node in before.items() if after.get(name) != node}
+        joined = {node for name, node in after.items() if before.get(name) != node}
         for replica in state.replicas.values():
-            if replica.phase is not Phase.RUNNING or replica.node not in move.nodes:
+            concerned = replica.name in before or replica.node in left | joined
+            if replica.phase is not Phase.RUNNING or not concerned:
                 continue
             part: Part = "source" if replica.node in left else "target"
             pace = self._paces.get(replica.name)
             known = pace is not None and pace.incarnation == replica.incarnation
             speed = pace.speed if pace is not None and known else None
-            touched[replica.name] = ("moved" if replica.name in move.before else part, speed)
+            touched[replica.name] = ("moved" if replica.name in before else part, speed)
         return touched
 
     def _end(self, move: Transaction, state: State) -> None:

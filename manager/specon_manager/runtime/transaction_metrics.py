@@ -72,15 +72,21 @@ class TransactionMetrics:
             ["kind"],
             registry=registry,
         )
+        self._killed = Counter(
+            "specon_transaction_killed_replicas_total",
+            "Replicas that were killed for transactions, for they did not end within their grace period.",
+            ["kind"],
+            registry=registry,
+        )
         self._since_converged = Histogram(
             "specon_converged_to_moved_seconds",
-            "From the convergence of a replica to the end of its move, of moves that succeeded.",
+            "From the convergence of a replica, or gang, to the end of its move, of moves that succeeded.",
             buckets=_WAIT_SECONDS,
             registry=registry,
         )
         self._former = FormerMetrics(registry)
         self._converged_at: dict[str, float] = {}
-        """By move in flight: since when its replica has converged."""
+        """By move in flight: since when all that save for it have converged."""
         self._policies: set[str] = set()
         # A series that appears with its first event shows no increase for it.
         self._expect(POLICY)
@@ -88,6 +94,7 @@ class TransactionMetrics:
             self._duration.labels(kind.value)
             self._downtime.labels(kind.value)
             self._steps_lost.labels(kind.value)
+            self._killed.labels(kind.value)
         self.forget()
 
     def forget(self) -> None:
@@ -128,11 +135,11 @@ class TransactionMetrics:
     def _begin(self, transaction: Transaction, state: State) -> None:
         self._expect(transaction.policy)
         self._former.begin(transaction)
-        replica = state.replicas.get(transaction.replica)
-        if transaction.kind is not Kind.MOVE or replica is None:
+        if transaction.kind is not Kind.MOVE:
             return
-        if replica.progress.category is Category.CONVERGED:
-            self._converged_at[transaction.id] = replica.progress.category_since
+        lead = [state.replicas[name].progress for name in transaction.witnesses if name in state.replicas]
+        if lead and all(each.category is Category.CONVERGED for each in lead):
+            self._converged_at[transaction.id] = max(each.category_since for each in lead)
 
     def _expect(self, policy: str) -> None:
         """Begin the series of a policy at 0."""
@@ -152,6 +159,7 @@ class TransactionMetrics:
             self._downtime.labels(kind).observe(transaction.downtime)
         if transaction.steps_lost is not None:
             self._steps_lost.labels(kind).inc(transaction.steps_lost)
+        self._killed.labels(kind).inc(len(transaction.killed))
         if succeeded and transaction.ended_at is not None:
             self._duration.labels(kind).observe(max(0.0, transaction.ended_at - transaction.proposed_at))
             if converged_at is not None:

@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -98,7 +98,9 @@ class ClusterManager:
             takes_orders=False,
             probes_here=False,
         )
-        self._webhook = webhook_routes(self._injection, self._pinned, self._cluster_metrics.admitted)
+        self._webhook = webhook_routes(
+            self._injection, self._pinned, self._cluster_metrics.admitted, arriving=self._arriving
+        )
         self._rng = random.Random()  # noqa: S311  (jitter, not cryptography)
         self._own_pod = os.environ.get("POD_NAME", "")
 
@@ -242,6 +244,11 @@ class ClusterManager:
     def _pinned(self) -> Mapping[str, str]:
         """Return the hostname by replica; no replica moves while its job changes, and so none has two."""
         return {**self._pins.pins, **self._migrations.pins}
+
+    def _arriving(self) -> Collection[str]:
+        """Return the replicas whose next pods are kept from the scheduler until their room is handed over."""
+        guards = self._settings.hold_room and self._settings.guard_priority_class
+        return self._pins.arriving | self._migrations.arriving if guards else ()
 
 
 def _no_jobs(body: bytes, state: State) -> JobSpec:

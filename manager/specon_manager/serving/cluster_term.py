@@ -83,7 +83,9 @@ class Term:
             KubeSettings(
                 watch=WatchSettings(namespaces=settings.watch_namespaces),
                 rooms=RoomSettings(
-                    hold=settings.hold_room, priority_class=settings.placeholder_priority_class or ""
+                    hold=settings.hold_room,
+                    priority_class=settings.placeholder_priority_class or "",
+                    guard_class=settings.guard_priority_class or "",
                 ),
             ),
             keeper=self._memory,
@@ -184,7 +186,7 @@ class Term:
             controller.post,
             self.backend.replica_of,
             is_known=is_known,
-            is_in_flight=lambda move: move in controller.state.transactions,
+            is_in_flight=lambda move: move in controller.state.transactions or self._memory.is_answered(move),
         )
 
     def _pod_of(self, replica: str) -> str | None:

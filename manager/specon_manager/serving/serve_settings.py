@@ -87,6 +87,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     certificate_secret: str
     certificate_directory: Path
     placeholder_priority_class: str | None
+    guard_priority_class: str | None
     identity: str
     reweight: bool = True
     """Whether processors of converged replicas are lowered in place, where the API server can do that."""
@@ -168,6 +169,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="judge and tell what the policy proposes, and order nothing",
     )
     add("--placeholder-priority-class", metavar="NAME", help="PriorityClass of the pods that hold room")
+    add(
+        "--guard-priority-class",
+        metavar="NAME",
+        help="PriorityClass of the pods that keep room from others while a job moves; above that of jobs",
+    )
     add("--identity", help="name of this manager in the Lease (the host's name)")
 
 
@@ -231,6 +237,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         certificate_secret=arguments.certificate_secret,
         certificate_directory=arguments.certificate_directory,
         placeholder_priority_class=arguments.placeholder_priority_class or None,
+        guard_priority_class=arguments.guard_priority_class or None,
         # Two processes of one name would take each other's Lease for their own.
         identity=f"{arguments.identity or os.environ.get('POD_NAME') or socket.gethostname()}_{token_hex(4)}",
         page_listen=page,

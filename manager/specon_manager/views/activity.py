@@ -10,12 +10,14 @@ from specon_manager.core.waiting import Waiting, waiting_of
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.views.decisions import DecisionRow, decision_row
 from specon_manager.views.names import cut, job_label
-from specon_manager.views.transactions import row_of, row_of_request
+from specon_manager.views.transactions import TransactionRow, row_of, row_of_request
 
 QUEUE: Final = 50
 FLYING: Final = 50
 """Transactions in flight, and as many requests that wait."""
 ENDED: Final = 30
+WAYS: Final = 64
+"""Replicas of a gang that moves: where each of them goes."""
 DECISIONS: Final = 40
 """Of those that were accepted, and as many of the refused ones."""
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
@@ -32,12 +34,17 @@ def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[st
     flying = sorted(state.transactions.values(), key=lambda each: (each.proposed_at, each.id))
     waiting = list(state.requests.values())
     rows = {
-        "transactions": [bounded(row_of(each, state)) for each in flying[:FLYING]],
+        "transactions": [_flying(row_of(each, state)) for each in flying[:FLYING]],
         "requests": [bounded(row_of_request(each, state)) for each in waiting[:FLYING]],
-        "ended": [bounded(row_of(each, state)) for each in reversed(state.history[-ENDED:])],
+        "ended": [bounded(row_of(each, state)) | {"ways": []} for each in reversed(state.history[-ENDED:])],
     }
     known = {"transactions": len(flying), "requests": len(waiting), "ended": len(state.history)}
     return rows, {name: known[name] - len(shown) for name, shown in rows.items()}
+
+
+def _flying(row: TransactionRow) -> dict[str, Any]:
+    """Return a transaction in flight, of a gang that moves with the ways of its first replicas."""
+    return bounded(row) | {"ways": [bounded(way) for way in row.ways[:WAYS]]}
 
 
 def queue(state: State, now: float) -> tuple[list[dict[str, Any]], int]:

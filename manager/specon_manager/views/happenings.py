@@ -10,6 +10,7 @@ from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Transaction
 from specon_manager.views.names import job_label, printable, replica_label
+from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of, row_of_request
 
 Happening = tuple[float, str]
@@ -131,6 +132,7 @@ def _come_to(state: State, transaction: Transaction, last: Transaction | None) -
     if row.ended:
         facts += [] if transaction.downtime is None else [f"downtime {transaction.downtime:.1f} s"]
         facts += [] if transaction.steps_lost is None else [f"{transaction.steps_lost} steps lost"]
+        facts += [killed_words(row.killed)] if row.killed else []
     elif last is not None and row.checkpoint_step is not None:
         facts += [f"checkpoint of step {row.checkpoint_step}"]
     facts += [row.reason] if last is None and not row.ended and row.reason else []

@@ -6,7 +6,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.views.amounts import gain_text, steps_text, value_text
 from specon_manager.views.names import job_label, printable
-from specon_manager.views.transactions import row_of
+from specon_manager.views.transactions import row_of, side_words
 from specon_manager.views.words import word_for
 from specon_sidecar.classify import Category
 
@@ -74,6 +74,6 @@ def _doing(state: State, job: Job) -> tuple[str, bool]:
     if not flying:
         return "", False
     row = row_of(flying[0], state)
-    begin, way = (" ", f"-> {row.destination or '?'}") if row.is_move else (", ", row.what)
+    begin, way = (" ", f"-> {side_words(row.destination)}") if row.is_move else (", ", row.what)
     words = f"{way} {row.state}" + (", stuck" if row.stuck else "")
     return begin + printable(words), bool(row.stuck)

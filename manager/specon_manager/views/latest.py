@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
-from specon_manager.model.transactions import Transaction
+from specon_manager.model.transactions import Kind, Transaction
 from specon_manager.views.names import printable, replica_label
+from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of
 
 MOST: Final = 6
@@ -29,7 +30,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 def latest(state: State) -> list[Entry]:
     """Return the newest entries first, the refusals after all others; moves in flight are told elsewhere."""
-    flying = [each for each in state.transactions.values() if each.whole or each.stuck]
+    flying = [each for each in state.transactions.values() if each.kind is not Kind.MOVE or each.stuck]
     found = [_transaction(state, each) for each in (*state.history, *flying)]
     found += [_decision(state, decision) for decision in state.decisions]
     found.sort(key=lambda entry: (entry.refused, -entry.at))
@@ -40,6 +41,7 @@ def _transaction(state: State, transaction: Transaction) -> Entry:
     row, ended = row_of(transaction, state), transaction.ended_at
     facts = [] if transaction.downtime is None else [f"downtime {transaction.downtime:.1f} s"]
     facts += [] if transaction.steps_lost is None else [f"{transaction.steps_lost} steps lost"]
+    facts += [killed_words(row.killed)] if row.killed else []
     facts += [f"stuck: {row.stuck}"] if row.stuck else []
     facts += [row.note] if row.note else []
     facts += [row.reason] if ended is None and not facts else []

@@ -246,7 +246,7 @@ def _row(of_jobs: _OfJobs, state: State, replica: Replica, now: float) -> Replic
         change_state=None if change is None else change.state,
         moves=replica.moves,
         move=None if move is None else move.state,
-        move_to=None if move is None else move.destination,
+        move_to=None if move is None else move.destination_of(replica.name),
         stuck=next((row.stuck for row in (move, change) if row is not None and row.stuck), ""),
         age_seconds=None if job is None else round(max(0.0, now - job.submitted_at), 1),
         silent_seconds=None if heard is None else round(max(0.0, now - heard), 1),

@@ -1,20 +1,31 @@
 """Transactions, and requests for them, as rows: one type for every screen, list and program."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
+from specon_manager.core.gang import is_gang
 from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
 from specon_manager.model.cluster import job_of
 from specon_manager.model.transactions import FINAL_STATES, Kind, Request, Transaction, TransactionState
 from specon_manager.views.awaited import awaited
-from specon_manager.views.names import job_label, printable, replica_label
+from specon_manager.views.names import job_label, listed, replica_label
 from specon_manager.views.times import iso
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
+_NODES: Final = 4  # that are named of a job that moves
 _UNBEGUN: Final = frozenset({ASKED, QUEUED})
+
+
+class Way(Struct, frozen=True, kw_only=True):
+    """From where to where one replica of a job goes that is moved as a whole; None is not known."""
+
+    replica: str
+    source: str | None
+    target: str | None
 
 
 class TransactionRow(Struct, frozen=True, kw_only=True):
@@ -28,12 +39,15 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     label: str = ""
     """What the replica, or the job, is called."""
     what: str = ""
-    """What it changes, in a few characters: `node-0 -> node-1`, `scale-in 4 -> 2`."""
+    """What it changes, in a few characters: `node-0 -> node-1`, `all 2 replicas: node-0 -> node-1, node-2`,
+    `scale-in 4 -> 2`."""
     state: str
     word: str = ""
     """The state in plain English."""
     source: str | None = None
     target: str | None = None
+    ways: tuple[Way, ...] = ()
+    """Of a move of a whole job: where each of its replicas goes, by name; of a request none."""
     workers_before: int = 0
     workers_after: int = 0
     restart: bool = False
@@ -59,6 +73,8 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     ended_at: str | None = None
     downtime_seconds: float | None = None
     steps_lost: int | None = None
+    killed: int = 0
+    """How many replicas did not end within their grace period, and were killed."""
 
     @property
     def ended(self) -> bool:
@@ -90,6 +106,13 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
         """Of a move, where it goes on its present way."""
         return self.target if self.attempt == 1 else self.source
 
+    def destination_of(self, replica: str) -> str | None:
+        """Of a move, where one of its replicas goes on its present way."""
+        for way in self.ways:
+            if way.replica == replica:
+                return way.target if self.attempt == 1 else way.source
+        return self.destination
+
 
 _FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
 
@@ -97,8 +120,10 @@ _FINAL: Final = frozenset(str(state) for state in FINAL_STATES)
 def row_of(transaction: Transaction, state: State, *, name: str | None = None) -> TransactionRow:
     """Return a transaction as a row, under its id or another name."""
     flying = transaction.in_flight
-    alone = transaction.kind is Kind.MOVE and not transaction.whole
-    source, target = _nodes(transaction.before), _nodes(transaction.after)
+    moves = transaction.kind is Kind.MOVE
+    alone = moves and not transaction.whole
+    gang = len(transaction.concerned) if moves and not alone else None
+    source, target = _joined(nodes_of(transaction.before)), _joined(nodes_of(transaction.after))
     before, after = workers(transaction.before), workers(transaction.after)
     return TransactionRow(
         id=transaction.id if name is None else name,
@@ -106,11 +131,12 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
         job=transaction.job,
         replica=transaction.replica if alone else None,
         label=replica_label(state, transaction.replica) if alone else job_label(transaction.job),
-        what=what(transaction.kind, source, target, before, after),
+        what=what(transaction.kind, source, target, before, after, gang=gang),
         state=str(transaction.state),
         word=word_of_state(transaction.state),
         source=source,
         target=target,
+        ways=() if gang is None else _ways(transaction),
         workers_before=before,
         workers_after=after,
         restart=transaction.restart,
@@ -129,27 +155,47 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
         ended_at=iso(transaction.ended_at),
         downtime_seconds=None if transaction.downtime is None else round(transaction.downtime, 3),
         steps_lost=transaction.steps_lost,
+        killed=len(transaction.killed),
     )
 
 
 def row_of_request(request: Request, state: State, *, name: str | None = None) -> TransactionRow:
     """Return a move that was asked for and waits for what is in flight."""
-    replica = state.replicas.get(request.replica)
-    source = None if replica is None or not replica.active else replica.node
-    return TransactionRow(
+    targets = request.targets if request.job else () if request.target is None else (request.target,)
+    row = row_of_wish(state, request.job or job_of(request.replica), request.replica or None, targets)
+    return msgspec.structs.replace(
+        row,
         id=request.id if name is None else name,
-        kind=str(Kind.MOVE),
-        job=job_of(request.replica),
-        replica=request.replica,
-        label=replica_label(state, request.replica),
-        what=what(Kind.MOVE, source, request.target, 0, 0),
         state=QUEUED,
         word=word_of_state(QUEUED),
-        source=source,
-        target=request.target,
         reason=request.reason,
         awaited=request.waits_for,
         proposed_at=iso(request.at),
+    )
+
+
+def row_of_wish(state: State, job: str, replica: str | None, targets: Collection[str]) -> TransactionRow:
+    """Return a move that somebody wants, before anything became of it; without a replica, of a whole job.
+
+    One replica of a job that trains as one stands for the job.
+    """
+    known = state.jobs.get(job)
+    if known is not None and is_gang(state, known):
+        replica = None
+    names = () if known is None else known.spec.replicas
+    found = (state.replicas.get(name) for name in (names if replica is None else (replica,)))
+    members = {each.name: each.node or "" for each in found if each is not None and each.active}
+    source, target = _joined(nodes_of(members)), _joined(targets)
+    return TransactionRow(
+        id="",
+        kind=str(Kind.MOVE),
+        job=job,
+        replica=replica,
+        label=job_label(job) if replica is None else replica_label(state, replica),
+        what=what(Kind.MOVE, source, target, 0, 0, gang=len(members) if replica is None else None),
+        state="",
+        source=source,
+        target=target,
     )
 
 
@@ -196,47 +242,43 @@ def news(known: Mapping[str, TransactionRow], rows: Iterable[TransactionRow]) ->
     return [row for row in rows if row.id not in known or _stands(known[row.id]) != _stands(row)]
 
 
-def what(kind: str, source: str | None, target: str | None, before: int, after: int) -> str:
-    """Return what a transaction changes, in a few characters."""
-    if kind == str(Kind.MOVE):
+def nodes_of(placement: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the nodes of a placement, each once, in the order of the replicas."""
+    return tuple(dict.fromkeys(node for _, node in sorted(placement.items()) if node))
+
+
+def side_words(nodes: str | None) -> str:
+    """Return the nodes that a row names, the first of them; ? where it names none."""
+    return listed([each.strip() for each in nodes.split(",")], _NODES) if nodes else "?"
+
+
+def what(
+    kind: str, source: str | None, target: str | None, before: int, after: int, *, gang: int | None = None
+) -> str:
+    """Return what a transaction changes, in a few characters.
+
+    `gang` is how many replicas a job has that is moved as a whole, 0 where nobody knows; None: it is not.
+    """
+    if kind == str(Kind.MOVE) and gang is None:
         return f"{source or '?'} -> {target or '?'}"
+    if kind == str(Kind.MOVE):
+        way = " -> ".join(side_words(side) for side in (source, target))
+        return f"all {f'{gang} ' * bool(gang)}replicas: {way}"
     if kind == str(Kind.ADMIT):
         return f"{kind} {after}"
     return f"{kind} {before} -> {after}" if kind in {str(Kind.SCALE_IN), str(Kind.SCALE_OUT)} else kind
 
 
-def sentence(row: TransactionRow, *, named: bool = True) -> str:
-    """Return a row on one line; `named`: also whose it is."""
-    whose = f" {row.label}:" if named else ""
-    text = f"{row.id}{whose} {row.what}, {row.state}"
-    if row.attempt > 1 and not row.ended:
-        text += ", going back"
-    if row.stuck:
-        text += f", stuck: {row.stuck}"
-    if row.awaited:
-        until = f", until {row.deadline} at most" if row.deadline else ""
-        text += f", waits for {row.awaited}{until}"
-    text += f": {row.reason}" if row.reason else ""
-    facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
-    facts += [] if not row.steps_lost else [f"{row.steps_lost} steps lost"]
-    facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}"]
-    facts += [] if row.beneficiary is None else [f"for {job_label(row.beneficiary)}"]
-    text += f" ({', '.join(facts)})" if facts else ""
-    return printable(f"{text} [{row.note}]" if row.note else text)
-
-
-def why(row: TransactionRow) -> str:
-    """Return, for the last column of a list, what stands in the way, the reason, and what came of it."""
-    parts = [f"stuck: {row.stuck}"] if row.stuck else []
-    parts += [f"waits for {row.awaited}"] if row.awaited else []
-    parts += [row.reason] if row.reason else []
-    return printable("; ".join(parts) + (f" [{row.note}]" if row.note else ""))
+def _joined(nodes: Iterable[str]) -> str | None:
+    return ",".join(nodes) or None
 
 
 def _stands(row: TransactionRow) -> tuple[str, int, bool]:
     return row.state, row.attempt, bool(row.stuck)
 
 
-def _nodes(placement: Mapping[str, str]) -> str | None:
-    """Return the nodes of a placement, each once; None where there are none."""
-    return ",".join(dict.fromkeys(node for _, node in sorted(placement.items()) if node)) or None
+def _ways(move: Transaction) -> tuple[Way, ...]:
+    return tuple(
+        Way(replica=name, source=move.before.get(name) or None, target=move.after.get(name) or None)
+        for name in move.concerned
+    )

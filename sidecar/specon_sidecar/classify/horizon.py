@@ -33,6 +33,7 @@ _CAME: Final = 0.44
 _SPREAD: Final = 0.8
 _FAR: Final = 0.15  # more uncertainty for each doubling of the stretch ahead beyond the one looked back on
 _FLOOR: Final = 0.005  # shares below are not told apart
+_MOST: Final = 1e300  # values at the end of what numbers can hold promise no more than this
 _CONFIRMED: Final = 2  # confident intervals in a row that make a verdict, at least
 _CONFIRMED_PART: Final = 0.04  # of the intervals so far; a moment of luck is longer where intervals are short
 _REOPEN: Final = 1.5  # a gain of so many times the remaining gain withdraws the verdict
@@ -95,7 +96,7 @@ def outlook(values: Sequence[float], done: float | None) -> Outlook | None:
     if learnt:
         ahead = _OPEN_END if done is None else (1 - done) / max(done, 1e-9)
         expected = _SLOWING * _gain_ahead(best, ahead) / gain + error / gain
-        share = max(0.0, _CAME * (expected + _FLOOR) - _FLOOR)
+        share = min(max(0.0, _CAME * (expected + _FLOOR) - _FLOOR), _MOST)
         spread += _FAR * max(0.0, math.log2(max(ahead, 1e-9) / _LONGEST_LOOK))
     return Outlook(
         first=best[0], best=best[-1], last=smooth[-1], error=error, learnt=learnt, share=share, spread=spread

@@ -58,11 +58,40 @@ async def test_nonsense_is_refused(kube, status):
 
 
 @pytest.mark.parametrize(
-    "spec", [{"reason": "neither"}, {"pod": "a", "replica": "default/a/worker/0"}, {"replica": "nonsense"}]
+    "spec",
+    [
+        {"reason": "none"},
+        {"pod": "a", "replica": "default/a/worker/0"},
+        {"pod": "a", "job": "default/a"},
+        {"job": "default/a", "replica": "default/a/worker/0"},
+        {"job": "default/a", "replica": "default/a/worker/0", "pod": "a"},
+        {"replica": "nonsense"},
+        {"job": "nonsense"},
+        {"job": "default/a", "target": "node-1"},
+        {"pod": "a", "targets": ["node-1"]},
+        {"job": "default/a", "targets": [""]},
+    ],
 )
 async def test_exactly_one_subject(kube, spec):
-    """A Migration names a replica or a pod."""
+    """A Migration names a replica, a pod or a job; a job goes to nodes, the others to one."""
     assert (await kube.create(MIGRATIONS, migration(**spec))).status == 422
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"job": "default/a"},
+        {"job": "default/a", "targets": ["node-1", "node-2"], "reason": "maintenance"},
+        {"pod": "a", "target": "node-1"},
+        {"replica": "default/a/worker/0", "target": "node-1"},
+    ],
+)
+async def test_one_subject_is_enough_and_stays(kube, spec):
+    """Whatever it is, it cannot be changed into another."""
+    assert (await kube.create(MIGRATIONS, migration(**spec))).status == 201
+    for change in ({"job": "default/b"}, {"targets": ["node-9"]}):
+        answer = await kube.patch(MIGRATIONS, "move", {"spec": change}, form=MERGE)
+        assert answer.status == 422
 
 
 async def test_spec_is_fixed(kube):

@@ -153,7 +153,7 @@ def test_moves_that_wait_are_listed_as_queued(typed):
     assert (row["id"], row["state"], row["what"], row["awaited"]) == (
         "r-1",
         "Queued",
-        "node-0 -> node-1",
+        "all 3 replicas: node-0 -> node-1",
         "others move",
     )
     assert "waits for others move" in " ".join(typed(state, "moves").split())

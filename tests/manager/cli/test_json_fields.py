@@ -10,7 +10,7 @@ from specon_manager.cli.act.drain import Drained, Stays
 from specon_manager.cli.act.migrate import MigrateAnswer
 from specon_manager.cli.act.pause import PauseAnswer
 from specon_manager.cli.look.bundle import Bundle, Part
-from specon_manager.cli.look.explain import Explained
+from specon_manager.cli.look.explain import Explained, Movable
 from specon_manager.cli.look.queue import Queues
 from specon_manager.cli.look.transactions import Changes, Moves
 from specon_manager.cli.remote.remote import Remark
@@ -18,7 +18,7 @@ from specon_manager.lab import ExpectedStart
 from specon_manager.views.decisions import DecisionRow
 from specon_manager.views.queues import QueueRow, WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, Top
-from specon_manager.views.transactions import TransactionRow
+from specon_manager.views.transactions import TransactionRow, Way
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 ROWS = {
@@ -26,11 +26,14 @@ ROWS = {
     "of each replica": (ReplicaRow, {}),
     "`moves`": (Moves, {}),
     "`changes`": (Changes, {}),
-    "of each move and change": (TransactionRow, {}),
+    "of each move and change": (TransactionRow, {"ways": Way}),
     "`queue`": (Queues, {"queues": QueueRow, "waiting": WaitingRow}),
     "`migrate`": (MigrateAnswer, {}),
     "`drain`": (Drained, {"stay": Stays}),
-    "`explain`": (Explained, {"decisions": DecisionRow, "remarks": Remark, "start": ExpectedStart}),
+    "`explain`": (
+        Explained,
+        {"decisions": DecisionRow, "remarks": Remark, "start": ExpectedStart, "movable": Movable},
+    ),
     "`pause`, `resume`": (PauseAnswer, {}),
     "`support-bundle`": (Bundle, {"parts": Part}),
 }

@@ -1,17 +1,23 @@
 """What the owner asks for by HTTP: moves and pauses, answered once they hold, or refused in words."""
 
+import asyncio
+
 import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
+from specon_manager.core.state import State
 from specon_manager.model import events as ev
+from specon_manager.model.cluster import JobSpec
+from specon_manager.model.transactions import Request
 from specon_manager.runtime import requests
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Observation, Report
 from support.decisions.cluster import replica_of
+from support.decisions.gangs import with_gang
 
 A = replica_of("a")
 
@@ -105,6 +111,77 @@ async def test_a_move_that_has_to_wait_is_queued_and_can_be_withdrawn(owner):
     assert (status, len(said["error"])) == (404, 222)
 
 
+async def test_a_whole_job_is_asked_for_by_its_name(owner):
+    """Nodes that it may go to are named, or none; a job of one replica is a move of that."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    status, said = await owner.ask("POST", "/v1/moves", {"job": "default/a", "targets": [target]})
+    assert (status, said["job"], said["replica"], said["target"]) == (201, "default/a", A, target)
+    assert said["what"] == f"{source} -> {target}"
+    status, said = await owner.ask("POST", "/v1/moves", {"job": "default/x"})
+    assert (status, said) == (409, {"error": "there is no job default/x"})
+
+
+def test_a_gang_is_answered_as_a_whole():
+    """However it is named: no replica, all nodes, and how many replicas it has."""
+    names = ("default/g/worker/0", "default/g/worker/1")
+    spec = JobSpec(name="default/g", replicas=names, resizing="none")
+    for wanted in ({"job": "default/g", "targets": ["node-1"]}, {"replica": names[1], "target": "node-1"}):
+        request = Request(
+            id="r",
+            at=0.0,
+            job=wanted.get("job", ""),
+            targets=tuple(wanted.get("targets", ())),
+            replica=wanted.get("replica", ""),
+            target=wanted.get("target"),
+        )
+        state = with_gang(State(), spec, dict.fromkeys(names, "node-0"))
+        told = requests._told(msgspec.structs.replace(state, requests={"r": request}), "r")
+        assert (told.job, told.replica, told.source) == ("default/g", "", "node-0")
+        assert told.what == "all 2 replicas: node-0 -> node-1"
+
+
+async def test_the_same_request_under_the_same_id_is_one_move(owner):
+    """Asked again it is answered the same, at the same time too; under that id there is no other."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    wanted = {"replica": A, "target": target, "id": "mine"}
+    answers = await asyncio.gather(*(owner.ask("POST", "/v1/moves", wanted) for _ in range(3)))
+    answers.append(await owner.ask("POST", "/v1/moves", {"target": target, "id": "mine", "replica": A}))
+    assert {status for status, _ in answers} == {201}
+    (move,) = {said["move"] for _, said in answers}
+    state = owner.manager.controller.state
+    assert [*state.transactions, *state.requests] == [move]
+    for other in (
+        {**wanted, "reason": "x"},
+        {"replica": A, "id": "mine"},
+        {"job": "default/a", "id": "mine"},
+    ):
+        status, said = await owner.ask("POST", "/v1/moves", other)
+        assert (status, said) == (409, {"error": f"id: 'mine' is that of another request, {move}"})
+    assert (await owner.ask("POST", "/v1/moves", {**wanted, "id": "min"}))[0] == 202
+
+
+async def test_two_requests_under_one_id_at_the_same_time_are_not_both_taken(owner):
+    """What is on its way to the disk counts as well."""
+    source = await owner.train()
+    target = {"node-0": "node-1", "node-1": "node-0"}[source]
+    first, second = await asyncio.gather(
+        owner.ask("POST", "/v1/moves", {"replica": A, "target": target, "id": "mine"}),
+        owner.ask("POST", "/v1/moves", {"replica": A, "id": "mine"}),
+    )
+    assert sorted((first[0], second[0])) == [201, 409]
+
+
+async def test_a_refused_request_is_refused_again_under_its_id(owner):
+    """With the same words; nothing is asked of the loop a second time."""
+    source = await owner.train()
+    wanted = {"replica": A, "target": source, "id": "mine"}
+    answers = [await owner.ask("POST", "/v1/moves", wanted) for _ in range(2)]
+    assert answers == [(409, {"error": f"it is on {source} already"})] * 2
+    assert len(owner.manager.controller.state.history) == 1
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -115,6 +192,13 @@ async def test_a_move_that_has_to_wait_is_queued_and_can_be_withdrawn(owner):
         {"target": "n"},
         {"replica": ""},
         {"replica": A, "node": "n"},
+        {"replica": A, "job": "default/a"},
+        {"job": "default/a", "target": "node-1"},
+        {"replica": A, "targets": ["node-1"]},
+        {"job": "default/a", "targets": [""]},
+        {"replica": A, "id": "-"},
+        {"replica": A, "id": "a\n"},
+        {"replica": A, "id": ""},
         {"replica": 1},
     ],
 )

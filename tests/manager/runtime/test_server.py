@@ -260,6 +260,21 @@ async def test_a_withdrawn_instruction_is_gone(web):
     assert await web.poll() == (200, {"schema": 1})
 
 
+async def test_a_sidecar_whose_trainer_pauses_is_told_to_release_it(web):
+    """Once it has said so, and its request is withdrawn; until it says that it has."""
+    mailbox = web.manager.controller.mailbox
+    mailbox.put(msgspec.structs.replace(request(), pause=30.0))
+    _, content = await web.poll()
+    assert content["instructions"][0]["pause"] == 30.0
+    assert (await web.tell("/v1/acknowledgements", _answer(done=True, paused=True)))[0] == 204
+    mailbox.put(WithdrawRequest(id="move-1", replica=A, reason="over", release=True))
+    _, content = await web.poll(wait="60")
+    (told,) = content["instructions"]
+    assert (told["type"], told["request"]) == ("release", "move-1")
+    assert (await web.tell("/v1/acknowledgements", _answer(id=told["id"], done=True)))[0] == 204
+    assert await web.poll() == (200, {"schema": 1})
+
+
 @pytest.mark.parametrize("wait", ["soon", "-1", "61", "nan", "inf", ""])
 async def test_a_wait_that_is_no_wait_is_named(web, wait):
     """400 with the field and the value: a poll is bounded."""

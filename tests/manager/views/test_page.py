@@ -10,13 +10,14 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Progress
-from specon_manager.model.transactions import Request
+from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.views import activity
 from specon_manager.views import page as page_view
 from support.decisions.changed_jobs import NOW as CHANGED_AT
-from support.decisions.changed_jobs import changing, ended
+from support.decisions.changed_jobs import change, changing, ended, nodes
 from support.decisions.crowds import crowd
+from support.decisions.gangs import gang, with_gang
 from support.watching.watched import WatchedCluster
 
 
@@ -79,6 +80,25 @@ def test_a_move_is_followed_through_its_states():
     assert shown["ended"][0]["downtime_seconds"] == pytest.approx(1.0)
     (row,) = shown["replicas"]
     assert (row["node"], len(row["moved_at"])) == ("node-1", 1)
+
+
+def test_the_ways_of_a_gang_that_moves_are_bounded():
+    """Each of its first replicas has one while it is in flight, none afterwards."""
+    spec = gang("g", 100, ps=0, resizing="none")
+    known = with_gang(nodes(), spec, dict.fromkeys(spec.replicas, "node-0"))
+    move = change(
+        Kind.MOVE,
+        job="g",
+        before=dict.fromkeys(spec.replicas, "node-0"),
+        after=dict.fromkeys(spec.replicas, "node-1"),
+    )
+    (row,) = view(known.with_transaction(move), CHANGED_AT)["transactions"]
+    assert (row["replica"], row["what"]) == (None, "all 100 replicas: node-0 -> node-1")
+    assert len(row["ways"]) == activity.WAYS
+    assert row["ways"][0] == {"replica": "default/g/worker/0", "source": "node-0", "target": "node-1"}
+    over = msgspec.structs.replace(move, state=TransactionState.SUCCEEDED, ended_at=CHANGED_AT)
+    (row,) = view(msgspec.structs.replace(known, history=(over,)), CHANGED_AT)["ended"]
+    assert row["ways"] == []
 
 
 def test_who_waits_is_in_the_queue():

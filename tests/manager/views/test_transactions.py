@@ -6,7 +6,8 @@ import pytest
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState, Witness
 from specon_manager.views.awaited import awaited
-from specon_manager.views.transactions import chosen, news, row_of, rows_of, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import chosen, news, row_of, rows_of
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 from support.decisions.changed_jobs import NOW, change, changing, elastic, ended, nodes
 from support.decisions.gangs import on, server, with_gang, worker
@@ -83,7 +84,7 @@ def test_what_a_move_does(scene):
         deadline=NOW,
     )
     row = row_of(gang, scene.state)
-    assert (row.what, row.replica, row.label) == ("node-0,node-1 -> node-2", None, "mnist")
+    assert (row.what, row.replica, row.label) == ("all 2 replicas: node-0, node-1 -> node-2", None, "mnist")
 
 
 def test_one_list_has_everything_in_the_order_in_which_it_was_proposed(scene):
@@ -116,6 +117,19 @@ def test_a_sentence_says_what_hinders_it(scene):
         f"of {name} that shows that it trains, until {row.deadline} at most: converged [it crashed]"
     )
     assert sentence(row, named=False).startswith("move-1 node-0 -> node-1, Verifying")
+
+
+def test_a_gang_that_moved_tells_its_whole_cost(scene):
+    """Downtime, no step lost, and who did not end in time."""
+    name = scene.job(replicas=2)
+    names = (name, name.replace("/0", "/1"))
+    way = {"before": on("node-0", *names), "after": on("node-1", *names), "whole": True, "restart": True}
+    scene.move(name, TransactionState.SUCCEEDED, **way, killed=names[1:], downtime=3.0, steps_lost=0)
+    (row,) = rows_of(scene.state)
+    assert sentence(row) == (
+        "move-1 mnist: all 2 replicas: node-0 -> node-1, Succeeded: converged (3.0 s of downtime, no step "
+        "lost, 1 replica killed)"
+    )
 
 
 def test_news_are_new_states_ways_and_hindrances():

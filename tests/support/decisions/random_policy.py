@@ -110,9 +110,7 @@ def _any(snapshot: Snapshot, rng: Random) -> Proposal:
         chosen = absent if absent and rng.random() < 0.9 else job.spec.replicas
         return ScaleOut(job=name, placement=_some(chosen, nodes, rng), reason=why)
     if kind is ScaleIn:
-        here = [worker.name for worker in snapshot.workers(name)[1:]]
-        chosen = here if here and rng.random() < 0.9 else job.spec.replicas
-        return ScaleIn(job=name, replicas=tuple(_some(chosen, nodes, rng)), reason=why)
+        return _shrunk(job, nodes, snapshot, rng)
     if kind is Preempt:
         return Preempt(job=name, reason=why)
     if kind is Claim:
@@ -120,16 +118,23 @@ def _any(snapshot: Snapshot, rng: Random) -> Proposal:
     if kind is Reweight:
         return Reweight(replica=replica, weight=rng.choice([0.0, 0.5, 1.0, 2.0, 2e6]), reason=why)
     if kind is MigrateGang or kind is Migrate:
-        one = Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
-        return one if kind is Migrate else _move(job, nodes, snapshot, rng)
+        alone = Migrate(replica=replica, target=rng.choice(nodes), purpose="migrate", reason=why)
+        return alone if kind is Migrate else _moved(job, nodes, snapshot, rng)
     waits = not any(snapshot.replicas[member].active for member in job.spec.replicas)
     if kind is Stay or waits:  # whole jobs only are started of what waits
         return Stay(replica=replica, purpose="migrate", reason=why)
     return Admit(replica=replica, node=rng.choice(nodes), reason=why)
 
 
-def _move(job: Job, nodes: list[str], snapshot: Snapshot, rng: Random) -> MigrateGang:
-    """Return a move of a job: to one node, or some of it anywhere."""
+def _shrunk(job: Job, nodes: list[str], snapshot: Snapshot, rng: Random) -> ScaleIn:
+    """Propose that some workers of a job end, or what is none."""
+    here = [worker.name for worker in snapshot.workers(job.name)[1:]]
+    chosen = here if here and rng.random() < 0.9 else job.spec.replicas
+    return ScaleIn(job=job.name, replicas=tuple(_some(chosen, nodes, rng)), reason="at random")
+
+
+def _moved(job: Job, nodes: list[str], snapshot: Snapshot, rng: Random) -> MigrateGang:
+    """Propose that all of a job goes to one node, or some of it anywhere."""
     here = [member for member in job.spec.replicas if snapshot.replicas[member].active]
     placement = dict.fromkeys(here, rng.choice(nodes)) if rng.random() < 0.5 else _some(here, nodes, rng)
     return MigrateGang(job=job.name, placement=placement, purpose="migrate", reason="at random")

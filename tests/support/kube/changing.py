@@ -7,7 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.core.transaction import begin
 from specon_manager.model import events as ev
-from specon_manager.model.actions import AdmitGang, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.actions import AdmitGang, MigrateGang, Preempt, ScaleIn, ScaleOut
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, Transaction
@@ -92,9 +92,27 @@ class Changing:
         if kind is Kind.SCALE_OUT:
             placement = dict.fromkeys(spare[:1], "node-3")
             return self.begin(ScaleOut(job=job, placement=placement, reason="it grows"))
+        if kind is Kind.MOVE:
+            names = [name for name in spec.replicas if self.state.replicas[name].phase is Phase.RUNNING]
+            placement = dict.fromkeys(names, "node-3")
+            return self.begin(MigrateGang(job=job, placement=placement, purpose="test", reason="it gains"))
         if kind is Kind.SCALE_IN:
             return self.begin(ScaleIn(job=job, replicas=(runs[-1],), reason="it has converged"))
         return self.begin(Preempt(job=job, beneficiary="default/trial", reason="a trial waits"))
+
+    def holds_room(self, move: Transaction):
+        """Let the room be held that a move needs."""
+        for name in move.moved:
+            self.post(ev.RoomHeld(transaction=move.id, replica=name))
+
+    def delivered(self, move: Transaction):
+        """Let the sidecars know that a checkpoint is asked for."""
+        for name, witness in move.witnesses.items():
+            self.post(ev.InstructionDelivered(id=move.request, replica=name, incarnation=witness.incarnation))
+
+    def refuses(self, move: Transaction, why: str):
+        """Let the owner say that it cannot carry an order out."""
+        self.post(ev.JobRefused(job=move.job, transaction=move.id, reason=why))
 
     # -- pods ------------------------------------------------------------------------------------
 
@@ -120,6 +138,7 @@ class Changing:
                     session=f"session-{self.pods[replica]}",
                     sequence=self.sequences[replica],
                     category=Category.PROGRESSING,
+                    first=last,
                     last=last,
                 )
             )

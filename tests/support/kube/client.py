@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
@@ -51,6 +52,8 @@ class Endpoint:
     tls: ssl.SSLContext | bool = True
     token: str = ""
     name: str = "fake"
+    authority: Path | None = None
+    """File with the certificate of whoever signs for it."""
 
 
 class KubeClient:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, Kind
+from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, TRAINING_JOBS, Kind
 from fakekube.quantities import add, amounts, requested
 from fakekube.store import Entry
 from specon_manager.backends.kube.objects.identity import identity_of
@@ -15,6 +15,7 @@ PLACEHOLDER = "specon.io/placeholder"
 SUSPENDED_FOR = "specon.io/suspended-for"
 FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}
 _PINNING = {"Evicting", "Restoring", "Verifying"}
+_CHANGING = {"Leaving", "Coming", "Verifying"}
 _TERMINAL = {"Succeeded", "Failed"}
 
 
@@ -106,7 +107,13 @@ class Rules:
 
     def _moving(self, replica: str) -> bool:
         statuses = [each.get("status") or {} for each in self._cluster.store.all(MIGRATIONS)]
-        return any(each.get("replica") == replica and each.get("state") in _PINNING for each in statuses)
+        alone = any(each.get("replica") == replica and each.get("state") in _PINNING for each in statuses)
+        return alone or self._moving_whole(replica.rpartition("/")[0].rpartition("/")[0])
+
+    def _moving_whole(self, job: str) -> bool:
+        records = [each for each in self._cluster.store.all(TRAINING_JOBS) if each["spec"]["job"] == job]
+        changes = [(each.get("status") or {}).get("change") or {} for each in records]
+        return any(each.get("kind") == "move" and each.get("state") in _CHANGING for each in changes)
 
     def leftovers(self) -> list[str]:
         """Return what a move that is over must not leave behind, and moves that are not over."""

@@ -46,7 +46,10 @@ SECONDS = 40.0
 """Nothing that a test waits for takes longer."""
 STATES = ("Proposed", "Reserved", "Checkpointing", "Evicting", "Restoring", "Verifying")
 OWNERS = ("Pod", "Job", "StatefulSet", "Indexed")
-"""What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved singly."""
+"""What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved singly.
+
+A `Gang` is an Indexed Job of four pods that train as one.
+"""
 DECISIONS = Settings(
     policy="fifo",
     tick=0.2,
@@ -56,7 +59,13 @@ DECISIONS = Settings(
 )
 """Moves what somebody asks for, and nothing else; nothing is overdue while a test holds a move back."""
 _LOOK = 0.03
-_KINDS: Mapping[str, Kind] = {"Pod": PODS, "Job": JOBS, "Indexed": JOBS, "StatefulSet": STATEFUL_SETS}
+_KINDS: Mapping[str, Kind] = {
+    "Pod": PODS,
+    "Job": JOBS,
+    "Indexed": JOBS,
+    "Gang": JOBS,
+    "StatefulSet": STATEFUL_SETS,
+}
 
 
 class ClusterStage:
@@ -68,7 +77,9 @@ class ClusterStage:
         self.rules = Rules(self.cluster, self.sidecars)
         self.managers: list[Manager] = []
         self._kube = kube or KubeSettings(
-            rooms=RoomSettings(patience=1.0), eviction_patience=1.5, unschedulable_seconds=1.0
+            rooms=RoomSettings(patience=1.0, guard_class="guards"),
+            eviction_patience=1.5,
+            unschedulable_seconds=1.0,
         )
         self._webhook, self._reports = Front(self._any), Front(self._leader)
         self._urls = ("", "")
@@ -173,6 +184,13 @@ class ClusterStage:
             body: Object = {"replicas": 1, "serviceName": name, "selector": selector}
         else:
             body = {"backoffLimit": 0}
+        if owner == "Gang":
+            template["metadata"]["annotations"] |= {
+                "specon.io/replicas": "coupled",
+                "specon.io/savers": "all",
+            }
+            body |= {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+            self.sidecars.together.add(f"{namespace}/{name}")
         if owner == "Indexed":
             ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
             body |= {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
@@ -187,7 +205,7 @@ class ClusterStage:
         wanted = {"replica": replica, "reason": "a test asks for it", **spec}
         if target is not None:
             wanted["target"] = target
-        if "pod" in wanted:
+        if {"pod", "job"} & wanted.keys():
             del wanted["replica"]
         self._moves[replica] = name
         await self.cluster.machinery.create(

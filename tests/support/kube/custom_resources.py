@@ -7,6 +7,7 @@ import msgspec
 
 from fakekube import schemas
 from specon_manager.backends.kube.objects.names import migration_name
+from specon_manager.backends.kube.records.job_record import as_first_schema as job_as_first_schema
 from specon_manager.backends.kube.records.job_record import (
     read_training_job,
     training_job_name,
@@ -97,17 +98,23 @@ def migration_of(move, replica, *, now, state=None, first_schema=False, **change
 def objects_of(state, *, now):
     """Return the TrainingProgress and Migration objects of a state, every one of them up to date."""
     progresses = [progress_of(replica, now=now) for replica in state.replicas.values()]
-    moves = [m for m in (*state.history, *state.transactions.values()) if m.kind is Kind.MOVE]
+    moves = [m for m in (*state.history, *state.transactions.values()) if not m.whole]
     migrations = [migration_of(m, state.replicas.get(m.replica), now=now, state=state) for m in moves]
     assert len({migration_name(move) for move in moves}) == len(moves)
     return progresses, migrations
 
 
-def training_job_of(job, state, *, now, **changes):
+def training_job_of(job, state, *, now, first_schema=False, **changes):
     """Return a TrainingJob as the API has it."""
     name = training_job_name(job.name)
-    history = [each for each in state.history if each.job == job.name and each.kind is not Kind.MOVE]
+    history = [
+        each
+        for each in state.history
+        if each.job == job.name and each.whole and each.state is not TransactionState.REFUSED
+    ]
     status = training_job_status(job, state, manager="one", now=now, **{"history": history, **changes})
+    if first_schema:
+        status = job_as_first_schema(status) or status
     return {
         "kind": "TrainingJob",
         "metadata": {
@@ -122,9 +129,9 @@ def training_job_of(job, state, *, now, **changes):
     }
 
 
-def training_jobs_of(state, *, now):
+def training_jobs_of(state, *, now, **changes):
     """Return the TrainingJobs of a state, every one of them up to date."""
-    return [training_job_of(job, state, now=now) for job in state.jobs.values()]
+    return [training_job_of(job, state, now=now, **changes) for job in state.jobs.values()]
 
 
 def restored_from(progresses, migrations, settings, *, now, jobs=()) -> Restored:

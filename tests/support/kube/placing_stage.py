@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, TF_JOBS
 from specon_manager.model.actions import PlaceJob
@@ -37,6 +38,23 @@ def held_by_webhook(cluster: Any) -> None:
         return value
 
     cluster.machinery.admission = admission
+
+
+def pinned_by_webhook(cluster: Any) -> dict[str, str]:
+    """Pin pods of these replicas, to be filled in, to their nodes, as the webhook does while one moves."""
+    admit, pins = cluster.machinery.admission, dict[str, str]()
+
+    async def admission(kind: Any, value: Object, operation: str) -> Object:
+        value = await admit(kind, value, operation)
+        identity = identity_of(value) if kind.plural == "pods" and operation == "CREATE" else None
+        if identity is not None and identity.replica in pins:
+            hostname = pins[identity.replica]
+            value["spec"]["nodeSelector"] = {"kubernetes.io/hostname": hostname}
+            value["metadata"]["annotations"] = {**value["metadata"]["annotations"], PINNED: hostname}
+        return value
+
+    cluster.machinery.admission = admission
+    return pins
 
 
 async def make_gang(api: Api, annotations: dict[str, str], *, workers: int = 3, **spec: Any) -> Object:

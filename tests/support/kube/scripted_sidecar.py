@@ -55,6 +55,10 @@ class Sidecars:
         self.slow: set[str] = set()
         self.mute: set[str] = set()
         self.refuses: dict[str, str] = {}
+        self.together: set[str] = set()
+        """Jobs whose replicas save their parts at one step."""
+        self.agreed: dict[str, int] = {}
+        """That step, by the id of the request."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         cluster.store.written.append(self._written)
 
@@ -202,7 +206,10 @@ class _Life:
             return Acknowledgement(
                 schema=SCHEMA, replica=self.replica, incarnation=self.uid, id=name, done=False, reason=why
             )
-        step = self._of.saved[self.replica] = self.step
+        step = self.step
+        if self.replica.rpartition("/")[0].rpartition("/")[0] in self._of.together:
+            step = self._of.agreed.setdefault(name, step)
+        self._of.saved[self.replica] = step
         self._of.verified.add(self.uid)
         digest = hashlib.sha256(f"{self.replica} {step}".encode()).hexdigest()
         return Acknowledgement(

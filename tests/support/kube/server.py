@@ -72,7 +72,41 @@ def running(folder: Path, programs: Path) -> Iterator[Endpoint]:
         certificate = folder / "certificates" / "apiserver.crt"
         url = f"https://127.0.0.1:{port}"
         _wait(url, certificate, process, folder / "server.log")
-        yield Endpoint(url, ssl.create_default_context(cafile=str(certificate)), TOKEN, "kube-apiserver")
+        tls = ssl.create_default_context(cafile=str(certificate))
+        yield Endpoint(url, tls, TOKEN, "kube-apiserver", certificate)
+
+
+def kubeconfig(folder: Path, endpoint: Endpoint) -> Path:
+    """Write how programs and clients find such a server and are let in."""
+    name, path = "contract", folder / "kubeconfig"
+    cluster = {"server": endpoint.url, "certificate-authority": str(endpoint.authority)}
+    context = {"cluster": name, "user": name}
+    whole = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": name,
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"token": endpoint.token}}],
+        "contexts": [{"name": name, "context": context}],
+    }
+    path.write_text(json.dumps(whole))
+    return path
+
+
+@contextlib.contextmanager
+def controlling(folder: Path, programs: Path, config: Path, *controllers: str) -> Iterator[None]:
+    """Run these controllers against such a server."""
+    command = [
+        str(programs / "kube-controller-manager"),
+        f"--kubeconfig={config}",
+        f"--controllers={','.join(controllers)}",
+        "--leader-elect=false",
+        f"--secure-port={_free()}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={folder / 'controllers'}",
+    ]
+    with _process(command, folder / "controllers.log"):
+        yield
 
 
 @contextlib.contextmanager

@@ -150,6 +150,7 @@ class Manager:
             certificate_secret="certificates",
             certificate_directory=Path("/nowhere"),
             placeholder_priority_class=None,
+            guard_priority_class="guards",
             identity=self.name,
         )
 

@@ -35,13 +35,26 @@ class RemoteCluster:
     async def objection(self, replica):
         return None, None
 
+    async def remarks(self, job):
+        return ()
+
     async def cordoned(self, node):
         return None
 
-    async def ask(self, replica, target, reason):
+    async def ask(self, wanted, reason):
         name = f"request-{len(self.asked)}"
-        self.asked.append(replica)
-        self.cluster.post(ev.MoveRequested(id=name, replica=replica, target=target, reason=reason))
+        self.asked.append(wanted.name)
+        asked = wanted.request(self.cluster.now)
+        self.cluster.post(
+            ev.MoveRequested(
+                id=name,
+                replica=asked.replica,
+                target=asked.target,
+                job=asked.job,
+                targets=asked.targets,
+                reason=reason,
+            )
+        )
         row = (await self._rows())[name]
         if row.state == TransactionState.REFUSED:
             raise RefusedError(row.note)

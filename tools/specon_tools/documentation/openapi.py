@@ -132,7 +132,11 @@ def _paths() -> Object:
     }
     move = {
         "summary": "Ask for a move",
-        "description": "Local managers only: on Kubernetes create a Migration; this is 403 there.",
+        "description": (
+            "Either of a replica or of a whole job; one replica of a job that trains as one moves all of it. "
+            "Under the same `id` the same request is answered with the same move, and another one refused "
+            "(409). Local managers only: on Kubernetes create a Migration; this is 403 there."
+        ),
         "requestBody": _body("MoveWanted"),
         "responses": {
             "201": _answered("MoveTold", "It has begun, and is on record."),

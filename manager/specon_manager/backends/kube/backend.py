@@ -87,6 +87,7 @@ class KubeBackend:
                 eviction_patience=settings.eviction_patience,
                 unschedulable_seconds=settings.unschedulable_seconds,
                 unheard=self._watch.without_sidecar,
+                hand_over=self._rooms.hand_over,
                 give_back=self._rooms.give_back,
                 wake=self._watch.wake,
             ),
@@ -142,6 +143,7 @@ class KubeBackend:
             if self._hands.keeper.kept_manifest(replica) is not None:
                 self._ledger.await_return(replica, awaited=True)
         self._book.begin(state)
+        self._rooms.begin(state)
         await self._watch.begin(state, self._say)
         self._spawn(self._rooms.tidy(state))
         self._spawn(self._restore_weights(state))
@@ -167,6 +169,7 @@ class KubeBackend:
         elif isinstance(order, SetWeight):
             await self._weigh(order)
         elif isinstance(order, PlaceJob):
+            await self._rooms.defend(order)
             self._placer.order(order)
         else:
             await self._rooms.release(order)
@@ -209,7 +212,7 @@ class KubeBackend:
                 if keeper.reference(replica) is None and keeper.kept_manifest(replica) is None:
                     self._ledger.await_return(replica, awaited=False)
                     self._watch.wake()
-            self._rooms.look_at_all()
+            await self._rooms.look_at_all()
 
     async def _settle(self) -> None:
         """Let come back what is kept away though nothing of it is in flight and no queue holds it.
@@ -270,6 +273,7 @@ class KubeBackend:
         self._book.heard(event)
         if isinstance(event, JobGone):
             self._placer.forget(event.job)
+            self._rooms.forget(event.job)
         self._emit(event)
 
     def _spawn(self, work: Coroutine[Any, Any, None], *, endless: bool = False) -> None:

@@ -33,6 +33,11 @@ def placeholder_name(move: str, replica: str) -> str:
     return _named(f"{move}\n{replica}")
 
 
+def defended_name(move: str, replica: str, node: str) -> str:
+    """Return the name of the pod that keeps room on a node for a replica of a move from its equals."""
+    return _named(f"{move}\n{replica}\n{node}")
+
+
 def former_name(move: str) -> str:
     """Return the name that version 0.1 gave the placeholder of a move, which had one replica."""
     return _named(move)
@@ -51,6 +56,7 @@ def placeholder(
     node: NodeInfo,
     priority_class: str = "",
     reference: Mapping[str, Any] | None = None,
+    name: str = "",
 ) -> Object:
     """Return the manifest of a pod that requests on `node` what `pod`, a replica of the move, does.
 
@@ -92,7 +98,7 @@ def placeholder(
     if priority_class:
         held["priorityClassName"] = priority_class
     described: Object = {
-        "name": placeholder_name(move, replica),
+        "name": name or placeholder_name(move, replica),
         "namespace": metadata.get("namespace"),
         "labels": {PLACEHOLDER: migration},
         "annotations": {MOVE: move},

@@ -8,6 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
+from specon_manager.backends.kube.defence import Defence
+from specon_manager.backends.kube.guards import guards_of
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.objects.ways import immovable_because
 from specon_manager.backends.kube.owners.context import Hands
@@ -17,7 +19,7 @@ from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
 from specon_manager.backends.kube.watching.translate import constraints_with, options_of
 from specon_manager.core.state import State
-from specon_manager.model.actions import HoldRoom, ReleaseRoom
+from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom
 from specon_manager.model.constraints import objection
 from specon_manager.model.events import RoomHeld, RoomRefused
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
@@ -44,6 +46,8 @@ class RoomSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether placeholder pods are created; else the target may fill up, and its image is pulled late."""
     priority_class: str = ""
     """Of placeholder pods: a low one, so that others' pods go first."""
+    guard_class: str = ""
+    """Of the pods that keep room from pods of the job's own priority while it moves; see `Defence`."""
     patience: float = 15.0
     """Seconds that a placeholder may be unschedulable, or its image not to be pulled."""
 
@@ -73,6 +77,12 @@ class Rooms:
         self._emit, self._monotonic = emit, monotonic
         self._holding: dict[str, _Holding] = {}
         """By the name of the placeholder."""
+        self._defence = Defence(hands, watch, priority_class=settings.guard_class, migration=self.migration)
+
+    def begin(self, state: State) -> None:
+        """Take over what an earlier manager knew."""
+        if self._settings.hold:
+            self._defence.begin(state)
 
     def migration(self, move: str, replica: str) -> str:
         """Return the name of the Migration of a move, as a value of labels and annotations."""
@@ -100,17 +110,37 @@ class Rooms:
         if not self._settings.hold:
             self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             return
+        self._defence.goes(order)
         if not await self._place(order, pod, node):
             return
         self._holding[name] = _Holding(order=order)
         self.look(name)
 
     async def release(self, order: ReleaseRoom) -> None:
-        """Give back what is held for a replica; nothing held is fine."""
+        """Give back what is held for a replica on its target; nothing held is fine."""
         self._holding.pop(placeholder_name(order.transaction, order.replica), None)
-        await self.give_back(order.transaction, order.replica)
+        await self._defence.release(order)
+        await self._give_back(order.transaction, order.replica)
 
-    async def give_back(self, move: str, replica: str) -> None:
+    async def defend(self, order: PlaceJob) -> None:
+        """Before anything of a move goes, have its rooms kept from pods of its own priority."""
+        if self._settings.hold:
+            await self._defence.defend(order)
+
+    async def hand_over(self, replica: str, pod: PodInfo) -> None:
+        """Let a pod that waits for our gate have the room that is kept for it; its gate may go then."""
+        await self._defence.hand_over(replica, pod)
+
+    async def give_back(self, move: str, replica: str, node: str) -> None:
+        """Give back what is held for a replica on a node: it is there.
+
+        `move` is the one whose target that is; empty where it is none's.
+        """
+        await self._defence.give_back(replica, node)
+        if move:
+            await self._give_back(move, replica)
+
+    async def _give_back(self, move: str, replica: str) -> None:
         """Delete the placeholder for a replica of a move, if there is one; also one of version 0.1."""
         namespace, former = replica.partition("/")[0], former_name(move)
         await self._delete(placeholder_name(move, replica), namespace)
@@ -142,13 +172,18 @@ class Rooms:
         elif self._monotonic() - holding.trouble_since >= self._settings.patience:
             self._refuse(order, words)
 
-    def look_at_all(self) -> None:
-        """See what became of all room that is waited for."""
+    async def look_at_all(self) -> None:
+        """See what became of all room that is waited for, and give back what nobody needs any more."""
         for name in list(self._holding):
             self.look(name)
+        await self._defence.settle()
+
+    def forget(self, job: str) -> None:
+        """Let go of a job that is not there any more."""
+        self._defence.forget(job)
 
     async def tidy(self, state: State) -> None:
-        """Delete placeholders of moves that are not in flight, or are on their way back to the source."""
+        """Delete placeholders that no move in flight needs."""
         needed = {name for each in state.transactions.values() for name in _needed(each)}
         assert self._watch.pods is not None
         found = [pod for pod in self._watch.pods.items.values() if pod.detail and pod.detail.placeholder]
@@ -225,11 +260,12 @@ class Rooms:
 
 
 def _needed(transaction: Transaction) -> list[str]:
-    """Return the names of the placeholders that a transaction still needs.
+    """Return the names of the placeholders and guards that a transaction still needs.
 
     What version 0.1 held under another name is kept, but is held anew where that is ordered again anyway.
     """
+    names = [guard.name for guard in guards_of(transaction)]
     if transaction.kind is not Kind.MOVE or transaction.attempt > 1 or transaction.state not in _HOLDING:
-        return []
-    names = [placeholder_name(transaction.id, replica) for replica in transaction.after]
+        return names
+    names += [placeholder_name(transaction.id, replica) for replica in transaction.after]
     return names if transaction.state is TransactionState.PROPOSED else [*names, former_name(transaction.id)]

@@ -14,13 +14,13 @@ from specon_manager.cli.act.following import GONE, follow
 from specon_manager.cli.act.migrate import check_timeout
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.remote import RefusedError, Remote
+from specon_manager.cli.remote.names import nodes_named
+from specon_manager.cli.remote.remote import RefusedError, Remote, Wanted
 from specon_manager.core.pause import objection_while_paused
-from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import Kind
 from specon_manager.usage import UsageError
-from specon_manager.views.names import printable, short_name
-from specon_manager.views.transactions import TransactionRow, sentence, what
+from specon_manager.views.names import printable
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
 
 _SECONDS: Final = 3600.0
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 8
 
 
 class Stays(Struct, frozen=True):
-    """A replica that does not leave the node, and why."""
+    """A replica, or a job that would leave as a whole, that does not leave the node, and why."""
 
     replica: str
     why: str
@@ -48,7 +48,7 @@ class Drained(Struct, frozen=True, kw_only=True):
     moves: tuple[TransactionRow, ...] = ()
     """Those that were asked for."""
     waiting: tuple[str, ...] = ()
-    """Replicas whose move is queued until others have ended."""
+    """Replicas, and jobs that leave as a whole, whose move is queued until others have ended."""
     leaving: tuple[str, ...] = ()
     """Replicas that something else in flight takes away."""
     stay: tuple[Stays, ...] = ()
@@ -63,7 +63,9 @@ class Drained(Struct, frozen=True, kw_only=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("node", help="the node that is to be empty")
-    parser.add_argument("--to", metavar="NODE", help="where to (the manager chooses for each)")
+    parser.add_argument(
+        "--to", metavar="NODE[,NODE]", help="where to, a gang to some of these (the manager chooses)"
+    )
     parser.add_argument("--reason", default="", help="kept with the moves (drain of NODE)")
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would move and what not; touch nothing"
@@ -94,15 +96,14 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     if pause is not None:
         raise RefusedError(f"{pause.text}; specon resume ends that, and then the drain can begin")
     cordoned = await remote.cordoned(node)
-    plan = leaves(view.state, node, arguments.to, view.now)
-    queued = [row for row in view.transactions if not row.begun and row.replica in plan.targets]
+    plan = leaves(view.state, node, nodes_named(arguments.to), view.now)
     say = _Said(quiet=arguments.output == "json")
     if cordoned is False:
         say(f"{node} is not cordoned, so new pods may come: kubectl cordon {node}")
     if arguments.dry_run:
         drained = await _judged(remote, node, view, plan, cordoned=cordoned)
     else:
-        asked = _Drain(remote, arguments, plan, queued, say)
+        asked = _Drain(remote, arguments, view, plan, say)
         await asked.run()
         drained = asked.told(view, cordoned=cordoned)
     if arguments.output == "json":
@@ -116,14 +117,16 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
 
 async def _judged(remote: Remote, node: str, view: View, plan: Leaves, *, cordoned: bool | None) -> Drained:
     would, stay, caveats = [], dict(plan.stay), list(view.caveats)
-    for name, target in plan.targets.items():
-        objection, unknown = await remote.objection(name)
+    for each in plan.leavers:
+        replica = None if each.whole else each.wanted.name
+        objection, unknown = (None, None) if replica is None else await remote.objection(replica)
         if unknown and unknown not in caveats:
             caveats.append(unknown)
         if objection is not None:
-            stay[name] = objection
+            stay[each.subject] = objection
         else:
-            would.append(_would(name, node, target))
+            targets = nodes_of(each.placement) or each.wanted.targets
+            would.append(row_of_wish(view.state, each.wanted.job, replica, targets))
     return Drained(
         manager=remote.where,
         node=node,
@@ -154,32 +157,34 @@ class _Drain:
         self,
         remote: Remote,
         arguments: argparse.Namespace,
+        view: View,
         plan: Leaves,
-        queued: list[TransactionRow],
         say: Callable[[str], None],
     ) -> None:
-        """Take the requests that are `queued` already, of an earlier drain perhaps, for its own."""
+        """Take the requests that are queued already, of an earlier drain perhaps, for its own."""
         self._remote, self._say = remote, say
-        self._node, self._to, self._wait = arguments.node, arguments.to, arguments.wait
+        self._node, self._wait = arguments.node, arguments.wait
         self._reason = arguments.reason or f"drain of {arguments.node}"
         self._deadline = time.monotonic() + arguments.timeout
         self._leaving = plan.leaving
         self._stay = dict(plan.stay)
+        subjects = {each.subject for each in plan.leavers}
+        queued = [row for row in view.transactions if not row.begun and _subject(row) in subjects]
         self._moves = {row.id: row for row in queued}
-        known = {row.replica for row in queued}
-        self._unasked = [name for name in plan.targets if name not in known]
+        known = {_subject(row) for row in queued}
+        self._unasked = [each.wanted for each in plan.leavers if each.subject not in known]
 
     async def run(self) -> None:
         """Ask for all; with `--wait` until all have ended or there is no more time."""
         room = asyncio.Semaphore(_AT_ONCE)
 
-        async def ask(name: str) -> None:
+        async def ask(wanted: Wanted) -> None:
             async with room:
-                await self._ask(name)
+                await self._ask(wanted)
 
         async with asyncio.TaskGroup() as group:
-            for name in self._unasked:
-                group.create_task(ask(name))
+            for each in self._unasked:
+                group.create_task(ask(each))
         if not self._wait:
             return
         rows, seconds = list(self._moves.values()), self._deadline - time.monotonic()
@@ -187,47 +192,37 @@ class _Drain:
             self._remote, rows, seconds=seconds, changed=lambda row: self._say(sentence(row))
         )
         for row in rows:
-            if row.id not in self._moves and row.replica is not None:
-                self._stay[row.replica] = GONE
+            if row.id not in self._moves:
+                self._stay[_subject(row)] = GONE
 
-    async def _ask(self, name: str) -> None:
+    async def _ask(self, wanted: Wanted) -> None:
         try:
-            row = await self._remote.ask(name, self._to, self._reason)
+            row = await self._remote.ask(wanted, self._reason)
         except RefusedError as refused:
-            self._stay[name] = str(refused)
+            self._stay[wanted.name] = str(refused)
         else:
             self._moves[row.id] = row
             self._say(sentence(row))
 
     def told(self, view: View, *, cordoned: bool | None) -> Drained:
         """Return what came of it."""
-        moves = sorted(self._moves.values(), key=lambda row: (row.proposed_at or "~", row.replica or ""))
+        moves = sorted(self._moves.values(), key=lambda row: (row.proposed_at or "~", _subject(row)))
         return Drained(
             manager=self._remote.where,
             node=self._node,
             dry_run=False,
             cordoned=cordoned,
             moves=tuple(moves),
-            waiting=tuple(row.replica for row in moves if not row.begun and row.replica is not None),
+            waiting=tuple(_subject(row) for row in moves if not row.begun),
             leaving=self._leaving,
             stay=_stays(self._stay),
             caveats=view.caveats,
         )
 
 
-def _would(replica: str, source: str, target: str) -> TransactionRow:
-    """Return a move that would be asked for."""
-    return TransactionRow(
-        id="",
-        kind=str(Kind.MOVE),
-        job=job_of(replica),
-        replica=replica,
-        label=short_name(replica),
-        what=what(Kind.MOVE, source, target or None, 0, 0),
-        state="",
-        source=source,
-        target=target or None,
-    )
+def _subject(row: TransactionRow) -> str:
+    """Return the replica that moves, or the job that moves as a whole."""
+    return row.replica or row.job
 
 
 def _stays(stay: dict[str, str]) -> tuple[Stays, ...]:
@@ -236,7 +231,8 @@ def _stays(stay: dict[str, str]) -> tuple[Stays, ...]:
 
 def _summary(drained: Drained, say: Callable[[str], None]) -> None:
     for row in drained.would_move:
-        say(f"{row.replica} would be moved to {row.target or 'a node that the manager chooses then'}")
+        who = row.replica or f"{row.job} as a whole"
+        say(f"{who} would be moved to {row.target or 'a node that the manager chooses then'}")
     for each in drained.stay:
         say(f"{each.replica} stays: {each.why}")
     for name in drained.leaving:

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -9,12 +10,14 @@ from msgspec import Struct
 from specon_manager.cli.act.following import GONE, follow
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.names import replica_named
-from specon_manager.cli.remote.remote import Remote
-from specon_manager.core.requested_moves import answer_to
+from specon_manager.cli.remote.names import wanted_named
+from specon_manager.cli.remote.remote import Remote, Wanted
+from specon_manager.core.requested_moves import answer
+from specon_manager.core.state import State
 from specon_manager.usage import UsageError
-from specon_manager.views.names import printable
-from specon_manager.views.transactions import TransactionRow, sentence
+from specon_manager.views.names import listed, printable
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
 from specon_manager.views.words import ASKED, QUEUED
 
@@ -25,11 +28,15 @@ class MigrateAnswer(Struct, frozen=True, kw_only=True):
     """What `specon migrate --output json` prints."""
 
     manager: str
-    replica: str
+    job: str
+    replica: str | None
+    """None where the whole job is moved."""
     source: str | None
     target: str | None
-    """Where it goes, or would; None where it goes nowhere."""
+    """Where it goes, or would, of a whole job the nodes between commas; None where it goes nowhere."""
     dry_run: bool
+    placement: Mapping[str, str] | None = None
+    """Of a dry run: the node by replica of all that would be moved; None where nothing would."""
     objection: str | None = None
     """What speaks against it; None where nothing does."""
     move: TransactionRow | None = None
@@ -40,15 +47,17 @@ class MigrateAnswer(Struct, frozen=True, kw_only=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "replica", nargs="?", help="NAMESPACE/JOB/ROLE/INDEX, or the job where it has one replica"
+        "replica", nargs="?", metavar="WHAT", help="NAMESPACE/JOB/ROLE/INDEX, or a job that trains as one"
     )
-    parser.add_argument("--to", metavar="NODE", help="where to (the manager chooses)")
+    parser.add_argument(
+        "--to", metavar="NODE[,NODE]", help="where to, a job to some of these (the manager chooses)"
+    )
     parser.add_argument("--reason", default="", help="kept with the move")
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would speak against it; touch nothing"
     )
     parser.add_argument(
-        "--cancel", metavar="ID", help="withdraw the request of that id, which has not begun; no REPLICA then"
+        "--cancel", metavar="ID", help="withdraw the request of that id, which has not begun; no WHAT then"
     )
     parser.add_argument("--wait", action="store_true", help="until the move has ended")
     parser.add_argument(
@@ -66,7 +75,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--cancel goes with an id alone, not with {given[0].replace('_', '-')}")
         return run_remote(arguments, lambda remote: _cancelled(remote, arguments))
     if arguments.replica is None:
-        raise UsageError("which replica is to be moved? --cancel ID withdraws a request")
+        raise UsageError("what is to be moved? --cancel ID withdraws a request")
     work = _asked_only if arguments.dry_run else _moved
     return run_remote(arguments, lambda remote: work(remote, arguments))
 
@@ -78,46 +87,73 @@ def check_timeout(seconds: float) -> None:
 
 
 async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
-    name = replica_named((await remote.view()).state, arguments.replica, arguments.namespace)
-    view = await remote.whole(lambda _: [name])
-    target, objection = answer_to(view.state, name, arguments.to, view.now)
-    caveats = view.caveats
-    if target is not None:
-        found, unknown = await remote.objection(name)
-        objection = found or ""
+    state = (await remote.view()).state
+    wanted = wanted_named(state, arguments.replica, arguments.to, arguments.namespace)
+    view = await remote.whole(lambda state: _members(state, wanted))
+    told = await _judged(remote, view, wanted)
+    if arguments.output == "json":
+        sys.stdout.write(f"{to_json(told)}\n")
+        return 1 if told.objection else 0
+    if told.objection:
+        print(printable(f"{wanted.name} would not be moved: {told.objection}"))
+    elif told.replica is None:
+        _print_placement(view.state, wanted.job, told.placement or {})
+    else:
+        ways = f"from {told.source} to {told.target}"
+        print(printable(f"{wanted.name} would be moved {ways}: nothing speaks against it"))
+    for caveat in told.caveats:
+        print(printable(f"  but: {caveat}"))
+    return 1 if told.objection else 0
+
+
+def _members(state: State, wanted: Wanted) -> tuple[str, ...]:
+    """Return the replicas that a decision on what is wanted may be about: all of its job."""
+    return state.jobs[wanted.job].spec.replicas if wanted.job in state.jobs else ()
+
+
+async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
+    """Return what would become of the wish now."""
+    state, caveats = view.state, view.caveats
+    row = row_of_wish(state, wanted.job, wanted.replica, wanted.targets)
+    placement, objection = answer(state, wanted.request(view.now), view.now)
+    if placement is not None and row.replica is not None:
+        found, unknown = await remote.objection(row.replica)
+        placement, objection = (None, found) if found else (placement, "")
         caveats = (*caveats, unknown) if unknown else caveats
-    replica = view.state.replicas.get(name)
-    answer = MigrateAnswer(
+    return MigrateAnswer(
         manager=remote.where,
-        replica=name,
-        source=None if replica is None else replica.node,
-        target=None if objection else target,
+        job=wanted.job,
+        replica=row.replica,
+        source=row.source,
+        target=None if placement is None else ",".join(nodes_of(placement)),
         dry_run=True,
+        placement=placement,
         objection=objection or None,
         caveats=caveats,
     )
-    if arguments.output == "json":
-        sys.stdout.write(f"{to_json(answer)}\n")
-    else:
-        if objection:
-            print(printable(f"{name} would not be moved: {objection}"))
-        else:
-            print(
-                printable(
-                    f"{name} would be moved from {answer.source} to {target}: nothing speaks against it"
-                )
-            )
-        for caveat in caveats:
-            print(printable(f"  but: {caveat}"))
-    return 1 if objection else 0
+
+
+def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> None:
+    """Print where each replica of a gang would go, those of the same way on one line."""
+    print(printable(f"{job} would be moved as a whole: nothing speaks against it"))
+    ways: dict[tuple[str, str], list[str]] = {}
+    for name, node in sorted(placement.items()):
+        replica = state.replicas.get(name)
+        source = (None if replica is None else replica.node) or "?"
+        ways.setdefault((source, node), []).append(name.removeprefix(f"{job}/"))
+    for (source, node), names in ways.items():
+        where = f"{source} -> {node}" if source != node else f"stays on {node}"
+        print("  " + printable(f"{listed(names)}: {where}"))
 
 
 async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
     view = await remote.view()
-    name = replica_named(view.state, arguments.replica, arguments.namespace)
-    row = await remote.ask(name, arguments.to, arguments.reason)
+    wanted = wanted_named(view.state, arguments.replica, arguments.to, arguments.namespace)
+    row = await remote.ask(wanted, arguments.reason)
     as_json = arguments.output == "json"
     if not as_json:
+        if wanted.replica is not None and row.replica is None:
+            print(printable(f"{wanted.replica} trains as one with the rest of {row.label}: all of it moves"))
         print(sentence(row), flush=True)
     if arguments.wait:
         followed = await follow(
@@ -130,7 +166,7 @@ async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
             raise UsageError(f"{row.id}: {GONE}")
         row = followed[row.id]
     if as_json:
-        _print_json(remote, view, name, row)
+        _print_json(remote, view, row)
     elif row.state == ASKED:
         print(f"no manager has looked at it yet: does one lead? specon moves tells what becomes of {row.id}")
     elif row.state == QUEUED:
@@ -145,16 +181,17 @@ async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
 async def _cancelled(remote: Remote, arguments: argparse.Namespace) -> int:
     row = await remote.cancel(arguments.cancel)
     if arguments.output == "json":
-        _print_json(remote, None, row.replica or "", row)
+        _print_json(remote, None, row)
     else:
-        print(printable(f"{row.id} is withdrawn: {row.replica} stays where it is"))
+        print(printable(f"{row.id} is withdrawn: {row.replica or row.label} stays where it is"))
     return 0
 
 
-def _print_json(remote: Remote, view: View | None, name: str, row: TransactionRow) -> None:
+def _print_json(remote: Remote, view: View | None, row: TransactionRow) -> None:
     answer = MigrateAnswer(
         manager=remote.where,
-        replica=name,
+        job=row.job,
+        replica=row.replica,
         source=row.source,
         target=row.target,
         dry_run=False,

@@ -7,6 +7,7 @@ what is awaited, and until when.
 import argparse
 import asyncio
 import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.names import job_named
 from specon_manager.cli.remote.remote import Remark, Remote
+from specon_manager.core.gang import is_gang
+from specon_manager.core.requested_moves import answer_to_job
 from specon_manager.core.state import State
 from specon_manager.lab import ExpectedStart, expected_start
 from specon_manager.usage import UsageError
@@ -24,11 +27,23 @@ from specon_manager.views.names import job_label, printable
 from specon_manager.views.queues import WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, top_of
 from specon_manager.views.times import since_text
-from specon_manager.views.transactions import TransactionRow, chosen, sentence
+from specon_manager.views.transaction_words import sentence
+from specon_manager.views.transactions import TransactionRow, chosen, nodes_of, row_of_wish
 from specon_manager.views.view import View
 
 _READING_SECONDS: Final = 10.0
 """How long the reading of a cluster for a forecast may take."""
+
+
+class Movable(Struct, frozen=True, kw_only=True):
+    """Whether a job that trains as one could be moved now, off all nodes that it is on."""
+
+    known: bool
+    """Whether that could be found out."""
+    placement: Mapping[str, str] | None
+    """Node by replica; None where it could not, or that is not known."""
+    why: str
+    """Why it could not, or is not known; else empty."""
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -41,6 +56,8 @@ class Explained(Struct, frozen=True, kw_only=True):
     """What it waits for; None where it does not wait to be admitted."""
     start: ExpectedStart | None
     """When it may start; None where it does not wait, or where nobody asked for it."""
+    movable: Movable | None
+    """Whether it could be moved as a whole; None where it does not run as one, or where nobody asked."""
     changes: tuple[TransactionRow, ...]
     """In the order in which they were proposed; at most the last has not ended."""
     replicas: tuple[ReplicaRow, ...]
@@ -55,7 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("job", help="name of the job, with or without its namespace")
     parser.add_argument(
-        "--no-forecast", action="store_true", help="do not simulate when a waiting job may start"
+        "--no-forecast",
+        action="store_true",
+        help="say neither when a waiting job may start nor whether a gang could move",
     )
     add_remote_arguments(parser)
 
@@ -73,9 +92,10 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     replicas = state.jobs[job].spec.replicas
     moves = chosen(view.transactions, moves=True, job=job)
     waiting = next((row for row in view.waiting if row.job == job), None)
-    start = None
-    if waiting is not None and not arguments.no_forecast:
-        start = await _start(remote, view, job)
+    start, movable = None, None
+    if not arguments.no_forecast:
+        start = None if waiting is None else await _start(remote, view, job)
+        movable = None if waiting is not None else await _movable(remote, view, job)
     changes = chosen(view.transactions, moves=False, job=job)
     if arguments.output == "json":
         top = top_of(view, where=remote.where, sort="name", ended=True)
@@ -85,6 +105,7 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
             paused=top.paused,
             waiting=waiting,
             start=start,
+            movable=movable,
             changes=tuple(changes),
             replicas=tuple(row for row in top.replicas if row.job == job),
             moves=tuple(moves),
@@ -101,7 +122,12 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
             )
         )
     whole = [*changes, *(row for row in moves if row.replica is None)]
-    for line in [*waiting_lines(waiting, start, view.now), *(sentence(row, named=False) for row in whole)]:
+    movability = [] if movable is None else [_in_words(movable, state, job)]
+    for line in [
+        *waiting_lines(waiting, start, view.now),
+        *movability,
+        *(sentence(row, named=False) for row in whole),
+    ]:
         print(line)
     for replica in replicas:
         for line in explanation(state, replica, [row for row in moves if row.replica == replica]):
@@ -115,18 +141,51 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     return 0
 
 
+async def _read(remote: Remote, view: View, concerned: Callable[[State], Iterable[str]]) -> View | str:
+    """Return the view of a whole cluster, read within bounded time; else, in words, why there is none."""
+    if view.state.nodes:
+        return view
+    try:
+        async with asyncio.timeout(_READING_SECONDS):
+            return await remote.whole(concerned)
+    except TimeoutError:
+        return f"the cluster was not read within {_READING_SECONDS:g} s"
+    except UsageError as error:
+        return str(error)
+
+
 async def _start(remote: Remote, view: View, job: str) -> ExpectedStart:
-    """Return when a waiting job may start; a cluster is read as a whole for it, within bounded time."""
-    if not view.state.nodes:
-        try:
-            async with asyncio.timeout(_READING_SECONDS):
-                view = await remote.whole(lambda _: ())
-        except TimeoutError:
-            why = f"the cluster was not read within {_READING_SECONDS:g} s"
-            return ExpectedStart(in_seconds=None, why=why)
-        except UsageError as error:
-            return ExpectedStart(in_seconds=None, why=str(error))
-    return expected_start(view.state, view.now, job)
+    """Return when a waiting job may start."""
+    read = await _read(remote, view, lambda _: ())
+    if isinstance(read, str):
+        return ExpectedStart(in_seconds=None, why=read)
+    return expected_start(read.state, read.now, job)
+
+
+async def _movable(remote: Remote, view: View, name: str) -> Movable | None:
+    """Return whether all of a job could be moved now; None where it does not run as one."""
+    job = view.state.jobs[name]
+    if job.ended_at is not None or len(job.spec.replicas) == 1:
+        return None
+    read = await _read(
+        remote, view, lambda state: state.jobs[name].spec.replicas if name in state.jobs else ()
+    )
+    if isinstance(read, str):
+        return Movable(known=False, placement=None, why=read)
+    found = read.state.jobs.get(name)
+    if found is None or not is_gang(read.state, found):
+        return None
+    placement, why = answer_to_job(read.state, name, (), read.now)
+    return Movable(known=True, placement=placement, why=why)
+
+
+def _in_words(movable: Movable, state: State, job: str) -> str:
+    if not movable.known:
+        return printable(f"whether {job_label(job)} could be moved as a whole is not known: {movable.why}")
+    if movable.placement is None:
+        return printable(f"{job_label(job)} could not be moved as a whole now: {movable.why}")
+    way = row_of_wish(state, job, None, nodes_of(movable.placement)).what
+    return printable(f"{job_label(job)} could be moved as a whole now: {way}")
 
 
 def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: float) -> list[str]:
@@ -158,6 +217,9 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
     if replica.note:
         lines.append(f"  last trouble: {replica.note}")
     job = state.jobs[replica.job].spec
+    if job.coupling:
+        how = "as one with the others, and moves with them" if job.coupled else "and moves by itself"
+        lines.append(f"  it trains {how}: {job.coupling}")
     if job.immovable and state.nodes:
         lines.append(f"  it is not moved: {job.immovable}")
     lines += [f"  {sentence(row, named=False)}" for row in moves]

@@ -24,7 +24,8 @@ from specon_manager.cli.styles import style_of_state
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 from specon_manager.views.times import iso, since_text
-from specon_manager.views.transactions import TransactionRow, chosen, news, sentence, why
+from specon_manager.views.transaction_words import sentence, why
+from specon_manager.views.transactions import TransactionRow, chosen, news
 from specon_manager.views.view import View
 
 _LINES: Final = 50

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -31,30 +31,23 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from specon_manager.cli.remote.cluster_evidence import collected
+from specon_manager.cli.remote.cluster_moves import is_refused, row_of_migration
 from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
-from specon_manager.cli.remote.remote import RefusedError, Remark
+from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import Pause, State
-from specon_manager.model.cluster import job_of
-from specon_manager.model.transactions import Kind, TransactionState
+from specon_manager.model.transactions import TransactionState
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.usage import UsageError
-from specon_manager.views.names import short_name
-from specon_manager.views.times import iso
-from specon_manager.views.transactions import TransactionRow, row_of, rows_of, what
+from specon_manager.views.transactions import TransactionRow, rows_of
 from specon_manager.views.view import View
-from specon_manager.views.words import ASKED, QUEUED, word_of_state
+from specon_manager.views.words import ASKED, word_of_state
 
 _LOOK_SECONDS: Final = 0.3
 _NAME: Final = 50  # characters of a Migration's name that tell whose it is
 _FORBIDDEN: Final = 403
 _FEW: Final = 3  # Migrations of a namespace that are read one by one
-_STATES: Final[Mapping[str, str]] = {
-    "Evicting": str(TransactionState.LEAVING),
-    "Restoring": str(TransactionState.COMING),
-}
-"""What states of a Migration are called that have another name inside."""
 _BUDGETS: Final = "the manager's own budgets are not read here: the defaults are taken for them"
 
 
@@ -132,10 +125,13 @@ class ClusterRemote:
             raise
         return None, None
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
+    async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
         """Create a Migration, and wait a moment for what the manager says to it."""
-        name = Name(namespace_of(replica), f"{slug(replica, _NAME)}-{secrets.token_hex(3)}")
-        spec = {"replica": replica, "target": target, "reason": bounded(reason)}
+        name = Name(namespace_of(wanted.name), f"{slug(wanted.name, _NAME)}-{secrets.token_hex(3)}")
+        spec: dict[str, Any] = {"replica": wanted.replica, "target": wanted.target}
+        if wanted.replica is None:
+            spec = {"job": wanted.job, "targets": list(wanted.targets) or None}
+        spec["reason"] = bounded(reason)
         body: Object = {
             "apiVersion": MIGRATIONS.api_version,
             "kind": MIGRATIONS.kind,
@@ -147,13 +143,13 @@ class ClusterRemote:
         deadline = time.monotonic() + self.answer_seconds
         while True:
             found = await self._found(name)
-            row = None if found is None else self._row(*found)
+            row = None if found is None else self._row(found)
             if row is None:
                 raise RefusedError(f"{name} is gone: somebody deleted it")
             if row.state != ASKED or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        if _is_refused(row):
+        if is_refused(row):
             raise RefusedError(row.note or "refused")
         return row
 
@@ -163,10 +159,10 @@ class ClusterRemote:
         found = None if known is None else await self._found(known)
         if found is None or known is None:
             raise UsageError(f"--cancel: there is no request {name!r}: specon moves --open lists them")
-        row = self._row(*found)
+        row = self._row(found)
         if row.begun:
             raise RefusedError(f"{name} is no request any more: it is {row.state}")
-        version = found[1]["metadata"]["resourceVersion"]
+        version = found.version
         try:
             with in_words(self.where):
                 await self._api.delete(
@@ -197,8 +193,8 @@ class ClusterRemote:
             else:
                 with in_words(self.where):
                     items, _ = await self._api.list(MIGRATIONS, namespace)
-                found = [(read_migration(item)[0], item) for item in items]
-            rows |= {row.id: row for row in (self._row(*one) for one in found) if row.id in names}
+                found = [read_migration(item)[0] for item in items]
+            rows |= {row.id: row for row in (self._row(one) for one in found) if row.id in names}
         return rows
 
     async def set_pause(self, reason: str | None) -> None:
@@ -228,8 +224,8 @@ class ClusterRemote:
         """Close the connections."""
         await self._api.close()
 
-    def _row(self, migration: Migrated, item: Object) -> TransactionRow:
-        return _row(migration, item, self._known)
+    def _row(self, migration: Migrated) -> TransactionRow:
+        return row_of_migration(migration, self._known)
 
     async def _records(self, namespace: str | None) -> "_Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
@@ -239,7 +235,7 @@ class ClusterRemote:
         queues = await self._readable(TRAINING_QUEUES, None, "queues")
         return _Records(
             progresses=progresses,
-            migrations=[(read_migration(item)[0], item) for item in migrations],
+            migrations=[read_migration(item)[0] for item in migrations],
             jobs=[job for item in jobs.found if (job := read_training_job(item)[0]) is not None],
             queues=queues.found,
             unknown=(*jobs.unknown, *queues.unknown),
@@ -258,7 +254,7 @@ class ClusterRemote:
             return _Readable(unknown=(f"{what} are not known: you may not list {name}",))
         return _Readable(found)
 
-    async def _found(self, name: Name) -> tuple[Migrated, Object] | None:
+    async def _found(self, name: Name) -> Migrated | None:
         try:
             with in_words(self.where):
                 item = await self._api.get(MIGRATIONS, name.name, name.namespace)
@@ -266,7 +262,7 @@ class ClusterRemote:
             if isinstance(error.__cause__, ApiError) and error.__cause__.not_found:
                 return None
             raise
-        return read_migration(item)[0], item
+        return read_migration(item)[0]
 
     async def _leases(self) -> list[Object]:
         """Return the Leases of managers: the one that is named, else all that can be found."""
@@ -295,7 +291,7 @@ class _Records(NamedTuple):
     """What the manager writes down, each where it can be read."""
 
     progresses: Sequence[Progressed]
-    migrations: Sequence[tuple[Migrated, Object]]
+    migrations: Sequence[Migrated]
     jobs: Sequence[Recorded]
     queues: Sequence[Object]
     unknown: tuple[str, ...]
@@ -310,17 +306,20 @@ class _Readable(NamedTuple):
 
 
 def _state(records: _Records) -> State:
-    migrations = [migration for migration, _ in records.migrations]
-    found = restore(records.progresses, migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs)
+    found = restore(
+        records.progresses, records.migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs
+    )
     queues = (queue_info(item).queue for item in records.queues)
     return msgspec.structs.replace(found.state, queues={queue.name: queue for queue in queues})
 
 
 def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
     now = time.time()
-    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended.
-    moves = [_row(*each, state) for each in records.migrations]
-    rows = [*(row for row in rows_of(state) if not row.is_move), *moves]
+    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended. Of a
+    # job that moves as a whole its TrainingJob has the record.
+    whole = {row.id: row for row in rows_of(state) if row.begun and row.replica is None}
+    moves = [row_of_migration(each, state) for each in records.migrations]
+    rows = [*whole.values(), *(row for row in moves if row.id not in whole)]
     return View(
         state=state,
         now=now,
@@ -329,42 +328,6 @@ def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
         queues=queue_rows(records.jobs, records.queues),
         caveats=(*caveats, *records.unknown),
     )
-
-
-def _row(migration: Migrated, item: Object, known: State) -> TransactionRow:
-    name, status, spec = str(migration.name), migration.status, mapping(item.get("spec"))
-    if migration.transaction is not None:
-        return row_of(migration.transaction, known, name=name)
-    at = None if status.proposed_at is None else status.proposed_at.timestamp()
-    replica = migration.replica or str(spec.get("pod") or spec.get("replica") or "")
-    record = known.replicas.get(replica)
-    source, target = None if record is None else record.node, spec.get("target")
-    state = _STATES.get(str(status.state), str(status.state))
-    if status.state is None:
-        state = QUEUED if status.message else ASKED
-    return TransactionRow(
-        id=name,
-        kind=str(Kind.MOVE),
-        job=job_of(replica),
-        replica=replica,
-        label=short_name(replica),
-        what=what(Kind.MOVE, source, target, 0, 0),
-        state=state,
-        word=word_of_state(state),
-        source=source,
-        target=target,
-        reason=str(spec.get("reason") or ""),
-        note="" if state == QUEUED else status.message or "",
-        awaited=status.message or "" if state == QUEUED else "",
-        proposed_at=iso(at or migration.created_at),
-        ended_at=None if status.ended_at is None else iso(status.ended_at.timestamp()),
-    )
-
-
-def _is_refused(row: TransactionRow) -> bool:
-    """Whether it never began; a manager of version 0.1 calls that rolled back."""
-    late = row.state == str(TransactionState.ROLLED_BACK) and row.ended_at == row.proposed_at
-    return late or row.state == str(TransactionState.REFUSED)
 
 
 def _about(event: Object) -> str:

@@ -11,18 +11,17 @@ import aiohttp
 import msgspec
 
 from specon_manager.cli.remote.local_evidence import collected
-from specon_manager.cli.remote.remote import RefusedError, Remark
+from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
-from specon_manager.model.cluster import job_of
 from specon_manager.model.transactions import Kind
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
 from specon_manager.runtime.state_directory import Address, address_and_token
 from specon_manager.usage import UsageError
-from specon_manager.views.names import short_name
+from specon_manager.views.names import job_label, short_name
 from specon_manager.views.queues import queue_rows, waiting_rows
-from specon_manager.views.transactions import TransactionRow, rows_of, what
+from specon_manager.views.transactions import TransactionRow, rows_of
 from specon_manager.views.view import View
 from specon_manager.views.words import word_of_state
 
@@ -82,10 +81,11 @@ class LocalRemote:
         del replica
         return None, None
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
+    async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
         """Ask the manager, which answers once it has begun, queued or refused it."""
-        told = await self._ask("POST", "/v1/moves", {"replica": replica, "target": target, "reason": reason})
-        return _row(told, reason)
+        whole = {"job": wanted.job, "targets": wanted.targets}
+        subject = whole if wanted.replica is None else {"replica": wanted.replica, "target": wanted.target}
+        return _row(await self._ask("POST", "/v1/moves", {**subject, "reason": reason}), reason)
 
     async def cancel(self, name: str) -> TransactionRow:
         """Tell the manager, which answers once it is withdrawn."""
@@ -164,19 +164,20 @@ def _view(state: State, now: float, caveats: tuple[str, ...]) -> View:
 
 def _row(told: Mapping[str, Any], reason: str) -> TransactionRow:
     """Return what the manager said of a move as a row."""
-    replica, source, target = told["replica"], told["source"] or None, told["target"] or None
+    replica = told["replica"] or None
     return TransactionRow(
         id=told["move"],
         kind=str(Kind.MOVE),
-        job=job_of(replica),
+        job=told["job"],
         replica=replica,
-        label=short_name(replica),
-        what=what(Kind.MOVE, source, target, 0, 0),
+        label=job_label(told["job"]) if replica is None else short_name(replica),
+        what=told["what"],
         state=told["state"],
         word=word_of_state(told["state"]),
-        source=source,
-        target=target,
+        source=told["source"] or None,
+        target=told["target"] or None,
         reason=reason,
+        note=told["note"],
         awaited=told["waits_for"],
     )
 

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+import msgspec
+
+from specon_manager.cli.remote.remote import Wanted
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
 
@@ -20,16 +23,38 @@ def job_named(state: State, text: str, namespace: str | None) -> str:
     raise UsageError(f"there is no job {wanted!r}; there are {_listed(state.jobs) or 'none'}")
 
 
-def replica_named(state: State, text: str, namespace: str | None) -> str:
-    """Return the replica of that name: whole, or by its job where that has one; raises UsageError."""
+def wanted_named(state: State, text: str, to: str | None, namespace: str | None) -> Wanted:
+    """Return the move of what is called so to the nodes between the commas of `to`.
+
+    A name is that of a replica, or of a job: of its only replica, or of the whole of one that trains as one.
+    Raises UsageError for what is not there, for a job whose replicas train by themselves, and where one
+    replica is to go to several nodes.
+    """
+    targets = nodes_named(to)
     if text.count("/") == _PARTS - 1:
-        if text in state.replicas:
-            return text
-        raise UsageError(f"there is no replica {text!r}; there are {_listed(state.replicas) or 'none'}")
-    replicas = state.jobs[job_named(state, text, namespace)].spec.replicas
-    if len(replicas) != 1:
-        raise UsageError(f"{text!r} has {len(replicas)} replicas: name one of {_listed(replicas)}")
-    return replicas[0]
+        if text not in state.replicas:
+            raise UsageError(f"there is no replica {text!r}; there are {_listed(state.replicas) or 'none'}")
+        wanted = Wanted(job=state.replicas[text].job, replica=text, targets=targets)
+    else:
+        wanted = Wanted(job=job_named(state, text, namespace), targets=targets)
+        spec = state.jobs[wanted.job].spec
+        count = len(spec.replicas)
+        if count == 1:
+            wanted = msgspec.structs.replace(wanted, replica=spec.replicas[0])
+        elif not spec.coupled and state.nodes:  # without nodes, nobody has seen its owner
+            found = _listed(spec.replicas)
+            raise UsageError(f"{text!r} has {count} replicas that train by themselves: name one of {found}")
+    if wanted.replica is not None and len(targets) > 1:
+        raise UsageError(f"--to: one replica goes to one node, not to {len(targets)}")
+    return wanted
+
+
+def nodes_named(to: str | None) -> tuple[str, ...]:
+    """Return the nodes between the commas, each once; raises UsageError where there is none."""
+    nodes = () if to is None else tuple(dict.fromkeys(to.split(",")))
+    if not all(nodes):
+        raise UsageError(f"--to: {to!r} is no list of nodes")
+    return nodes
 
 
 def _is(job: str, text: str, namespace: str | None) -> bool:

@@ -6,12 +6,39 @@ from typing import Protocol
 from msgspec import Struct
 
 from specon_manager.core.state import State
+from specon_manager.model.transactions import Request
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 
 
 class RefusedError(Exception):
     """What was asked for is not done; the text says why."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """A move that somebody wants: of one replica, or of a whole job."""
+
+    job: str
+    replica: str | None = None
+    """None: all of the job."""
+    targets: tuple[str, ...] = ()
+    """The node, of a whole job the nodes among which the manager may choose; none: among all."""
+
+    @property
+    def name(self) -> str:
+        """What is to move."""
+        return self.job if self.replica is None else self.replica
+
+    @property
+    def target(self) -> str | None:
+        """Of one replica, where to; None: the manager chooses."""
+        return self.targets[0] if self.replica is not None and self.targets else None
+
+    def request(self, now: float) -> Request:
+        """Return it as the manager would keep it, asked for at that time."""
+        if self.replica is not None:
+            return Request(id="", replica=self.replica, target=self.target, at=now)
+        return Request(id="", job=self.job, targets=self.targets, at=now)
 
 
 class Remark(Struct, frozen=True, kw_only=True):
@@ -50,7 +77,7 @@ class Remote(Protocol):
         Second comes what could not be looked at. Asked after `whole`.
         """
 
-    async def ask(self, replica: str, target: str | None, reason: str) -> TransactionRow:
+    async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
         """Ask for a move, which begins, or is queued until others have ended. Raises RefusedError."""
 
     async def cancel(self, name: str) -> TransactionRow:

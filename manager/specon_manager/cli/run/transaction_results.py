@@ -11,7 +11,7 @@ from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.events import ReportReceived
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.runtime.controller import Stepped
-from specon_manager.views.transactions import ended_between
+from specon_manager.views.transactions import ended_between, nodes_of
 from specon_sidecar.wire import Report
 
 
@@ -27,6 +27,7 @@ class TransactionResult(Struct, frozen=True, kw_only=True):
     replica: str | None
     """Of a move of one replica."""
     source: str
+    """The node; of a job as a whole its nodes, between commas."""
     target: str
     state: TransactionState
     policy: str
@@ -137,8 +138,8 @@ def result_of(transaction: Transaction, began: float, resumed: Resumed | None = 
         kind=transaction.kind,
         job=transaction.job,
         replica=transaction.replica if alone else None,
-        source=transaction.source,
-        target=transaction.target,
+        source=transaction.source if alone else ",".join(nodes_of(transaction.before)),
+        target=transaction.target if alone else ",".join(nodes_of(transaction.after)),
         state=transaction.state,
         policy=transaction.policy,
         purpose=transaction.purpose,

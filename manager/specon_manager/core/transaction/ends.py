@@ -10,6 +10,7 @@ from specon_manager.core.transaction import members
 from specon_manager.core.transaction.orders import placed, released, room_released, withdrawn
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
+from specon_manager.model.settings import Budgets
 from specon_manager.model.transactions import (
     ASKING_STATES,
     UNTOUCHED_STATES,
@@ -128,29 +129,32 @@ def _remembered(state: State, over: Transaction, now: float, *, unproven: str) -
     if over.kind is not Kind.MOVE:
         return state
     for replica in members.records(state, over):
-        disrupted = replica.disrupted + (over.gone_at is not None)
-        if succeeded:
-            replica = msgspec.structs.replace(  # noqa: PLW2901
-                replica,
-                moves=replica.moves + 1,
-                attempts=0,
-                disrupted=disrupted,
-                unproven="",
-                moved_for=(*replica.moved_for, over.purpose),
-                cooldown_until=now + budgets.cooldown,
-            )
-        else:
-            pause = budgets.retry_cooldown * 2 ** min(replica.attempts, _DOUBLINGS)
-            replica = msgspec.structs.replace(  # noqa: PLW2901
-                replica,
-                attempts=replica.attempts + 1,
-                disrupted=disrupted,
-                unproven=unproven or replica.unproven,
-                cooldown_until=now + pause,
-                note=f"{over.id}: {over.note}",
-            )
-        state = state.with_replica(replica)
+        state = state.with_replica(moved(replica, over, budgets, now, unproven=unproven))
     return state
+
+
+def moved(replica: Replica, over: Transaction, budgets: Budgets, now: float, *, unproven: str) -> Replica:
+    """Return what a replica remembers of a move that ended at `now`, seconds, and of which it was a part."""
+    disrupted = replica.disrupted + (over.gone_at is not None)
+    if over.state is TransactionState.SUCCEEDED:
+        return msgspec.structs.replace(
+            replica,
+            moves=replica.moves + 1,
+            attempts=0,
+            disrupted=disrupted,
+            unproven="",
+            moved_for=(*replica.moved_for, over.purpose),
+            cooldown_until=now + budgets.cooldown,
+        )
+    pause = budgets.retry_cooldown * 2 ** min(replica.attempts, _DOUBLINGS)
+    return msgspec.structs.replace(
+        replica,
+        attempts=replica.attempts + 1,
+        disrupted=disrupted,
+        unproven=unproven or replica.unproven,
+        cooldown_until=now + pause,
+        note=f"{over.id}: {over.note}",
+    )
 
 
 def _as_wanted(state: State, over: Transaction, now: float) -> State:

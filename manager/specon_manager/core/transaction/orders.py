@@ -63,6 +63,7 @@ def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
         reason=reason_of(transaction),
         ending=dict(sorted(ending.items())),
         fresh_until=min(fresh, default=None),
+        gang=transaction.whole and transaction.kind is Kind.MOVE,
     )
 
 

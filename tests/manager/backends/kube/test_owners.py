@@ -33,7 +33,16 @@ def _owner(kind="Job", **known):
         (_owner(deleting=True), "is being deleted"),
         (_owner("StatefulSet", at_once=3, controller="Operator x"), ""),
         (_owner("TFJob"), ""),
-        (_owner("PyTorchJob", at_once=2), "only those with one pod are moved"),
+        (_owner("PyTorchJob", at_once=2), ""),
+        (_owner("PyTorchJob", at_once=2, options=Options(replicas="independent")), "suspension ends all"),
+        (_owner("JobSet", at_once=4, jobs=2), "makes 2 Jobs"),
+        (_owner(at_once=4, workers=4, indexed=True, hint="RANK"), ""),
+        (_owner(at_once=4, workers=4, hint="RANK"), "is not Indexed"),
+        (_owner(at_once=2, workers=4, indexed=True, hint="RANK"), "no group of workers"),
+        (
+            _owner("StatefulSet", at_once=3, hint="serviceName: x"),
+            "cannot be suspended, and its 3 pods",
+        ),
         (_owner("JobSet"), ""),
         (_owner(suspended=True, suspended_for="m-1"), ""),
         (None, "such pods are observed, not moved"),
@@ -41,7 +50,8 @@ def _owner(kind="Job", **known):
 )
 def test_each_kind_of_owner_moves_its_pods_or_says_why_not(owner, words):
     """The words are for people."""
-    why = immovable_because(_owned(owner.kind if owner else "Job"), owner, Options())
+    said = owner.options if owner else Options()
+    why = immovable_because(_owned(owner.kind if owner else "Job"), owner, said)
     assert (words in why) if words else why == ""
 
 
@@ -51,10 +61,11 @@ def test_a_pod_in_a_queue_of_kueue_is_left_to_it():
     assert "Kueue" in immovable_because(pod, _owner(), Options())
 
 
-def test_only_jobs_with_one_pod_are_suspended():
+def test_jobs_with_one_pod_and_those_that_train_as_one_are_suspended():
     """The others' pods are evicted one at a time."""
     assert suspends(_owner(at_once=1))
     assert not suspends(_owner(at_once=2))
+    assert suspends(_owner(at_once=2, workers=2, indexed=True, hint="RANK"))
     assert not suspends(_owner("StatefulSet"))
 
 

@@ -2,14 +2,15 @@
 
 The annotation `specon.io/queue` asks for it. A gated pod has its name and its volumes and takes no room: the
 scheduler leaves it alone until the manager removes the gate, together with the choice of the node
-(KEP-3521, "Pod Scheduling Readiness"; KEP-3838 for what may be changed of a gated pod).
+(KEP-3521, "Pod Scheduling Readiness"; KEP-3838 for what may be changed of a gated pod). So has a pod that a
+move awaits: its gate goes once the room that is kept for it is its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from specon_manager.backends.kube.admission.injection import HOSTNAME, Injection
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, QUEUE, REPLICA
+from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED, QUEUE, REPLICA
 from specon_manager.backends.kube.objects.capability import SINCE
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, identity_of
@@ -43,6 +44,22 @@ def gated(injected: Injection, namespace: str, pins: Mapping[str, str]) -> Injec
     left = {key: value for key, value in spec.items() if key != "schedulingGates"}
     made = {**left, "schedulingGates": gates} if gates else left
     return Injection({**pod, "spec": made}, injected.warnings)
+
+
+def awaited(injected: Injection, arriving: Collection[str]) -> Injection:
+    """Return the pod with our gate where a move awaits it: it is let go once its room is its own.
+
+    Twice gives the same as once.
+    """
+    spec = mapping(injected.pod.get("spec"))
+    annotations = mapping(mapping(injected.pod.get("metadata")).get("annotations"))
+    gates = mappings(spec.get("schedulingGates"))
+    chosen = mapping(spec.get("nodeSelector")).get(HOSTNAME)
+    ours = annotations.get(REPLICA) in arriving and chosen and annotations.get(PINNED) == chosen
+    if not ours or spec.get("nodeName") or any(gate.get("name") == ADMISSION_GATE for gate in gates):
+        return injected
+    made = {**spec, "schedulingGates": [*gates, {"name": ADMISSION_GATE}]}
+    return Injection({**injected.pod, "spec": made}, injected.warnings)
 
 
 def unheld(pod: Object, namespace: str) -> str:

@@ -11,12 +11,12 @@ asked again after another webhook has changed the pod, and then changes nothing.
 
 import base64
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.gate import gated
+from specon_manager.backends.kube.admission.gate import awaited, gated
 from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
@@ -38,9 +38,15 @@ class NoReviewError(ValueError):
 
 
 def review(
-    request: Object, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry = "inject"
+    request: Object,
+    settings: InjectionSettings | None,
+    pins: Mapping[str, str],
+    entry: Entry = "inject",
+    arriving: Collection[str] = (),
 ) -> Object:
     """Return the answer to a review; without settings everything is let pass as it is.
+
+    `arriving` are the replicas of which a move awaits the next pod.
 
     Raises NoReviewError where there is nothing to answer.
     """
@@ -48,7 +54,7 @@ def review(
     if settings is None:
         return _allowed(asked["uid"], [], [])
     try:
-        return _answer(asked, settings, pins, entry)
+        return _answer(asked, settings, pins, entry, arriving)
     except (AnnotationError, RefusedError) as error:
         return _denied(asked["uid"], _INVALID, "Invalid", str(error))
     except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
@@ -71,7 +77,13 @@ def _asked(request: Object) -> Object:
     return asked
 
 
-def _answer(asked: Object, settings: InjectionSettings, pins: Mapping[str, str], entry: Entry) -> Object:
+def _answer(
+    asked: Object,
+    settings: InjectionSettings,
+    pins: Mapping[str, str],
+    entry: Entry,
+    arriving: Collection[str],
+) -> Object:
     uid, pod = asked["uid"], asked.get("object")
     resource = asked.get("resource") or {}
     if asked.get("operation") != "CREATE" or resource.get("resource") != "pods" or asked.get("subResource"):
@@ -90,7 +102,7 @@ def _answer(asked: Object, settings: InjectionSettings, pins: Mapping[str, str],
         if options.queue is not None:
             done = gated(Injection(done.pod), namespace, pins)
             warnings += done.warnings
-    return _allowed(uid, json_patch(pod, done.pod), warnings)
+    return _allowed(uid, json_patch(pod, awaited(done, arriving).pod), warnings)
 
 
 def _allowed(uid: str, patch: Sequence[Object], warnings: Sequence[str]) -> Object:

@@ -7,7 +7,7 @@ of their own, one after the other. One that waited longer than whoever asked wou
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -60,7 +60,12 @@ class Reviews:
             self._bytes -= len(body)
 
     async def judged(
-        self, body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
+        self,
+        body: bytes,
+        settings: InjectionSettings | None,
+        pins: Mapping[str, str],
+        entry: Entry,
+        arriving: Collection[str] = (),
     ) -> Object:
         """Return the answer to a review. Raises NoReviewError, TooLargeError and BusyError."""
         if self._waiting >= MOST_WAITING or self._bytes + len(body) > MOST_BYTES:
@@ -72,7 +77,7 @@ class Reviews:
         def judge() -> Object:
             if self._monotonic() > until:
                 raise BusyError(f"the review waited for more than {_PATIENCE:g} seconds")
-            return answered(body, settings, pins, entry)
+            return answered(body, settings, pins, entry, arriving)
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._worker, judge)
@@ -82,7 +87,11 @@ class Reviews:
 
 
 def answered(
-    body: bytes, settings: InjectionSettings | None, pins: Mapping[str, str], entry: Entry
+    body: bytes,
+    settings: InjectionSettings | None,
+    pins: Mapping[str, str],
+    entry: Entry,
+    arriving: Collection[str] = (),
 ) -> Object:
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
     if len(body) > MAX_REVIEW_BYTES:
@@ -91,7 +100,7 @@ def answered(
     # lists in each other are no long body, and take seconds to decode.
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
         raise NoReviewError(f"the review has more than {MOST_VALUES} values")
-    return review(_decoded(body), settings, pins, entry)
+    return review(_decoded(body), settings, pins, entry, arriving)
 
 
 def _decoded(body: bytes) -> Object:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -31,9 +31,12 @@ def webhook_routes(
     pins: Callable[[], Mapping[str, str]],
     observer: Observer | None = None,
     *,
+    arriving: Callable[[], Collection[str]] = tuple,
     seconds: float = _BODY_SECONDS,
 ) -> list[web.RouteDef]:
     """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
+
+    So is of which replicas a move awaits the next pod.
 
     Without settings pods are let pass as they are.
 
@@ -46,7 +49,7 @@ def webhook_routes(
             try:
                 async with asyncio.timeout(seconds):
                     body = await reviews.read(request.content.iter_any())
-                response = await reviews.judged(body, settings(), pins(), entry)
+                response = await reviews.judged(body, settings(), pins(), entry, arriving())
             except NoReviewError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=400)

@@ -104,6 +104,8 @@ class Options(Struct, frozen=True, kw_only=True):
     queue: str | None = None
     recreate: bool | None = None
     migrate: bool | None = None
+    replicas: Literal["coupled", "independent"] | None = None
+    savers: Literal["lead", "all"] | None = None
     heartbeat: float | None = None
 
 
@@ -299,6 +301,20 @@ ANNOTATIONS: Final = (
         parse.boolean,
     ),
     Annotation("migrate", "true", "whether it may be moved at all: true or false", "false", parse.boolean),
+    Annotation(
+        "replicas",
+        "independent where nothing hints at one training; else coupled",
+        "whether its pods train as one, and move as a whole: coupled; or each by itself: independent",
+        "independent",
+        parse.choice("coupled", "independent"),
+    ),
+    Annotation(
+        "savers",
+        "lead",
+        "where its pods train as one: the first worker saves for all (lead), or each saves its part (all)",
+        "all",
+        parse.choice("lead", "all"),
+    ),
     Annotation("heartbeat", "10s", "time between reports when nothing changes", "30s", _duration(0.1, 3600)),
 )
 """All of them, in the order of the documentation."""
@@ -440,6 +456,10 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
             for field in fields
             if field in values and asked != owner
         ]
+    if values.get("savers") == "all" and values.get("replicas") == "independent":
+        found.append(
+            f"{PREFIX}savers: all is for pods that train as one, and {PREFIX}replicas is independent"
+        )
     fewest, most = values.get("min_workers"), values.get("max_workers")
     if fewest is not None and most is not None and fewest > most:
         found.append(f"{PREFIX}min-workers: {fewest} is more than {PREFIX}max-workers, {most}")

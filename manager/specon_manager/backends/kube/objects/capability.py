@@ -84,7 +84,7 @@ def capability(owner: OwnerInfo | None, options: Options, server: tuple[int, int
     if theirs or owner.kind not in SINCE:
         why = theirs or f"a {owner.kind} cannot be suspended, and its number of pods is no training job's"
         return _none(owner.kind, why, suspends=owner.kind in SINCE)
-    alone = _no_gang(owner)
+    alone = no_gang(owner)
     fixed = f"the controller of {owner} lets nobody change the number of its workers" if owner.fixed else ""
     way = _Way("none", alone or fixed) if alone or fixed else _WAYS[owner.kind](owner, server)
     why = way.why if way.resizing == "none" else _not_asked(owner, options)
@@ -120,7 +120,7 @@ def _of_others(owner: OwnerInfo) -> str:
     return ""
 
 
-def _no_gang(owner: OwnerInfo) -> str:
+def no_gang(owner: OwnerInfo) -> str:
     """Return why its pods are no gang that comes and goes as one; empty where they are."""
     if owner.kind in {"JobSet", "TrainJob"} and owner.jobs != 1:
         return f"{owner} makes {owner.jobs} Jobs, each a job of its own: only those with one are handled"

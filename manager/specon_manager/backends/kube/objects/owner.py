@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.objects import annotations as names
 from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.coupling import Coupling, coupling, hint_in
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.objects.job_patch import REPLICA_SPECS, asked_of, suspended, workers_of
@@ -103,11 +104,18 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     """Whether its controller was seen to let nobody change the number of its workers."""
     launcher_works: bool = False
     """Of an MPIJob: whether its launcher trains as well."""
+    hint: str = ""
+    """What in its template hints that its pods train as one; empty where nothing does."""
 
     @property
     def job_name(self) -> str:
         """`namespace/job`; empty where its pods are not one job."""
         return f"{self.namespace}/{self.job}" if self.job else ""
+
+    def coupling(self, options: Options | None = None) -> Coupling:
+        """Return whether its pods train as one; `options` are what they say, None: what the template does."""
+        said = self.options if options is None else options
+        return coupling(self.kind, said, several=self.at_once > 1, hint=self.hint)
 
     @property
     def first(self) -> int:
@@ -163,7 +171,15 @@ def slim_stateful_set(stateful_set: Object) -> OwnerInfo:
     size = count(spec.get("replicas"), 1)
     first = count(mapping(spec.get("ordinals")).get("start"), 0)
     replicas = tuple(("worker", first + index) for index in range(min(size, _MOST)))
-    return _owner("StatefulSet", stateful_set, replicas=replicas, at_once=size, ignores_disruptions=True)
+    pods = mapping(mapping(spec.get("template")).get("spec"))
+    return _owner(
+        "StatefulSet",
+        stateful_set,
+        replicas=replicas,
+        at_once=size,
+        ignores_disruptions=True,
+        hint=hint_in(pods, spec.get("serviceName")),
+    )
 
 
 def slim_tf_job(job: Object) -> OwnerInfo:
@@ -306,6 +322,7 @@ def _owner(
         "workers": workers,
         "asked": asked_of(workers, scaled),
         "worker_requests": resources_of(requested(pod)),
+        "hint": hint_in(pod),
         "ps_requests": None if beside is None else resources_of(requested(mapping(beside.get("spec")))),
     }
     return OwnerInfo(

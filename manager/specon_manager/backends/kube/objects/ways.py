@@ -1,6 +1,9 @@
 """Which way is open to a pod, by the kind of its owner; else why none is. Pure."""
 
 from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.capability import no_gang
+from specon_manager.backends.kube.objects.coupling import Coupling
+from specon_manager.backends.kube.objects.job_patch import SWITCHES
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 
@@ -22,43 +25,57 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
     if owner is None:
         identity = detail.identity
         return f"{identity.owner_kind} {identity.owner_name} owns it: such pods are observed, not moved"
-    return _of_owner(owner, in_kueue=owner.kueue or detail.kueue)
+    return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
 
 
 def owner_immovable_because(owner: OwnerInfo) -> str:
     """Return why no pod of this owner could be moved if there were one; empty where it could."""
-    return _of_owner(owner, in_kueue=owner.kueue)
+    return _of_owner(owner, owner.options, in_kueue=owner.kueue)
 
 
 def suspends(owner: OwnerInfo) -> bool:
-    """Whether the owner is suspended for a move: its only pod goes, and nothing is counted."""
-    kinds = {"TFJob", "PyTorchJob", "MPIJob", "JobSet", "TrainJob"}
-    return owner.kind in kinds or (owner.kind == "Job" and owner.at_once <= 1)
+    """Whether the owner is suspended for a move: all of its pods go, and nothing is counted."""
+    return owner.kind in SWITCHES and (owner.kind != "Job" or owner.at_once <= 1 or owner.coupling().coupled)
 
 
-def _of_owner(owner: OwnerInfo, *, in_kueue: bool) -> str:
+def _of_owner(owner: OwnerInfo, options: Options, *, in_kueue: bool) -> str:
     if in_kueue:
         return f"Kueue manages {owner}: it decides when and where its pods run"
     if owner.managed_by:
         return f"{owner.managed_by} manages {owner}"
     if owner.deleting:
         return f"{owner} is being deleted"
-    if owner.kind == "StatefulSet":
-        return ""
+    as_one = owner.coupling(options)
+    if owner.kind not in SWITCHES:
+        if not as_one.coupled:
+            return ""
+        return f"{owner} cannot be suspended, and its {owner.at_once} pods train as one: {as_one.why}"
+    return _switch_taken(owner) or _of_several(owner, as_one)
+
+
+def _switch_taken(owner: OwnerInfo) -> str:
+    """Return why the suspension of this owner is not ours; empty where it is."""
     if owner.controller:
         return f"{owner} belongs to {owner.controller}, which would undo a suspension of it"
     if owner.suspended and not owner.suspended_for:
         return f"{owner} is suspended, and not by a move"
-    if owner.kind == "Job":
-        if owner.at_once <= 1 or owner.ignores_disruptions:
-            return ""
-        return (
-            f"{owner} runs {owner.at_once} pods at once, and would count the eviction of one as a failure:"
-            " give it a podFailurePolicy that ignores the condition DisruptionTarget"
-        )
-    if owner.at_once > 1:
-        return (
-            f"{owner} has {owner.at_once} pods, and a suspension ends all of them:"
-            " only those with one pod are moved"
-        )
     return ""
+
+
+def _of_several(owner: OwnerInfo, as_one: Coupling) -> str:
+    """Return why its pods can neither be moved as a whole nor each by itself; empty where one way is open."""
+    if owner.at_once <= 1:
+        return ""
+    if as_one.coupled:
+        return no_gang(owner)
+    if owner.kind != "Job":
+        return (
+            f"{owner} has {owner.at_once} pods, and a suspension ends all of them,"
+            f" though each trains by itself: {as_one.why}"
+        )
+    if owner.ignores_disruptions:
+        return ""
+    return (
+        f"{owner} runs {owner.at_once} pods at once, and would count the eviction of one as a failure:"
+        " give it a podFailurePolicy that ignores the condition DisruptionTarget"
+    )

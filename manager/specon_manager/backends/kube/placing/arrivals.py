@@ -16,7 +16,8 @@ class Arrivals:
 
     def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools, word: Word) -> None:
         self._order, self._tools, self._word = order, tools, word
-        self._moves = flight is not None and flight.moves
+        self._alone = flight is not None and flight.moves
+        self._moves = flight is not None and (flight.moves or flight.gang)
         self._trouble_since: dict[str, float] = {}
         self._room_given_back: set[str] = set()
 
@@ -33,6 +34,8 @@ class Arrivals:
             waiting = [pod for pod in waiting if replica_of(pod) in self._order.placement]
         elif self._order.job not in self._tools.book.admitted:
             return
+        for pod in waiting:
+            await self._tools.hand_over(replica_of(pod) or "", pod)
         nodes = [self._node(replica_of(pod) or "") for pod in waiting]
         hostnames = [None if node is None else node.hostname for node in nodes]
         await released_all(self._tools.hands, list(zip(waiting, hostnames, strict=True)))
@@ -45,7 +48,7 @@ class Arrivals:
         for replica in self._order.placement.keys() - there:
             if self.keeps_manifest(replica):
                 await bring_back(self._tools.hands, replica, self._node(replica))
-            elif self._moves and self._is_wanted(replica):
+            elif self._alone and self._is_wanted(replica):
                 self._tools.ledger.await_return(replica, awaited=False)
                 self._tools.wake()
                 self._word.refused("nobody creates its pod again: its owner is gone", replica)
@@ -59,12 +62,14 @@ class Arrivals:
         for pod in pods if self._moves else ():
             replica = replica_of(pod) or ""
             move, node = self._tools.book.moves.get(replica), self._order.placement.get(replica)
-            if move is None or node is None or pod.deleting:
+            if node is None or pod.deleting or waits_for_us(pod):
                 continue
-            if node == move.target and replica not in self._room_given_back:
-                await self._tools.give_back(move.id, replica)
+            if replica not in self._room_given_back:
+                target = move is not None and node == move.target
+                await self._tools.give_back(move.id if move is not None and target else "", replica, node)
                 self._room_given_back.add(replica)
-            if pod.node and pod.detail is not None and pod.detail.trains:
+            moved = move is not None and self._alone
+            if moved and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
     def look_for_trouble(self, pods: list[PodInfo]) -> None:

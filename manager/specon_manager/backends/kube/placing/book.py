@@ -23,7 +23,9 @@ class InFlight(Struct, kw_only=True):
 
     id: str
     moves: bool
-    """Whether it moves replicas: then the number of workers is none of its business."""
+    """Whether it moves single replicas: then the number of workers is none of its business."""
+    gang: bool = False
+    """Whether it moves all of the job as one: nor is it then."""
     admitting: bool
     """Whether it lets a job begin that was held."""
     ours: set[int]
@@ -61,11 +63,13 @@ class Book:
         for transaction in state.transactions.values():
             if transaction.kind is Kind.MOVE:
                 for replica, node in transaction.after.items():
-                    self.moves[replica] = Moving(transaction.id, node)
+                    if node != transaction.before.get(replica):
+                        self.moves[replica] = Moving(transaction.id, node)
             if _has_begun(transaction):
                 self.flying[transaction.job] = InFlight(
                     id=transaction.id,
-                    moves=transaction.kind is Kind.MOVE,
+                    moves=transaction.kind is Kind.MOVE and not transaction.whole,
+                    gang=transaction.kind is Kind.MOVE and transaction.whole,
                     admitting=transaction.kind is Kind.ADMIT,
                     ours={workers_in(transaction.before), workers_in(transaction.after)} - {0},
                 )
@@ -100,11 +104,17 @@ class Book:
         flight = self.flying.get(order.job)
         present = set() if spec is None or spec.present is None else {spec.present}
         if flight is None or flight.id != order.transaction:
-            moves = self._is_move(order, () if spec is None else spec.replicas)
-            admitting = not moves and spec is not None and spec.held and order.job not in self.admitted
-            flight = InFlight(id=order.transaction, moves=moves, admitting=admitting, ours=present)
+            moves = not order.gang and self._is_move(order, () if spec is None else spec.replicas)
+            held = spec is not None and spec.held and order.job not in self.admitted
+            flight = InFlight(
+                id=order.transaction,
+                moves=moves,
+                gang=order.gang,
+                admitting=held and not moves and not order.gang,
+                ours=present,
+            )
             self.flying[order.job] = flight
-        if flight.moves:
+        if flight.moves or flight.gang:
             return flight
         if flight.admitting:
             flight.ours |= present

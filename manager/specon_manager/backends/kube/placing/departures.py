@@ -78,7 +78,7 @@ class Departures:
                 continue
             node = None if name is None else self._tools.nodes.node(name)
             wanted = None if node is None else node.hostname
-            found += [pod for pod in self._pods_of(replica) if _waits_elsewhere(pod, wanted)]
+            found += [pod for pod in self._all_of(replica) if _waits_elsewhere(pod, wanted)]
             unheard = None if self._order.transaction else self._tools.unheard(replica)
             found += [] if unheard is None else [unheard]
         return found
@@ -187,9 +187,13 @@ class Departures:
             return _UNHEARD_GRACE
         return math.ceil(max(self._order.grace_seconds, pod.detail.grace_seconds)) if heard else 0
 
-    def _pods_of(self, replica: str) -> list[PodInfo]:
+    def _all_of(self, replica: str) -> list[PodInfo]:
+        """Return the pods of a replica, those too that wait for our gate."""
         pods = self._tools.book.pods(self._order.job, self._tools.ledger.foreign)
-        found = [pod for pod in pods if replica_of(pod) == replica and occupies(pod)]
+        return [pod for pod in pods if replica_of(pod) == replica]
+
+    def _pods_of(self, replica: str) -> list[PodInfo]:
+        found = [pod for pod in self._all_of(replica) if occupies(pod)]
         unheard = self._tools.unheard(replica)
         return found if unheard is None else [*found, unheard]
 

@@ -31,6 +31,7 @@ class Placement:
         """Whether everything was seen to be as ordered."""
         self._flight, self._tools = flight, tools
         self._moves = flight is not None and flight.moves
+        self._gang = flight is not None and flight.gang
         self._word = Word(order, flight, tools)
         self._departures = Departures(order, tools, self._word)
         self._arrivals = Arrivals(order, flight, tools, self._word)
@@ -95,7 +96,7 @@ class Placement:
         if owner is None or not self._leaves_by_its_object(owner):
             return False
         if self._flight is not None and not self._moves:
-            return not self.order.placement
+            return not self.order.placement or (self._gang and bool(self._departures.first()))
         return self._departures.stop() or bool(self._departures.first())
 
     async def _write(self, spec: JobSpec, owner: OwnerInfo | None) -> None:
@@ -108,7 +109,8 @@ class Placement:
             return
         known = Circumstances(
             spec=spec,
-            moves=self._moves,
+            moves=self._moves or self._gang,
+            gang=self._gang,
             stops=stops,
             admitting=flight is not None and flight.admitting,
             ours=() if flight is None else frozenset(flight.ours),
@@ -157,7 +159,7 @@ class Placement:
         for replica, told in self.order.ending.items():
             if self._departures.is_gone(replica):
                 self._word.gone(replica, told or None)
-        if self._moves:
+        if self._moves or self._gang:
             return
         there = {replica_of(pod) for pod in self._pods() if occupies(pod)}
         for replica in spec.replicas:

@@ -27,7 +27,9 @@ class Tools(Struct, frozen=True, kw_only=True):
     unschedulable_seconds: float
     unheard: Callable[[str], PodInfo | None]
     """Return the pod that is a replica and was created without a sidecar, where there is one."""
-    give_back: Callable[[str, str], Awaitable[None]]
-    """Give back what is held for a transaction and a replica: the replica itself is there to have it."""
+    hand_over: Callable[[str, PodInfo], Awaitable[None]]
+    """Let the pod of a replica that waits for our gate have the room that is kept for it."""
+    give_back: Callable[[str, str, str], Awaitable[None]]
+    """Give back what is held for a replica on a node: it is there itself. First the move that goes there."""
     wake: Callable[[], None]
     """Have what changed in the ledger told soon."""

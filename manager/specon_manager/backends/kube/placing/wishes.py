@@ -30,6 +30,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     spec: JobSpec
     moves: bool = False
     """Whether the order moves replicas: their number is left alone."""
+    gang: bool = False
+    """Whether these are all of the job, which moves as one."""
     stops: bool
     """Whether nothing of it is to run now."""
     admitting: bool
@@ -77,6 +79,8 @@ def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) ->
     name = order.transaction or _OVER
     ours = f"{HELD}{name}" if known.spec.held else name
     if known.moves and mark == ours and not switched_off:
+        if known.gang:
+            raise RefusedError("its user resumed it meanwhile")
         return None  # resumed by its user since: it is not suspended again
     return JobWish(suspended=True, mark=ours)
 

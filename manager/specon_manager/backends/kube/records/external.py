@@ -36,6 +36,7 @@ class ChangeKind(StrEnum):
     SCALE_OUT = "scale-out"
     SCALE_IN = "scale-in"
     PREEMPT = "preempt"
+    MOVE = "move"
 
 
 class ChangeState(StrEnum):
@@ -74,7 +75,12 @@ def state_of_move(told: MoveState) -> TransactionState:
 
 def change_kind(kind: Kind) -> ChangeKind:
     """Return how a TrainingJob calls that kind: a gang that is put back is preempted, by nobody."""
-    return ChangeKind.PREEMPT if kind in {Kind.PUT_BACK, Kind.MOVE} else ChangeKind(kind.value)
+    return ChangeKind.PREEMPT if kind is Kind.PUT_BACK else ChangeKind(kind.value)
+
+
+def first_kind(kind: Kind) -> ChangeKind:
+    """Return the same in the words of version 0.1, which knows no move of a gang."""
+    return ChangeKind.PREEMPT if kind is Kind.MOVE else change_kind(kind)
 
 
 def change_state(state: TransactionState) -> ChangeState:

@@ -1,11 +1,10 @@
 """A job as its TrainingJob has it, and back. Pure."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,6 +16,7 @@ from specon_manager.backends.kube.records.external import (
     ChangeState,
     change_kind,
     change_state,
+    first_kind,
 )
 from specon_manager.backends.kube.records.job_text import JobText, read_text, text_of
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
@@ -28,6 +28,8 @@ from specon_manager.backends.kube.records.records import (
     Part,
     SmallCount,
     Text,
+    averages_of,
+    is_job,
     metadata_of,
     owner_uid,
     part_of,
@@ -38,13 +40,12 @@ from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Obje
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job, Phase
-from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
-_JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-_LONGEST_JOB: Final = 512
 _NODES: Final = 4096
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _LABEL: Final = 63
+_Told = TypeVar("_Told", "ChangeStatus", "LastChange")
 Id = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
@@ -151,7 +152,7 @@ def training_job_spec(job: Job) -> Object:
 def phase_of(job: Job, state: State) -> JobPhase:
     """Return where the job stands."""
     flying = state.whole_of(job.name)
-    if flying is not None and flying.kind is not Kind.MOVE:
+    if flying is not None:
         return JobPhase.STARTING if flying.kind is Kind.ADMIT else JobPhase.CHANGING
     if job.ended_at is not None:
         return JobPhase.ENDED
@@ -173,13 +174,15 @@ def training_job_status(
     waiting: Waiting | None = None,
     history: Sequence[Transaction] = (),
     owner: tuple[str, str] | None = None,
+    hostnames: Mapping[str, str] | None = None,
     manager: str,
     now: float,
 ) -> TrainingJobStatus:
     """Return the status; raises ValueError where the record is too long.
 
     `waiting` is what it waits for, `history` what ended of it as a whole, oldest first, `owner` kind and UID
-    of what creates its pods. Times are seconds since the epoch.
+    of what creates its pods, `hostnames` those of nodes that are not seen now. Times are seconds since the
+    epoch.
     """
     flying, phase = flying_of(job.name, state), phase_of(job, state)
     waits = waiting if phase is JobPhase.WAITING else None
@@ -197,12 +200,41 @@ def training_job_status(
         nodes=bounded(nodes_in_words(where), _NODES),
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
-        pins=_pins(flying, state),
-        record=text_of(job, state.replicas, flying, history, owner=owner, begun=state.transaction_count),
+        pins=_pins(flying, state, hostnames or {}),
+        record=text_of(
+            job,
+            state.replicas,
+            flying,
+            history,
+            owner=owner,
+            begun=state.transaction_count,
+            averages=averages_of(state.measured) if any(map(_moved, history)) else None,
+        ),
         last_change=_last_change(history[-1]) if history else None,
         manager=bounded(manager, 253),
         updated_at=moment(now),
     )
+
+
+def as_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:
+    """Return the same for a server whose schema knows no move of a gang; None where it tells of none."""
+    change, last = status.change, status.last_change
+    if not any(each is not None and each.kind is ChangeKind.MOVE for each in (change, last)):
+        return None
+    return msgspec.structs.replace(
+        status,
+        change=None if change is None else _in_first_words(change),
+        last_change=None if last is None else _in_first_words(last),
+    )
+
+
+def _in_first_words(told: _Told) -> _Told:
+    moves = told.kind is ChangeKind.MOVE
+    return msgspec.structs.replace(told, kind=first_kind(Kind.MOVE)) if moves else told
+
+
+def _moved(over: Transaction) -> bool:
+    return over.kind is Kind.MOVE
 
 
 def nodes_in_words(where: Mapping[str, int]) -> str:
@@ -212,9 +244,8 @@ def nodes_in_words(where: Mapping[str, int]) -> str:
 
 
 def flying_of(job: str, state: State) -> Transaction | None:
-    """Return what is in flight of a job as a whole and on record with it; moves have their own objects."""
-    found = state.whole_of(job)
-    return None if found is None or found.kind is Kind.MOVE else found
+    """Return what is in flight of a job as a whole, and on record with it."""
+    return state.whole_of(job)
 
 
 def _since(job: Job, phase: JobPhase, flying: Transaction | None) -> float | None:
@@ -253,14 +284,20 @@ def _last_change(over: Transaction) -> LastChange:
     )
 
 
-def _pins(flying: Transaction | None, state: State) -> tuple[Pin, ...] | None:
+def hostname_of(node: str, state: State, known: Mapping[str, str]) -> str:
+    """Return the label by which pods are pinned to a node; as it was known where the node is not seen."""
+    found = state.nodes.get(node)
+    labels = {} if found is None else found.labels
+    return labels.get(_HOSTNAME, known.get(node, node))
+
+
+def _pins(flying: Transaction | None, state: State, known: Mapping[str, str]) -> tuple[Pin, ...] | None:
     """Return where the pods are to run that it brings about, but for those that may run anywhere."""
     if flying is None or change_state(flying.state) not in PINNING_CHANGES:
         return None
-    hostnames: dict[str, str] = {}
-    for node in {*flying.wanted.values()} - {""}:
-        known = state.nodes.get(node)
-        hostnames[node] = node if known is None else known.labels.get(_HOSTNAME, node)
+    if flying.state is TransactionState.LEAVING and not flying.restart:
+        return None
+    hostnames = {node: hostname_of(node, state, known) for node in {*flying.wanted.values()} - {""}}
     return tuple(
         Pin(replica=name, hostname=hostnames[node])
         for name, node in sorted(flying.wanted.items())
@@ -274,7 +311,7 @@ def read_training_job(item: Object) -> tuple[Recorded | None, list[Problem]]:
     kind = TRAINING_JOBS.kind
     metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
     job = spec.get("job")
-    if not isinstance(job, str) or len(job) > _LONGEST_JOB or _JOB.fullmatch(job) is None:
+    if not isinstance(job, str) or not is_job(job):
         return None, [problem_of(kind, name, "spec.job", f"{str(job)[:80]!r} is no job")]
     if training_job_name(job) != name:
         text = f"{job!r} has its TrainingJob at {training_job_name(job)}"

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.records.placements import packed
+from specon_manager.backends.kube.records.records import Averages
 from specon_manager.backends.kube.records.transaction_text import (
     RECORD_CHARACTERS,
     Names,
@@ -36,6 +37,8 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_workers: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     present: Number | None = None
     coupled: bool = True
+    savers: Literal["lead", "all"] = "lead"
+    coupling: Short = ""
     held: bool = False
     resizing: Literal["at-once", "live", "restart", "none"] = "none"
     queue: Short = ""
@@ -69,6 +72,8 @@ class JobText(Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes_ever: Number = 0
     """How many transactions were begun of all jobs."""
     described: Described
+    averages: Averages | None = None
+    """What moves cost on average, up to and including the last that ended of all of it."""
     change: Placed | None = None
     """What is in flight of it as a whole."""
     last: Placed | None = None
@@ -85,11 +90,13 @@ def text_of(
     *,
     owner: tuple[str, str] | None = None,
     begun: int = 0,
+    averages: Averages | None = None,
 ) -> str:
     """Return the text; raises ValueError where it is longer than the API takes.
 
     `history` is what ended, oldest first: of that the oldest are left out where there is no room for them.
-    `owner` is kind and UID of what creates the pods, `begun` how many transactions were begun of all jobs.
+    `owner` is kind and UID of what creates the pods, `begun` how many transactions were begun of all jobs;
+    `averages` are what moves cost, as written with one that ended.
     """
     record = JobText(
         order=job.order,
@@ -104,6 +111,7 @@ def text_of(
         changes=job.failures,
         cooldown_until=job.cooldown_until,
         changes_ever=begun,
+        averages=averages,
         described=_described(job, owner),
         change=None if flying is None else placed_of(flying, replicas),
     )
@@ -123,6 +131,8 @@ def _described(job: Job, owner: tuple[str, str] | None) -> Described:
         min_workers=spec.min_workers,
         present=spec.present,
         coupled=spec.coupled,
+        savers=spec.savers,
+        coupling=spec.coupling[:256],
         held=spec.held,
         resizing=spec.resizing,
         queue=spec.queue[:256],

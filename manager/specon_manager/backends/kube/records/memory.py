@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
+from specon_manager.backends.kube.records.answers import Answers
 from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
@@ -41,7 +42,7 @@ from specon_manager.model.events import (
     ReportReceived,
 )
 from specon_manager.model.settings import Settings
-from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.model.transactions import Transaction, TransactionState
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +50,8 @@ _log = logging.getLogger(__name__)
 class ClusterMemory:
     """Migrations, TrainingJobs and TrainingProgress objects, the only memory of a manager on Kubernetes.
 
-    Exactly one object holds a transaction: a move its Migration, all else the TrainingJob of its job. It is
+    Exactly one object holds a transaction: a Migration the move of a replica, the TrainingJob of its job
+    whatever is about all of it. It is
     written through with its resourceVersion before anything is ordered because of it; while the API is away
     nothing is ordered. Each that is open carries the identity of the manager that wrote it last, and a new
     manager begins by writing its own into each: so an old one that wakes up finds out. One of these serves
@@ -107,6 +109,14 @@ class ClusterMemory:
             rng=rng,
         )
         self._queued = Queued(api, holds=holds, rate=Rate(writes_per_second / 2, burst, sleep=sleep), rng=rng)
+        self._answers = Answers(
+            api,
+            self._housekeeping,
+            identity=identity,
+            holds=holds,
+            rate=Rate(writes_per_second / 2, burst, sleep=sleep),
+            rng=rng,
+        )
         self._recorded: dict[str, Transaction] = {}
         """What is in flight as it is on record, by id."""
         self._refused: dict[str, str] = {}
@@ -147,11 +157,12 @@ class ClusterMemory:
         ]
         over = self._newly_ended(state)
         self._moves.follow(state, self._now)
-        for each in over:
-            if each.kind is not Kind.MOVE:
+        begun = [each for each in over if not (each.whole and each.state is TransactionState.REFUSED)]
+        for each in begun:
+            if each.whole:
                 self._jobs.ended(each)
-        moves = [each for each in (*over, *flying) if each.kind is Kind.MOVE]
-        jobs = dict.fromkeys(each.job for each in (*over, *flying) if each.kind is not Kind.MOVE)
+        moves = [each for each in (*over, *flying) if not each.whole]
+        jobs = dict.fromkeys(each.job for each in (*begun, *flying) if each.whole)
         writes = [self._write_move(each, state) for each in moves]
         writes += [self._write_job(name, over, state) for name in jobs if name in state.jobs]
         for outcome in await asyncio.gather(*writes, return_exceptions=True):
@@ -166,6 +177,7 @@ class ClusterMemory:
         self._tell_progress(state)
         self._jobs.tell(state, self._now)
         self._queued.tell(state.requests)
+        self._answers.tell(state, over, self._now)
         return {name: why for name, why in self._refused.items() if state.transactions[name].attempt == 1}
 
     async def run(self) -> None:
@@ -174,6 +186,7 @@ class ClusterMemory:
             group.create_task(self._progress.due.run())
             group.create_task(self._jobs.due.run())
             group.create_task(self._queued.due.run())
+            group.create_task(self._answers.due.run())
             group.create_task(self._housekeeping.run())
 
     async def _write_move(self, move: Transaction, state: State) -> None:
@@ -222,8 +235,15 @@ class ClusterMemory:
         return self._moves.kept_manifest(replica)
 
     def reference(self, replica: str) -> Object | None:
-        """Return an owner reference to the Migration of the move in flight, for what is made for it."""
-        return self._moves.reference(replica)
+        """Return an owner reference to the record of the move in flight, for what is made for it."""
+        if (found := self._moves.reference(replica)) is not None:
+            return found
+        whole = any(each.whole and replica in each.after for each in self._recorded.values())
+        return self._jobs.reference(job_of(replica)) if whole else None
+
+    def is_answered(self, request: str) -> bool:
+        """Whether the Migration of that name is told what becomes of all of a job that it asks for."""
+        return request in self._answers
 
     # -- taking over -----------------------------------------------------------------------------
 
@@ -313,6 +333,7 @@ class ClusterMemory:
                 return False
             raise
         self._moves.follow(state, self._now)
+        self._answers.begin(state, migrations, self._now)
         self.problems = (*self.problems, *restored.problems)
         for problem in self.problems:
             _log.warning("%s", problem)
@@ -324,9 +345,10 @@ class ClusterMemory:
         closed = {closing.name: closing.state for closing in restored.closings}
         for each in sorted(migrations, key=lambda each: each.created_at):
             move = each.transaction
-            if each.name in closed or (move is not None and not move.in_flight):
+            apart = each.status.job is not None and each.status.ended_at is not None
+            if each.name in closed or apart or (move is not None and not move.in_flight):
                 at = each.created_at if move is None or move.ended_at is None else move.ended_at
-                self._housekeeping.ended(each.replica or "", at, each.name, each.uid)
+                self._housekeeping.ended(each.replica or each.job, at, each.name, each.uid)
             if each.replica is not None and each.status.manifest is not None:
                 failed = closed.get(each.name, each.status.state) is MoveState.FAILED
                 self._moves.remember(each, restored.state, failed=failed)

@@ -22,16 +22,18 @@ from specon_manager.backends.kube.records.decoding import (
 from specon_manager.backends.kube.records.external import REFUSED, MoveState, move_state, state_of_move
 from specon_manager.backends.kube.records.records import (
     Amount,
+    Averages,
     CheckpointStatus,
     Count,
     NodeName,
     Part,
     ReplicaRecord,
-    SmallCount,
     Text,
     Uid,
+    averages_of,
     checkpoint_of,
     checkpoint_status,
+    is_job,
     is_replica,
     metadata_of,
     part_of,
@@ -65,14 +67,8 @@ MANIFEST_BYTES: Final = 256 * 1024
 _NUMBERED: Final = re.compile(r"move-[0-9]{1,15}")
 _ASKED_AGAIN: Final = re.compile(r"[.:]([1-9][0-9]{0,3})")
 _STUCK: Final = "stuck: "
-
-
-class Averages(Part, frozen=True):
-    """What moves cost on average, up to and including one."""
-
-    moves: SmallCount = 0
-    downtime_seconds: Amount = 0.0
-    steps_lost: Amount = 0.0
+_MOST_TARGETS: Final = 1024
+"""Nodes to which a job may be asked to go."""
 
 
 class MigrationStatus(Part, frozen=True):
@@ -82,6 +78,8 @@ class MigrationStatus(Part, frozen=True):
     """Under which its checkpoint is asked for."""
     state: MoveState | None = None
     replica: Annotated[str, Meta(max_length=600)] | None = None
+    job: Annotated[str, Meta(max_length=512)] | None = None
+    """Where all of a job moves, which: its TrainingJob is the record then, and this tells of it."""
     source: NodeName | None = None
     target: NodeName | None = None
     destination: NodeName | None = None
@@ -125,6 +123,10 @@ class Migrated(Struct, frozen=True, kw_only=True):
     created_at: float
     status: MigrationStatus
     replica: str | None
+    job: str = ""
+    """The job that is to move as a whole; empty where one replica is named."""
+    targets: tuple[str, ...] = ()
+    """The nodes to which it may go."""
     transaction: Transaction | None
     members: tuple[Member, ...] = ()
     """Where its replicas stand, by name; while it is in flight."""
@@ -184,7 +186,7 @@ def migration_status(
         policy=bounded(move.policy, 64),
         purpose=bounded(move.purpose, 64),
         reason=bounded(move.reason),
-        message=bounded(_message(move)),
+        message=bounded(message_of(move)),
         attempt=move.attempt,
         incarnation=_incarnation(move, replica),
         checkpoint=checkpoint_status(witness.checkpoint),
@@ -201,7 +203,7 @@ def migration_status(
         downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
         steps_lost=move.steps_lost,
         record=None if replica is None else record_of(replica),
-        averages=None if move.in_flight else _averages(measured),
+        averages=None if move.in_flight else averages_of(measured),
         manifest=manifest,
         transaction=_text(move, known),
         manager=bounded(manager, 253),
@@ -217,9 +219,15 @@ def as_first_schema(status: MigrationStatus) -> MigrationStatus:
     return msgspec.structs.replace(status, state=MoveState.ROLLED_BACK, message=message)
 
 
-def _message(move: Transaction) -> str:
+def message_of(move: Transaction) -> str:
     """Return what people read: why it is stuck, where it is, else what befell it last."""
     return f"{_STUCK}{move.stuck}" if move.stuck and move.in_flight else move.note
+
+
+def stuck_of(status: MigrationStatus) -> str:
+    """Return why a move in flight is stuck, of what people read; empty where it is not."""
+    message = status.message or ""
+    return message.removeprefix(_STUCK) if message.startswith(_STUCK) else ""
 
 
 def _incarnation(move: Transaction, replica: Replica | None) -> str | None:
@@ -239,10 +247,6 @@ def _text(move: Transaction, known: dict[str, Replica]) -> str | None:
     return text if len(text) <= RECORD_CHARACTERS else None
 
 
-def _averages(measured: Measured) -> Averages:
-    return Averages(moves=measured.moves, downtime_seconds=measured.downtime, steps_lost=measured.steps_lost)
-
-
 # -- read ----------------------------------------------------------------------------------------
 
 
@@ -260,8 +264,15 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
         if replica is not None:
             wrong["replica"] = f"{replica!r} is no replica of the namespace {name.namespace}"
         replica = None
+    job = status.job or spec.get("job") or ""
+    if not isinstance(job, str) or not is_job(job) or namespace_of(job) != name.namespace:
+        if job:
+            wrong["job"] = f"{job!r} is no job of the namespace {name.namespace}"
+        job = ""
     # Its id is the object's own, by label or name: nobody can rename a move by a look-alike.
-    move, members, broken = _move(status, replica, label or str(name), created_at, wrong)
+    called = label or str(name)
+    apart = status.job is not None
+    move, members, broken = (None, (), "") if apart else _move(status, replica, called, created_at, wrong)
     read = Migrated(
         name=name,
         uid=str(metadata.get("uid") or ""),
@@ -270,12 +281,20 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
         created_at=created_at,
         status=status,
         replica=replica,
+        job=job,
+        targets=_targets(spec.get("targets")),
         transaction=move,
         members=members,
         broken=broken,
         spec=spec,
     )
     return read, [problem_of(MIGRATIONS.kind, name, field, text) for field, text in sorted(wrong.items())]
+
+
+def _targets(given: object) -> tuple[str, ...]:
+    """Return the nodes that are named, each once."""
+    nodes = [each for each in given if isinstance(each, str) and each] if isinstance(given, list) else []
+    return tuple(dict.fromkeys(nodes[:_MOST_TARGETS]))
 
 
 def _move(

@@ -12,7 +12,7 @@ from specon_manager.backends.kube.objects.names import Name, namespace_of
 from specon_manager.backends.kube.records.decoding import bounded, moment
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_record import MigrationStatus, as_first_schema
-from specon_manager.backends.kube.records.pins import Glance, glance, pins_of
+from specon_manager.backends.kube.records.pins import Glance, arriving, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -46,6 +46,7 @@ class MigrationWatch:
         self._api, self._identity, self._holds, self._sleep = api, identity, holds, sleep
         self._wall = wall
         self._pins: Mapping[str, str] | None = {}
+        self._arriving: frozenset[str] = frozenset()
         self._waiting: dict[str, Glance] = {}
         self._looked_at: set[str] = set()
         """Uids of the requests that were answered or handed on while this manager leads."""
@@ -68,7 +69,13 @@ class MigrationWatch:
         """The value of kubernetes.io/hostname to which the next pod is pinned, by replica."""
         if self._pins is None:
             self._pins = pins_of(self._ours())
+            self._arriving = arriving(self._ours())
         return self._pins
+
+    @property
+    def arriving(self) -> frozenset[str]:
+        """The replicas of which a move awaits the next pod."""
+        return self._arriving if self.pins else frozenset()
 
     async def run(self) -> None:
         """Follow the Migrations until cancelled."""
@@ -122,7 +129,16 @@ class MigrationWatch:
             if not await self._refuse(asked, objection or "it names nothing to move"):
                 return
         else:
-            emit(MoveRequested(id=str(asked.name), replica=replica, target=asked.target, reason=asked.reason))
+            emit(
+                MoveRequested(
+                    id=str(asked.name),
+                    replica=replica,
+                    target=asked.target,
+                    reason=asked.reason,
+                    job=asked.job if not replica else "",
+                    targets=asked.targets if not replica else (),
+                )
+            )
         self._looked_at.add(asked.uid)
 
     async def _refuse(self, asked: Glance, why: str) -> bool:
@@ -185,8 +201,10 @@ class MigrationWatch:
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:
-    """Return the replica that is to move, or what speaks against taking the request."""
+    """Return the replica that is to move, "" for all of a job, or what speaks against taking the request."""
     name: Name = asked.name
+    if asked.job and asked.pod is None and asked.replica is None:
+        return "", None
     if asked.pod is not None:
         replica = replica_of(name.namespace, asked.pod)
         if replica is None:
@@ -194,5 +212,5 @@ def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | No
         return replica, None
     replica = asked.replica
     if replica is None or not is_replica(replica) or namespace_of(replica) != name.namespace:
-        return None, f"it names no replica of the namespace {name.namespace}"
+        return None, f"it names no replica and no job of the namespace {name.namespace}"
     return replica, None

@@ -23,7 +23,7 @@ from specon_manager.backends.kube.records.restore import Closing
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.transactions import Transaction, TransactionState
 
 _log = logging.getLogger(__name__)
 _HOSTNAME = "kubernetes.io/hostname"
@@ -64,7 +64,7 @@ class MoveRecords:
     def follow(self, state: State, now: float) -> None:
         """Take note of what is in flight."""
         if state.transactions is not self._state.transactions:
-            moves = (each for each in state.transactions.values() if each.kind is Kind.MOVE)
+            moves = (each for each in state.transactions.values() if not each.whole)
             self._open = {replica: move for move in moves for replica in move.concerned}
         self._state, self._now = state, now
 

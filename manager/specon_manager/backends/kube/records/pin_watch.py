@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from specon_manager.backends.kube.records.pins import JobGlance, job_glance, job_pins_of
+from specon_manager.backends.kube.records.pins import JobGlance, arriving, job_glance, job_pins_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import TRAINING_JOBS
@@ -24,6 +24,7 @@ class PinWatch:
         self._api, self._sleep = api, sleep
         self._namespaces = frozenset(namespaces)
         self._pins: Mapping[str, str] | None = {}
+        self._arriving: frozenset[str] = frozenset()
         self._reflector = Reflector(api, TRAINING_JOBS, slim=job_glance, changed=self._changed)
 
     @property
@@ -35,12 +36,18 @@ class PinWatch:
     def pins(self) -> Mapping[str, str]:
         """The value of kubernetes.io/hostname to which the next pod is pinned, by replica."""
         if self._pins is None:
-            self._pins = job_pins_of(
+            ours = [
                 each
                 for each in self._reflector.items.values()
                 if not self._namespaces or each.name.namespace in self._namespaces
-            )
+            ]
+            self._pins, self._arriving = job_pins_of(ours), arriving(ours)
         return self._pins
+
+    @property
+    def arriving(self) -> frozenset[str]:
+        """The replicas of which a move of all of their job awaits the next pod."""
+        return self._arriving if self.pins else frozenset()
 
     async def run(self) -> None:
         """Follow the TrainingJobs until cancelled; without their definition there are no pins."""
@@ -49,6 +56,6 @@ class PinWatch:
         )
 
     def _changed(self, change: ObjectChange[JobGlance]) -> None:
-        before, after = change.before, change.after
-        if (() if before is None else before.pins) != (() if after is None else after.pins):
+        said = [None if each is None else (each.pins, each.moving) for each in (change.before, change.after)]
+        if said[0] != said[1]:
             self._pins = None

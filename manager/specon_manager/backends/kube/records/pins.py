@@ -7,15 +7,26 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.objects.fields import mappings
 from specon_manager.backends.kube.objects.names import Name, namespace_of
-from specon_manager.backends.kube.records.external import ChangeState, MoveState
+from specon_manager.backends.kube.records.external import ChangeKind, ChangeState, MoveState, first_kind
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.records import is_replica, metadata_of, part_of
 from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.model.transactions import Kind
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
 """From the moment the present pod is told to end until its successor has proven itself."""
-PINNING_CHANGES: Final = frozenset({ChangeState.COMING, ChangeState.VERIFYING})
-"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile."""
+ARRIVING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING})
+"""While the successor of the present pod is awaited: its room is handed over to it before it is scheduled."""
+PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
+"""While replicas are to start, and until the job has shown that it trains: one may crash meanwhile.
+
+Where all of it starts anew also while it leaves: its first pod may be created before a standby, whose webhook
+is asked for it, has seen that it may come.
+"""
+ARRIVING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING})
+"""While successors of a gang that moves are awaited."""
+_MOVES: Final = frozenset({ChangeKind.MOVE, first_kind(Kind.MOVE)})
+"""What a move of all of a job is called; the first schema's word is of what has nothing coming otherwise."""
 _MOST: Final = 100_000
 """Pins of one job that are read: as many as it may have workers."""
 _LABEL: Final = 63
@@ -36,6 +47,9 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
     """Whether somebody asks for this move and nobody has looked at it yet."""
     pod: str | None = None
     """The pod that is to move, where the replica is not named."""
+    job: str = ""
+    """The job that is to move as a whole, where it is none of them."""
+    targets: tuple[str, ...] = ()
     target: str | None = None
     reason: str = ""
 
@@ -49,12 +63,14 @@ def glance(item: Object) -> Glance:
     return Glance(
         name=read.name,
         uid=read.uid,
-        replica=read.replica,
+        replica=None if status.job is not None else read.replica,
         state=status.state,
         hostname=status.destination_hostname or status.destination,
         updated_at=0.0 if status.updated_at is None else status.updated_at.timestamp(),
         asked=is_asked(read),
         pod=_text(spec.get("pod")),
+        job=read.job,
+        targets=read.targets,
         target=_text(spec.get("target")),
         reason=_text(spec.get("reason")) or "",
     )
@@ -91,6 +107,8 @@ class JobGlance(Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     pins: tuple[tuple[str, str], ...] = ()
     """Replica and hostname label, while a change brings pods about."""
+    moving: bool = False
+    """Whether these are awaited by a move of all of the job."""
 
 
 def job_glance(item: Object) -> JobGlance:
@@ -102,7 +120,9 @@ def job_glance(item: Object) -> JobGlance:
     name, _ = metadata_of(item)
     status = part_of(item, "status")
     pins: list[tuple[str, str]] = []
-    if part_of(status, "change").get("state") in PINNING_CHANGES:
+    change = part_of(status, "change")
+    state = _text(change.get("state"))
+    if state in PINNING_CHANGES:
         for pin in mappings(status.get("pins"))[:_MOST]:
             replica, hostname = _text(pin.get("replica")), _text(pin.get("hostname"))
             if replica is None or hostname is None or len(hostname) > _LABEL:
@@ -110,7 +130,19 @@ def job_glance(item: Object) -> JobGlance:
             if is_replica(replica) and namespace_of(replica) == name.namespace:
                 pins.append((replica, hostname))
     uid = part_of(item, "metadata").get("uid")
-    return JobGlance(name=name, uid=str(uid or ""), pins=tuple(pins))
+    moving = _text(change.get("kind")) in _MOVES and state in ARRIVING_CHANGES
+    return JobGlance(name=name, uid=str(uid or ""), pins=tuple(pins), moving=moving)
+
+
+def arriving(glances: Iterable[Glance | JobGlance]) -> frozenset[str]:
+    """Return the replicas of which a move awaits the next pod: it is kept from the scheduler at first."""
+    found = set[str]()
+    for each in glances:
+        if isinstance(each, JobGlance):
+            found.update(replica for replica, _ in each.pins if each.moving)
+        elif each.replica is not None and each.state in ARRIVING_STATES:
+            found.add(each.replica)
+    return frozenset(found)
 
 
 def job_pins_of(glances: Iterable[JobGlance]) -> dict[str, str]:

@@ -49,7 +49,9 @@ class Queued:
             raise NotLeadingError("another manager may lead")
         namespace, _, short = name.partition("/")
         message = bounded(f"{WAITS}{request.waits_for}") if request.waits_for else None
-        status = MigrationStatus(replica=request.replica, message=message, proposed_at=moment(request.at))
+        status = MigrationStatus(
+            replica=request.replica or None, message=message, proposed_at=moment(request.at)
+        )
         try:
             await self._api.patch(
                 MIGRATIONS,

@@ -19,10 +19,12 @@ from specon_manager.backends.kube.records.decoding import (
     seconds_of,
 )
 from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.core.state import Measured
 from specon_manager.model.cluster import Phase, Replica
 from specon_sidecar.wire import Checkpoint
 
 _PURPOSES: Final = 64
+_JOB: Final = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _REPLICA: Final = re.compile(
     r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?/(worker|ps)/(0|[1-9][0-9]{0,5})"
 )
@@ -63,6 +65,29 @@ class ReplicaRecord(Part, frozen=True):
     unproven: Text | None = None
     moved_for: Purposes | None = None
     cooldown_until: datetime | None = None
+
+
+class Averages(Part, frozen=True):
+    """What moves cost on average, up to and including one."""
+
+    moves: SmallCount = 0
+    downtime_seconds: Amount = 0.0
+    steps_lost: Amount = 0.0
+
+
+def averages_of(measured: Measured) -> Averages:
+    """Return what moves have cost on average."""
+    return Averages(moves=measured.moves, downtime_seconds=measured.downtime, steps_lost=measured.steps_lost)
+
+
+def measured_of(averages: Averages) -> Measured:
+    """Return the same as the core has it."""
+    return Measured(moves=averages.moves, downtime=averages.downtime_seconds, steps_lost=averages.steps_lost)
+
+
+def is_job(name: str) -> bool:
+    """Whether that is the name of a job."""
+    return len(name) <= 512 and _JOB.fullmatch(name) is not None  # noqa: PLR2004  (as in a TrainingJob)
 
 
 def is_replica(name: str) -> bool:

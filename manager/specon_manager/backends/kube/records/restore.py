@@ -28,7 +28,7 @@ from specon_manager.backends.kube.records.job_record import Recorded
 from specon_manager.backends.kube.records.migration_record import Migrated
 from specon_manager.backends.kube.records.pins import is_queued
 from specon_manager.backends.kube.records.progress_record import Progressed
-from specon_manager.backends.kube.records.records import with_record
+from specon_manager.backends.kube.records.records import measured_of, with_record
 from specon_manager.backends.kube.records.restored_jobs import (
     WholeRestored,
     jobs_of,
@@ -38,17 +38,21 @@ from specon_manager.backends.kube.records.transaction_text import Member, with_m
 from specon_manager.backends.kube.transport.resources import MIGRATIONS
 from specon_manager.core.gang import grouped
 from specon_manager.core.state import HISTORY, Measured, State
+from specon_manager.core.transaction.ends import moved
 from specon_manager.model.cluster import Node, Phase, Replica, index_of, job_of, role_of
 from specon_manager.model.resources import NOTHING
 from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import (
     UNTOUCHED_STATES,
+    Kind,
     Request,
     Transaction,
     TransactionState,
 )
 
 _COURSE: Final = tuple(TransactionState)
+_ROUNDED: Final = 1e-3
+"""Seconds; by less a time that was written down may be another one than it was."""
 _PATIENCE: Final = 60.0
 """Seconds until what is overdue is looked at: it is ordered again before that."""
 
@@ -84,7 +88,12 @@ def restore(
     recorded: Iterable[Recorded] = (),
 ) -> Restored:
     """Return the state that the custom resources tell of."""
-    found = sorted(migrations, key=lambda each: (each.created_at, str(each.name)))
+    recorded = list(recorded)
+    answered = {over.id for job in recorded for over in (*job.history, job.transaction) if over is not None}
+    found = [
+        _apart(each) if str(each.name) in answered else each
+        for each in sorted(migrations, key=lambda each: (each.created_at, str(each.name)))
+    ]
     known = {each.replica.name: each for each in progresses}
     written = {name: each.updated_at for name, each in known.items()}
     ended = _ended(found)
@@ -92,6 +101,7 @@ def restore(
     kept, closings, problems = _open_moves(found)
     moving = {name for each in kept.values() for name in _move_of(each).concerned}
     whole = whole_restored(recorded, moving, now)
+    replicas = _with_gang_moves(replicas, whole.history, written, settings)
     lost = {closed.name for closed in closings if closed.state is MoveState.FAILED}
     given_up = {each.replica for each in found if each.name in lost and each.replica} - moving
     for name in given_up:
@@ -119,7 +129,7 @@ def restore(
         transactions=transactions,
         transaction_count=max(whole.count, *map(_number, found), 0),
         history=_history(ended, whole.history, transactions),
-        measured=_measured(ended),
+        measured=_measured(ended, recorded),
         requests=_requests(found),
     )
     for name in jobs:
@@ -180,6 +190,30 @@ def _with_past(replica: Replica, over: Migrated) -> Replica:
     return msgspec.structs.replace(replica, unproven="") if succeeded else replica
 
 
+def _with_gang_moves(
+    replicas: Mapping[str, Replica],
+    history: Iterable[Transaction],
+    written: Mapping[str, float],
+    settings: Settings,
+) -> dict[str, Replica]:
+    """Return the replicas with what they remember of moves of their whole jobs, oldest first.
+
+    That is written with the job before its replicas are written down, in the background.
+    """
+    found = dict(replicas)
+    for over in history:
+        if over.kind is not Kind.MOVE or over.ended_at is None:
+            continue
+        first = [(w.first_step, w.checkpoint) for w in over.witnesses.values()]
+        anew = any(step is not None and saved is not None and step < saved.step for step, saved in first)
+        unproven = over.note if anew and over.state is TransactionState.FAILED else ""
+        for name in over.concerned:
+            if over.ended_at > written.get(name, 0.0) + _ROUNDED:
+                known = found.get(name) or _unknown(name)
+                found[name] = moved(known, over, settings.budgets, over.ended_at, unproven=unproven)
+    return found
+
+
 def _unknown(name: str) -> Replica:
     return Replica(name=name, job=job_of(name), role=role_of(name), index=index_of(name), phase=Phase.AWAITED)
 
@@ -220,6 +254,12 @@ def _holding(replicas: Mapping[str, Replica], now: float) -> dict[str, Replica]:
         else each
         for name, each in replicas.items()
     }
+
+
+def _apart(each: Migrated) -> Migrated:
+    """Return a Migration whose move a TrainingJob records: it tells of that, whatever its schema has kept."""
+    status = msgspec.structs.replace(each.status, job=each.status.job or each.job or str(each.name))
+    return msgspec.structs.replace(each, status=status, transaction=None, members=(), broken="")
 
 
 # -- moves ---------------------------------------------------------------------------------------
@@ -263,7 +303,7 @@ def _open_moves(
     closed: list[tuple[Migrated, str]] = []
     for each in found:
         move, status = each.transaction, each.status
-        if move is not None and not move.in_flight:
+        if (move is not None and not move.in_flight) or each.status.job is not None:
             continue
         if move is None:
             if not each.ours and status.state is None and status.manager is None:
@@ -336,14 +376,16 @@ def _requests(found: list[Migrated]) -> dict[str, Request]:
     """Return the moves that were asked for and wait for others, oldest first."""
     requests = {}
     for each in found:
-        if each.replica is None or not is_queued(each):
+        if not (each.replica or each.job) or not is_queued(each):
             continue
         target, reason, at = each.spec.get("target"), each.spec.get("reason"), each.status.proposed_at
         assert at is not None
         requests[str(each.name)] = Request(
             id=str(each.name),
-            replica=each.replica,
+            replica=each.replica or "",
             target=target if isinstance(target, str) and target else None,
+            job="" if each.replica else each.job,
+            targets=() if each.replica else each.targets,
             reason=reason if isinstance(reason, str) and reason else "it was asked for",
             at=at.timestamp(),
         )
@@ -377,14 +419,9 @@ def _history(
     return tuple(ordered[-HISTORY:])
 
 
-def _measured(ended: list[Migrated]) -> Measured:
-    """Return the means that were written with the move that ended last."""
-    for each in reversed(ended):
-        averages = each.status.averages
-        if averages is not None:
-            return Measured(
-                moves=averages.moves,
-                downtime=averages.downtime_seconds,
-                steps_lost=averages.steps_lost,
-            )
-    return Measured()
+def _measured(ended: list[Migrated], recorded: Iterable[Recorded]) -> Measured:
+    """Return the means that were written with the move that ended last: those of the most moves."""
+    last = next((each.status.averages for each in reversed(ended) if each.status.averages), None)
+    of_jobs = (job.text.averages for job in recorded if job.text is not None)
+    found = [each for each in (last, *of_jobs) if each is not None]
+    return measured_of(max(found, key=lambda each: each.moves)) if found else Measured()

@@ -24,7 +24,7 @@ from specon_manager.core.owner_phases import first_phase
 from specon_manager.core.state import HISTORY
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica, index_of, role_of
 from specon_manager.model.settings import Settings
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction, TransactionState
 
 UNSEEN: Final = "the manager has not seen its job since it was started"
 _DOUBLINGS: Final = 10
@@ -157,7 +157,7 @@ def _contradiction(flying: Transaction | None, ids: Collection[str], moving: Col
 def _closed_as(each: Recorded) -> TransactionState:
     told = each.status.change
     if each.transaction is not None:
-        asked = each.transaction.state is TransactionState.CHECKPOINTING
+        asked = each.transaction.state in UNTOUCHED_STATES
     else:
         asked = told is not None and told.state is ChangeState.CHECKPOINTING
     return TransactionState.ROLLED_BACK if asked else TransactionState.FAILED
@@ -251,6 +251,8 @@ def _unseen(recorded: Recorded, names: tuple[str, ...], described: Described) ->
         name=recorded.job,
         replicas=names,
         coupled=described.coupled,
+        savers=described.savers,
+        coupling=described.coupling,
         workers=described.workers,
         min_workers=described.min_workers,
         queue=described.queue,

@@ -9,7 +9,9 @@ from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.job_record import (
     Recorded,
+    as_first_schema,
     flying_of,
+    hostname_of,
     nodes_in_words,
     phase_of,
     read_training_job,
@@ -52,7 +54,7 @@ class _Told:
 
 
 class TrainingJobs:
-    """One TrainingJob for each job that is held, may be scaled, or is being changed as a whole.
+    """One TrainingJob for each job that is held, may be scaled, trains as one, or is changed as a whole.
 
     What is in flight of it is written with what is known of its replicas, and once more when it has ended.
     Everything else is written in the background: what matters most first, places in a queue the later the
@@ -80,6 +82,8 @@ class TrainingJobs:
         self._kept: dict[str, Kept] = {}
         self._history: dict[str, tuple[Transaction, ...]] = {}
         """What ended of each job as a whole, oldest first, the latest ones."""
+        self._hostnames: dict[str, dict[str, str]] = {}
+        """By node, of what is in flight of a job: a new manager has to write it before it sees any node."""
         self._told: dict[str, _Told] = {}
         self._jobs: Mapping[str, Job] = {}
         self._touched: set[str] = set()
@@ -117,6 +121,20 @@ class TrainingJobs:
         self._history[over.job] = (*self._history.get(over.job, ()), over)[-REMEMBERED:]
 
     # -- everything else: soon -------------------------------------------------------------------
+
+    def reference(self, job: str) -> Object | None:
+        """Return an owner reference to the TrainingJob of a job, None while there is none."""
+        kept = self._kept.get(job)
+        if kept is None or not kept.uid:
+            return None
+        return {
+            "apiVersion": TRAINING_JOBS.api_version,
+            "kind": TRAINING_JOBS.kind,
+            "name": kept.name.name,
+            "uid": kept.uid,
+            "controller": False,
+            "blockOwnerDeletion": False,
+        }
 
     def touch(self, job: str) -> None:
         """Take note that something of the job may have changed though its own record did not."""
@@ -215,16 +233,29 @@ class TrainingJobs:
         """Return what the object of a job is to say by now; raises ValueError where it is too long."""
         state, job = self._state, self._state.jobs[name]
         owner = self._owner_of(name)
+        flying, known = flying_of(name, state), self._hostnames.get(name, {})
+        if flying is not None:
+            nodes = {*flying.before.values(), *flying.after.values()} - {""}
+            known = self._hostnames[name] = {node: hostname_of(node, state, known) for node in nodes}
+        else:
+            self._hostnames.pop(name, None)
         status = training_job_status(
             job,
             state,
             waiting=self._waiting.get(name),
             history=self._history.get(name, ()),
             owner=_named(owner, job),
+            hostnames=known,
             manager=self._identity,
             now=self._now,
         )
-        return Content(spec=training_job_spec(job), status=status_of(status), owner=owner)
+        earlier = as_first_schema(status)
+        return Content(
+            spec=training_job_spec(job),
+            status=status_of(status),
+            first_schema=None if earlier is None else status_of(earlier),
+            owner=owner,
+        )
 
     # -- taking over -----------------------------------------------------------------------------
 
@@ -245,6 +276,9 @@ class TrainingJobs:
         for job, recorded in by_job.items():
             kept = self._kept_of(job)
             kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
+            if recorded.transaction is not None:
+                pins, wanted = recorded.status.pins or (), recorded.transaction.wanted
+                self._hostnames[job] = {wanted.get(pin.replica, ""): pin.hostname for pin in pins}
         for job in open_jobs:
             await self._writer.take(self._kept[job], self._content(job))
         for job, recorded in by_job.items():
@@ -271,8 +305,9 @@ def _home(job: str) -> Home:
 
 
 def _recorded(job: Job) -> bool:
-    """Whether the job has a TrainingJob: one that is held or may be scaled, and is its owner's to place."""
-    return job.owned and job.spec.adjustable
+    """Whether the job has a TrainingJob: it is its owner's to place, and held, scaled, or trains as one."""
+    spec = job.spec
+    return job.owned and (spec.adjustable or (spec.coupled and len(spec.replicas) > 1))
 
 
 def _waits(job: Job) -> bool:

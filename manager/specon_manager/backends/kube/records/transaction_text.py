@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from specon_manager.backends.kube.records.external import change_kind
+from specon_manager.backends.kube.records.external import first_kind
 from specon_manager.backends.kube.records.placements import (
     packed,
     packed_placement,
@@ -109,7 +109,7 @@ def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[s
     return {
         **_for_earlier(transaction),
         **kept,
-        "kind": change_kind(transaction.kind).value,
+        "kind": first_kind(transaction.kind).value,
         "what": transaction.kind.value,
         "witnesses": witnesses,
         **({"ending": packed(as_known)} if as_known else {}),

@@ -8,6 +8,7 @@ from specon_manager.backends.kube.objects.annotations import PREFIX
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.transaction_news import words_of_transactions
 from specon_manager.core.state import State
+from specon_manager.model.actions import MigrateGang
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
 from specon_sidecar.classify import Category
@@ -81,7 +82,7 @@ def _category(replica: Replica) -> Note:
 
 
 def _refusals(before: State, after: State) -> Iterator[Note]:
-    """Yield why converged replicas stay, each kind of reason once."""
+    """Yield why converged replicas and gangs stay, each kind of reason once."""
     latest = before.decisions[-1] if before.decisions else None
     fresh = []
     for decision in reversed(after.decisions):
@@ -89,7 +90,10 @@ def _refusals(before: State, after: State) -> Iterator[Note]:
             break
         fresh.append(decision)
     for decision in reversed(fresh):
-        replica = after.replicas.get(decision.replica)
+        job = after.jobs.get(decision.replica)
+        whole = job is not None and decision.proposal.startswith(MigrateGang.__name__)
+        lead = job.spec.worker_names[0] if job is not None and whole else decision.replica
+        replica = after.replicas.get(lead)
         if decision.refusal is None or replica is None:
             continue
         if replica.progress.category is not Category.CONVERGED:
@@ -102,4 +106,5 @@ def _refusals(before: State, after: State) -> Iterator[Note]:
                 action="Decide",
                 text=f"{decision.proposal}: not ordered ({decision.refusal.value}): {decision.reason}",
                 topic=decision.refusal.value,
+                whole=whole,
             )

@@ -46,7 +46,7 @@ def _in_flight(former: Transaction | None, each: Transaction) -> Iterator[Note]:
         yield _of(each, _BEGUN[each.kind], f"{_beginning(each)}: {each.reason}")
     if each.attempt > 1 and (former is None or former.attempt == 1):
         reason = "MovingBack" if each.kind is Kind.MOVE else "ChangeTurnedBack"
-        where = f" to {each.source}" if each.kind is Kind.MOVE else ""
+        where = f" to {_nodes(each.before, each)}" if each.kind is Kind.MOVE else ""
         yield _of(each, reason, f"{_named(each)}going back{where}{_because(each)}", warning=True)
     if each.stuck and (former is None or not former.stuck):
         yield _of(each, "Stuck", f"{_named(each)}cannot come to an end: {each.stuck}", warning=True)
@@ -62,10 +62,10 @@ def _along(former: Transaction, move: Transaction) -> Iterator[Note]:
         saved = "it saves when it ends"
         if move.checkpoint is not None:
             saved = f"checkpoint of step {move.checkpoint.step} verified"
-        yield _of(move, "CheckpointVerified", f"{saved}; leaving {move.source}")
+        yield _of(move, "CheckpointVerified", f"{saved}; leaving {_nodes(move.before, move)}")
     if move.state is TransactionState.VERIFYING:
         step = "" if move.checkpoint is None else f" from the checkpoint of step {move.checkpoint.step}"
-        text = f"restored on {move.destination}{step}; waiting for a later step"
+        text = f"restored on {_nodes(move.wanted, move)}{step}; waiting for a later step"
         yield _of(move, "Restored", text, topic=f"{move.id} {move.attempt}")
 
 
@@ -76,7 +76,7 @@ def _over(each: Transaction) -> Note:
         reason = "MoveRolledBack" if moves else "ChangeRolledBack"
         return _of(each, reason, f"{_named(each)}rolled back: {why}", warning=not moves)
     if each.state is TransactionState.FAILED:
-        what = f"the move to {each.target}" if moves else str(each.kind)
+        what = f"the move to {_nodes(each.after, each)}" if moves else str(each.kind)
         return _of(each, "MoveFailed" if moves else "ChangeFailed", f"{what} failed: {why}", warning=True)
     return _of(each, _SUCCEEDED[each.kind], _outcome(each))
 
@@ -84,9 +84,10 @@ def _over(each: Transaction) -> Note:
 def _beginning(each: Transaction) -> str:
     match each.kind:
         case Kind.MOVE:
-            return f"moving from {each.source} to {each.target}"
+            subject = f"moving all {len(each.concerned)} replicas" if each.whole else "moving"
+            return f"{subject} from {_nodes(each.before, each)} to {_nodes(each.after, each)}"
         case Kind.ADMIT:
-            return f"starting on {_nodes(each.after)}"
+            return f"starting on {_nodes(each.after, each)}"
         case Kind.PREEMPT:
             return f"to end, and to wait again{_beneficiary(each)}"
         case Kind.PUT_BACK:
@@ -101,17 +102,19 @@ def _outcome(each: Transaction) -> str:
     match each.kind:
         case Kind.MOVE:
             step = "" if each.first_step_after is None else f" at step {each.first_step_after}"
-            again = f", {each.steps_lost} steps trained again" if each.steps_lost else ""
-            return f"resumed{step} on {each.destination}{pause}{again}"
+            lost = each.steps_lost
+            again = f", {lost} steps trained again" if lost else ", no step lost" * (each.whole and lost == 0)
+            killed = f", {len(each.killed)} had to be killed" if each.killed else ""
+            return f"resumed{step} on {_nodes(each.wanted, each)}{pause}{again}{killed}"
         case Kind.ADMIT:
-            return f"admitted: runs on {_nodes(each.after)}"
+            return f"admitted: runs on {_nodes(each.after, each)}"
         case Kind.PREEMPT:
             ended = f"preempted{_beneficiary(each)}"
             return f"{ended}; it waits again, and goes on {saved or 'from what it saved'}"
         case Kind.PUT_BACK:
             return f"put back; it waits again, and goes on {saved or 'from what it saved'}"
     numbers = f"from {_workers(each.before)} to {_workers(each.after)} workers"
-    return f"{numbers}, on {_nodes(each.after)}{saved and f', {saved}'}{pause}"
+    return f"{numbers}, on {_nodes(each.after, each)}{saved and f', {saved}'}{pause}"
 
 
 def _named(each: Transaction) -> str:
@@ -130,8 +133,10 @@ def _workers(placement: Mapping[str, str]) -> int:
     return sum(role_of(name) != "ps" for name in placement)
 
 
-def _nodes(placement: Mapping[str, str]) -> str:
-    """Return the nodes with how many replicas each has, those with most first."""
+def _nodes(placement: Mapping[str, str], each: Transaction) -> str:
+    """Return the nodes with how many replicas each has, those with most first; of one replica its node."""
+    if not each.whole:
+        return placement.get(each.replica, "")
     counted = Counter(node or "any node" for node in placement.values())
     ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(node if count == 1 else f"{node} ({count})" for node, count in ordered[:_SHOWN])

@@ -7,6 +7,7 @@ import msgspec
 
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import Capability, capability
+from specon_manager.backends.kube.objects.coupling import ALONE
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import Detail, PodInfo
 from specon_manager.backends.kube.objects.volumes import FREE, Movability
@@ -123,13 +124,14 @@ def _said(options: Options, grace_seconds: float) -> dict[str, Any]:
 
 
 def _elastic(owner: OwnerInfo | None, can: Capability, options: Options) -> dict[str, Any]:
-    """Return how the job is held and scaled; of one that is neither, only why.
-
-    What is neither is for its owner alone to start as one: its pods are moved each by itself.
-    """
+    """Return whether the job trains as one, and how it is held and scaled, or why it is not."""
     held = bool(options.queue) and not can.unholdable
+    as_one = ALONE if owner is None else owner.coupling(options)
+    changes = held or can.resizing != "none"
     said: dict[str, Any] = {
-        "coupled": held or can.resizing != "none",
+        "coupled": as_one.coupled or (changes and options.replicas != "independent"),
+        "savers": options.savers or "lead",
+        "coupling": as_one.why,
         "held": held,
         "resizing": can.resizing,
         "unscalable": can.unscalable,
@@ -138,7 +140,7 @@ def _elastic(owner: OwnerInfo | None, can: Capability, options: Options) -> dict
     }
     if owner is not None and can.resizing != "none":
         said |= {"workers": max(1, owner.asked), "min_workers": can.fewest}
-    if owner is not None and (held or can.resizing != "none"):
+    if owner is not None and changes:
         said["present"] = owner.workers
     return said
 

@@ -6,13 +6,15 @@ import { span } from "./words.js";
 
 const MARKS = { Succeeded: "✓", RolledBack: "↩", Failed: "✕", Refused: "⊘" };
 
+const nodes = (names) => names?.replaceAll(",", ", ") ?? "?";
+
 /** What a transaction changes, in a few words. */
 function way(row) {
-  if (row.kind === "move" && row.attempt > 1) return `back to ${row.source ?? "?"}`;
+  if (row.kind === "move" && row.attempt > 1) return `${row.replica === null ? "all of it " : ""}back to ${nodes(row.source)}`;
   if (row.kind === "admit") return `admitted with ${row.workers_after} ${row.workers_after === 1 ? "worker" : "workers"}`;
   if (row.kind === "preempt") return row.beneficiary ? `preempted for ${row.beneficiary.replace(/^default\//, "")}` : "preempted";
   if (row.kind === "put-back") return "put back as a whole";
-  if (row.kind === "move") return `${row.source ?? "?"} → ${row.target ?? "?"}`;
+  if (row.kind === "move") return row.what.replace("->", "→");
   return `${row.kind}: ${row.workers_before} → ${row.workers_after} workers`;
 }
 
@@ -78,7 +80,7 @@ function makeOver() {
 
 function updateQueued(node, row) {
   setText(node.querySelector("b"), row.label);
-  setText(node.querySelector(".way"), `→ ${row.target ?? "wherever there is room"}`);
+  setText(node.querySelector(".way"), `${row.replica === null ? "all of it " : ""}→ ${row.target === null ? "wherever there is room" : nodes(row.target)}`);
   setAge(node.querySelector(".cost"), seconds(row.proposed_at), `${row.word} · waits for ${row.awaited} · asked for `, " ago");
   node.title = row.reason;
 }
@@ -92,6 +94,7 @@ function updateEnded(node, row) {
   const facts = [row.word];
   if (row.downtime_seconds !== null) facts.push(`downtime ${row.downtime_seconds.toFixed(1)} s`);
   if (row.steps_lost !== null) facts.push(row.steps_lost === 0 ? "no step lost" : `${row.steps_lost} steps lost`);
+  if (row.killed) facts.push(`${row.killed} killed`);
   if (row.note) facts.push(row.note);
   setAge(node.querySelector(".cost"), seconds(row.ended_at ?? row.proposed_at), `${facts.join(" · ")} · `, " ago");
   node.title = row.reason;
@@ -146,7 +149,8 @@ export function news(before, after) {
   const known = new Map(before.transactions.map((row) => [row.id, row]));
   for (const row of after.transactions) {
     const former = known.get(row.id);
-    if (!former && row.kind === "move") said.push(`${row.label} is being moved from ${row.source} to ${row.target}.`);
+    const whole = row.replica === null ? " as a whole" : "";
+    if (!former && row.kind === "move") said.push(`${row.label} is being moved${whole} from ${nodes(row.source)} to ${nodes(row.target)}.`);
     else if (!former) said.push(`${row.label} is being changed: ${way(row)}.`);
     if (row.stuck && !former?.stuck) said.push(`What is done with ${row.label} is stuck: ${row.stuck}.`);
   }

@@ -24,15 +24,19 @@ export function showNodes(view) {
   for (const row of view.replicas) {
     if (row.active && here.has(row.node)) here.get(row.node).push({ name: row.name, label: row.label, word: row.word });
   }
+  const shown = new Map(view.replicas.map((row) => [row.name, row.label]));
   for (const move of view.transactions) {
-    if (move.replica === null) continue; // who of a job as a whole goes where is not in its row
-    const destination = move.attempt === 1 ? move.target : move.source;
-    const there = here.get(destination);
-    if (there && !there.some((chip) => chip.name === move.replica)) {
-      there.push({ name: move.replica, label: move.label, word: move.word, arriving: true });
+    // Of a job that moves as a whole each replica has its way; of any other change it is not in the row.
+    const ways = move.replica === null ? move.ways : [move];
+    for (const way of ways) {
+      const destination = move.attempt === 1 ? way.target : way.source;
+      const there = here.get(destination);
+      if (there && !there.some((chip) => chip.name === way.replica)) {
+        there.push({ name: way.replica, label: way.label ?? shown.get(way.replica) ?? way.replica, word: move.word, arriving: true });
+      }
+      const chip = here.get(way.source)?.find((each) => each.name === way.replica && !each.arriving);
+      if (chip && move.attempt === 1 && way.source !== way.target) chip.leaving = true;
     }
-    const chip = here.get(move.source)?.find((each) => each.name === move.replica && !each.arriving);
-    if (chip && move.attempt === 1) chip.leaving = true;
   }
   const chips = view.nodes.length <= MOST_WITH_CHIPS;
   byId("nodes").classList.toggle("compact", !chips);

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from specon_manager.backends.kube.admission.gate import gated, other_queue, unheld
+from specon_manager.backends.kube.admission.gate import awaited, gated, other_queue, unheld
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.objects.capability import SINCE
 from support.kube.pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
@@ -132,3 +132,36 @@ def test_a_bound_pod_keeps_no_gate_that_the_server_would_refuse():
 def test_every_kind_that_can_be_suspended_is_named():
     """In the reason for one that cannot, so that its owner knows what to use."""
     assert all(kind in unheld(stateful_pod(), "ml") for kind in SINCE)
+
+
+# -- what a move awaits ----------------------------------------------------------------------------
+
+R = "ml/r/worker/4"
+
+
+def awaited_gates(manifest, arriving=(R,)):
+    before = copy.deepcopy(manifest)
+    done = awaited(Injection(manifest), arriving).pod
+    assert manifest == before
+    assert awaited(Injection(done), arriving).pod == done
+    return done["spec"].get("schedulingGates")
+
+
+def test_what_a_move_awaits_is_gated_until_its_room_is_its_own():
+    """Also one that waits in no queue; gates of others stay."""
+    assert awaited_gates(pinned_pod()) == [OURS]
+    theirs = pinned_pod()
+    theirs["spec"]["schedulingGates"] = [dict(THEIRS)]
+    assert awaited_gates(theirs) == [THEIRS, OURS]
+
+
+def test_nothing_else_is():
+    """Neither other replicas, nor what is not pinned by us, nor what has a node already."""
+    assert awaited_gates(pinned_pod(), arriving=()) is None
+    assert awaited_gates(job_pod("r", 4)) is None
+    chosen = pinned_pod()
+    chosen["metadata"]["annotations"]["specon.io/pinned"] = "host-4"
+    assert awaited_gates(chosen) is None
+    bound = pinned_pod()
+    bound["spec"]["nodeName"] = "node-3"
+    assert awaited_gates(bound) is None

@@ -48,6 +48,20 @@ async def test_a_pod_is_reviewed_with_the_pins_of_the_moment(webhook):
     assert counted == [("inject", "patched")] * 2
 
 
+async def test_what_a_move_awaits_is_gated_at_either_entry():
+    """Also where it is in no queue; the second entry changes nothing."""
+    replica = "ml/mnist/worker/0"
+    routes = webhook_routes(lambda: SETTINGS, lambda: {replica: "node-3"}, arriving=lambda: [replica])
+    application = web.Application()
+    application.add_routes(routes)
+    async with TestClient(TestServer(application)) as client:
+        _, said = await post(client, review_of(pod("mnist")))
+        first = patched(pod("mnist"), said)
+        assert first["spec"]["schedulingGates"] == [{"name": "specon.io/admission"}]
+        _, said = await post(client, review_of(first), "/v1/admission/gate")
+        assert patched(first, said) == first
+
+
 async def test_both_entries_are_served(webhook):
     """What is denied is 200 too: the answer says it."""
     client, _, counted = webhook

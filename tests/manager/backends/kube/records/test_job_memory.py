@@ -344,13 +344,17 @@ async def test_what_a_job_waits_for_is_written_soon(memories, manager):
     assert "change" not in status
 
 
-async def test_a_job_that_is_neither_held_nor_scaled_has_no_training_job(memories, manager):
-    """There would be nothing in it."""
+async def test_a_job_that_is_neither_held_nor_scaled_and_trains_by_itself_has_no_training_job(
+    memories, manager
+):
+    """There would be nothing in it; of one whose pods train as one it says that they do."""
     memories.in_background(manager.memory)
-    manager.observe(elastic("plain", held=False, resizing="none", queue=""))
+    for name, as_one in (("plain", False), ("gang", True)):
+        manager.observe(elastic(name, held=False, resizing="none", queue="", coupled=as_one))
     await manager.commit()
-    await memories.until(lambda: "status" in (job_of(memories) or {}))
-    assert [item["metadata"]["name"] for item in memories.cluster.store.all(TRAINING_JOBS)] == ["bert"]
+    await memories.until(lambda: all("status" in (job_of(memories, name) or {}) for name in ("bert", "gang")))
+    names = [item["metadata"]["name"] for item in memories.cluster.store.all(TRAINING_JOBS)]
+    assert sorted(names) == ["bert", "gang"]
 
 
 async def test_an_object_refers_to_the_owner_of_its_job_and_goes_with_the_job(memories):

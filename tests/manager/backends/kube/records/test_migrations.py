@@ -103,7 +103,7 @@ async def test_requests_made_while_nobody_led_are_found(stage):
     ("spec", "words"),
     [
         ({"pod": "nobody"}, "there is no pod nobody with a sidecar in the namespace default"),
-        ({"replica": "other/mnist/worker/0"}, "it names no replica of the namespace default"),
+        ({"replica": "other/mnist/worker/0"}, "it names no replica and no job of the namespace default"),
     ],
 )
 async def test_a_request_that_names_nothing_of_its_namespace_is_refused_at_once(stage, spec, words):

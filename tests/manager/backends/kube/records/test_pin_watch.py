@@ -43,13 +43,13 @@ async def job(cluster, namespace="default"):
         TRAINING_JOBS, namespace, {"metadata": {"name": "mnist"}, "spec": spec}
     )
 
-    async def change(state, *hostnames):
+    async def change(state, *hostnames, kind="admit"):
         pins = [
             {"replica": f"{namespace}/mnist/worker/{index}", "hostname": hostname}
             for index, hostname in enumerate(hostnames)
         ]
         found = cluster.store.get(TRAINING_JOBS, (namespace, "mnist"))
-        change = {"id": "change-1", "kind": "admit", "state": state}
+        change = {"id": "change-1", "kind": kind, "state": state}
         await cluster.machinery.set_status(TRAINING_JOBS, found, change=change, pins=pins)
 
     assert made["metadata"]["uid"]
@@ -65,8 +65,15 @@ async def test_pins_follow_the_change_of_a_job():
         await until(lambda: watch.pins == {R: "host-1"})
         await change("Coming", "host-2")
         await until(lambda: watch.pins == {R: "host-2"})
+        assert watch.arriving == set()
+        await change("Coming", "host-2", kind="move")
+        await until(lambda: watch.arriving == {R})
         await change("Leaving", "host-2")
+        await asyncio.sleep(0.05)
+        assert watch.pins == {R: "host-2"}, "all of it starts anew, and its first pod may come at once"
+        await change("Checkpointing", "host-2")
         await until(lambda: watch.pins == {})
+        assert watch.arriving == set()
 
 
 async def test_jobs_of_other_namespaces_are_other_managers_business():

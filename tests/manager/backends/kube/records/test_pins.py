@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.records.external import ChangeState
-from specon_manager.backends.kube.records.pins import glance, job_glance, job_pins_of, pins_of
+from specon_manager.backends.kube.records.pins import arriving, glance, job_glance, job_pins_of, pins_of
 from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
 from support.kube.custom_resources import a_move, migration_of
@@ -26,6 +26,14 @@ def pins(*moves, hostname="host-1"):
 def test_a_replica_is_pinned_from_its_eviction_until_it_has_proven_itself(state):
     """Before that nothing is decided, after it its owner may place it anywhere."""
     assert pins(a_move(state=state)) == ({R: "host-1"} if state in PINNED else {})
+
+
+@pytest.mark.parametrize("state", list(TransactionState))
+def test_a_move_awaits_the_next_pod_until_it_runs(state):
+    """What comes while it has to prove itself has been handed its room already."""
+    item = migration_of(a_move(state=state), None, now=1.0, state=State(), hostname="host-1")
+    awaited = state in {TransactionState.LEAVING, TransactionState.COMING}
+    assert arriving([glance(item)]) == ({R} if awaited else set())
 
 
 def test_it_is_pinned_to_the_label_of_the_node_and_not_to_its_name():
@@ -77,9 +85,31 @@ def job_pins(*items):
 
 @pytest.mark.parametrize("state", list(ChangeState))
 def test_replicas_of_a_job_are_pinned_while_a_change_brings_them_about(state):
-    """Before that nothing is to start, after it their owner may place them anywhere."""
-    at_work = state in {ChangeState.COMING, ChangeState.VERIFYING}
+    """Before that nothing is to start, after it their owner may place them anywhere.
+
+    A record has pins while something leaves only where all of it starts anew.
+    """
+    at_work = state in {ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING}
     assert job_pins(training_job(state, PIN)) == ({R: "host-1"} if at_work else {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "awaited"),
+    [
+        ("move", "Coming", True),
+        ("preempt", "Coming", True),  # a move, as the first schema has it: nothing comes when it is preempted
+        ("move", "Leaving", True),
+        ("move", "Verifying", False),
+        ("admit", "Coming", False),
+        ("scale-out", "Coming", False),
+        ([], "Coming", False),
+    ],
+)
+def test_the_next_pods_of_a_gang_are_awaited_while_it_moves(kind, state, awaited):
+    """Nobody keeps room for what is admitted or scaled."""
+    item = training_job(state, PIN)
+    item["status"]["change"]["kind"] = kind
+    assert arriving([job_glance(item)]) == ({R} if awaited else set())
 
 
 def test_a_training_job_without_a_change_pins_nothing():

@@ -21,7 +21,7 @@ from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import JOBS, NODES
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.cluster import Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Phase, Progress, Replica
 from specon_manager.model.events import Tick
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
@@ -273,6 +273,27 @@ def test_why_a_converged_replica_stays_is_told_once_for_each_kind_of_reason():
     assert told(first, second) == [("NotMoved", "Migrate to n2: not ordered (no-room): 3 of 4 CPUs", False)]
     assert told(second, third) == []
     assert told(third, fourth) == [("NotMoved", "Migrate to n2: not ordered (cooldown): for 9 s", False)]
+
+
+def test_why_a_converged_gang_stays_is_told_on_its_job():
+    """Its first worker says whether it has converged; refusals of other changes are not told so."""
+    job = Job(spec=JobSpec(name="ns/job", replicas=(NAME, "ns/job/worker/1")), order=0, submitted_at=0.0)
+    for proposal, count in (("MigrateGang", 1), ("Preempt", 0)):
+        decision = Decision(
+            at=1.0,
+            replica="ns/job",
+            policy="progress",
+            proposal=proposal,
+            reason="full",
+            refusal=Refusal.NO_ROOM,
+        )
+        jobs = {"jobs": {"ns/job": job}}
+        after = state(Category.CONVERGED, **jobs, decisions=(decision,), verdicts={"ns/job": decision})
+        notes = words_of(state(Category.CONVERGED, **jobs), after)
+        assert [(note.whole, note.replica, note.reason) for note in notes] == [
+            (True, "ns/job", "NotMoved")
+        ] * count
+        assert words_of(state(**jobs), msgspec.structs.replace(after, replicas=state().replicas)) == []
 
 
 def test_why_a_growing_replica_stays_is_told_to_nobody():

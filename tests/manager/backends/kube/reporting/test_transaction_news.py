@@ -114,6 +114,44 @@ def test_the_way_back_and_its_end_are_warnings_with_the_reason():
         ]
 
 
+def test_the_move_of_a_gang_is_told_with_all_its_nodes():
+    """From its begin to what it cost."""
+    after = dict.fromkeys(TWO, "node-2")
+    begun = change(Kind.MOVE, after=after)
+    saved = {f"{JOB}/worker/0": Witness(incarnation="0001", checkpoint=SAVED)}
+    leaving = msgspec.structs.replace(begun, state=TransactionState.LEAVING, witnesses=saved)
+    proving = msgspec.structs.replace(leaving, state=TransactionState.VERIFYING)
+    witness = Witness(incarnation="0001", checkpoint=SAVED, downtime=3.25, steps_lost=0, first_step=41)
+    ended = msgspec.structs.replace(
+        proving,
+        state=TransactionState.SUCCEEDED,
+        witnesses={f"{JOB}/worker/0": witness},
+        killed=(f"{JOB}/worker/1",),
+    )
+    where, saved_text = "node-2 (3)", "checkpoint of step 40"
+    assert course(begun, leaving, proving, ended) == [
+        ("MoveOrdered", f"moving all 3 replicas from node-0 (2), node-1 to {where}: weights 3 of 5", False),
+        ("CheckpointVerified", f"{saved_text} verified; leaving node-0 (2), node-1", False),
+        ("Restored", f"restored on {where} from the {saved_text}; waiting for a later step", False),
+        (
+            "Resumed",
+            f"resumed at step 41 on {where} after 3.2 s of downtime, no step lost, 1 had to be killed",
+            False,
+        ),
+    ]
+    back = msgspec.structs.replace(proving, attempt=2, note="node-2 is gone")
+    failed = msgspec.structs.replace(back, state=TransactionState.FAILED)
+    assert course(begun, back, failed)[1:] == [
+        ("MovingBack", "going back to node-0 (2), node-1: node-2 is gone", True),
+        (
+            "Restored",
+            "restored on node-0 (2), node-1 from the checkpoint of step 40; waiting for a later step",
+            False,
+        ),
+        ("MoveFailed", f"the move to {where} failed: node-2 is gone", True),
+    ]
+
+
 def test_a_change_that_is_about_the_whole_job_says_so():
     """It is told on the owner, not on a pod."""
     (note,) = words_of_transactions(State(), State(transactions={"change-7": change(Kind.SCALE_OUT)}))

@@ -1,0 +1,150 @@
+"""Gangs of several pods with everything real but the cluster: they move as a whole, or not at all."""
+
+import pytest
+
+from fakekube.kinds import JOBS, MIGRATIONS, TRAINING_JOBS
+from support.kube.cluster_stage import ClusterStage
+
+JOB = "training/gang"
+RANKS = [f"{JOB}/worker/{index}" for index in range(4)]
+LEAD = RANKS[0]
+
+
+async def _gang(stage: ClusterStage) -> list[str]:
+    """Make one that trains, and return the nodes of its ranks."""
+    await stage.make("Gang", "gang")
+    await stage.trains(*RANKS)
+    return [stage.node_of(rank) for rank in RANKS]
+
+
+def _record(stage: ClusterStage) -> dict:
+    found = stage.cluster.store.get(TRAINING_JOBS, ("training", "gang")) or {}
+    return found.get("status") or {}
+
+
+def _state(stage: ClusterStage) -> str:
+    return _record(stage).get("change", {}).get("state", "")
+
+
+def _from_one_step(stage: ClusterStage) -> int:
+    """Return the step at which all ranks saved; each began behind it."""
+    (step,) = {stage.sidecars.saved[rank] for rank in RANKS}
+    firsts = {stage.sidecars.first[stage.pod_of(rank)["metadata"]["uid"]] for rank in RANKS}
+    assert firsts == {step + 1}
+    return int(step)
+
+
+async def _elsewhere(stage: ClusterStage) -> str:
+    """Add a node on which nothing of it runs."""
+    await stage.add_node("node-9")
+    return "node-9"
+
+
+async def _ended_well(stage: ClusterStage, target: str) -> None:
+    await stage.ended(LEAD)
+    move = stage.move(LEAD)
+    assert (move["state"], move["job"]) == ("Succeeded", JOB), stage.tale()
+    assert move["target"] == f"{target} (4)"
+    assert {stage.node_of(rank) for rank in RANKS} == {target}
+    step = _from_one_step(stage)
+    assert move["checkpoint"]["step"] == step
+    await stage.trains(*RANKS, beyond=step)
+    last = _record(stage)["lastChange"]
+    assert (last["kind"], last["state"], last["id"]) == ("move", "Succeeded", "training/please-gang")
+    await stage.tidy()
+    job = stage.owner(LEAD)
+    assert (job["spec"]["completions"], job["spec"].get("suspend")) == (4, False)
+    assert len(stage.cluster.store.all(MIGRATIONS)) == 1
+
+
+async def test_a_gang_that_somebody_asks_for_moves_as_a_whole_from_one_step(stage):
+    await stage.manage_and_lead()
+    nodes = await _gang(stage)
+    target = next(node for node in stage.nodes if nodes.count(node) < 4)
+    await stage.ask(LEAD, job=JOB, targets=[target])
+    await _ended_well(stage, target)
+
+
+async def test_one_rank_that_is_to_move_takes_the_others_along(stage):
+    """They start again where they were."""
+    await stage.manage_and_lead()
+    nodes = await _gang(stage)
+    target = next(node for node in stage.nodes if node != nodes[2])
+    before = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS}
+    await stage.ask(RANKS[2], target)
+    await stage.ended(RANKS[2])
+    assert stage.state(RANKS[2]) == "Succeeded", stage.tale()
+    assert [stage.node_of(rank) for rank in RANKS] == [nodes[0], nodes[1], target, nodes[3]]
+    assert all(stage.pod_of(rank)["metadata"]["uid"] != uid for rank, uid in before.items())
+    _from_one_step(stage)
+    await stage.tidy()
+
+
+@pytest.mark.parametrize("state", ["Checkpointing", "Leaving", "Coming", "Verifying"])
+async def test_a_manager_that_is_killed_while_a_gang_moves_is_succeeded_by_one_that_finishes_it(stage, state):
+    first = await stage.manage_and_lead()
+    nodes = await _gang(stage)
+    target = next(node for node in stage.nodes if node not in nodes[:1])
+    pods = {stage.pod_of(rank)["metadata"]["name"] for rank in RANKS}
+    if state == "Checkpointing":
+        stage.sidecars.slow |= set(RANKS[1:2])
+    elif state == "Leaving":
+        stage.cluster.kubelet.deaf |= set(sorted(pods)[:1])
+    elif state == "Coming":
+        stage.cluster.kubelet.start_seconds = 5.0
+    await stage.ask(LEAD, job=JOB, targets=[target])
+    if state == "Verifying":
+        await stage.until(lambda: _state(stage) in {"Leaving", "Coming"}, "it goes")
+        stage.sidecars.mute |= set(RANKS[3:])
+    await stage.until(lambda: _state(stage) == state, f"it is {state}")
+    await first.kill()
+    await stage.lease_runs_out()
+    await stage.manage_and_lead("second")
+    stage.sidecars.slow.clear()
+    stage.sidecars.mute.clear()
+    stage.cluster.kubelet.deaf.clear()
+    await stage.cluster.settle()
+    await _ended_well(stage, target)
+
+
+async def test_a_rank_that_cannot_save_leaves_all_of_the_gang_as_it_was(stage):
+    """Nobody is told to end."""
+    await stage.manage_and_lead()
+    await _gang(stage)
+    before = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS}
+    stage.sidecars.refuses[RANKS[3]] = "disk full"
+    await stage.ask(LEAD, job=JOB, targets=[await _elsewhere(stage)])
+    await stage.ended(LEAD)
+    assert (stage.state(LEAD), "disk full" in stage.move(LEAD)["message"]) == ("RolledBack", True)
+    assert {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in RANKS} == before
+    await stage.tidy()
+
+
+async def test_a_gang_whose_target_is_lost_is_back_whole(stage):
+    """From the step that all had saved, where all were before."""
+    await stage.manage_and_lead()
+    nodes = await _gang(stage)
+    target = await _elsewhere(stage)
+    stage.cluster.kubelet.start_seconds = 3.0
+    await stage.ask(LEAD, job=JOB, targets=[target])
+    await stage.until(lambda: _state(stage) == "Coming", "it comes")
+    await stage.cluster.kubelet.down(target)
+    stage.cluster.kubelet.start_seconds = 0.0
+    await stage.remove_node(target)
+    await stage.ended(LEAD)
+    assert stage.state(LEAD) == "RolledBack", stage.tale()
+    assert [stage.node_of(rank) for rank in RANKS] == nodes
+    _from_one_step(stage)
+    await stage.tidy()
+
+
+async def test_its_user_deletes_a_job_that_moves_and_nothing_of_it_is_left(stage):
+    await stage.manage_and_lead()
+    await _gang(stage)
+    stage.sidecars.slow |= set(RANKS)
+    await stage.ask(LEAD, job=JOB, targets=[await _elsewhere(stage)])
+    await stage.until(lambda: _state(stage) == "Checkpointing", "it is asked to save")
+    await stage.cluster.machinery.delete(JOBS, ("training", "gang"), {"propagationPolicy": "Background"})
+    await stage.ended(LEAD)
+    await stage.until(lambda: not _record(stage), "its TrainingJob is gone")
+    await stage.until(lambda: not stage.rules.leftovers(), "all is tidied up")
