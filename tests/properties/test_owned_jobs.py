@@ -182,8 +182,11 @@ class Owned(GangChaos):
         if before is None or before.attempt > 1 or before.state is not TransactionState.LEAVING:
             return
         replicas = [self.cluster.state.replicas[name] for name in before.concerned]
-        live = self.cluster.live.keys() & {*before.concerned}
-        if all(each.name in live and each.incarnation == before.ending.get(each.name) for each in replicas):
+        asked = {name: witness.incarnation for name, witness in before.witnesses.items()}
+        known = dict(before.ending) | asked  # of those that its owner has replaced meanwhile: another one
+        if all(
+            each.name in self.cluster.live and each.incarnation == known.get(each.name) for each in replicas
+        ):
             assert before.id not in self.cluster.state.transactions
             assert all(each.phase is Phase.RUNNING and each.leaving is None for each in replicas)
 

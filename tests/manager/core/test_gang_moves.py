@@ -265,6 +265,23 @@ def test_an_owner_gets_one_order_for_all_of_it():
         assert not {live.incarnation for live in cluster.live.values()} & set(before.values())
 
 
+def test_what_came_beside_a_gang_and_is_named_no_more_stays_where_the_move_is_given_up():
+    """It was told to end with the others: that is taken back with theirs."""
+    with owned(resizing="none", most=2, fewest=None) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.orders.clear()
+        spec, third = cluster.specs[G], f"{G}/worker/2"
+        cluster.observe(msgspec.structs.replace(spec, replicas=(W0, W1, third), present=None))
+        cluster.appears(third, "node-2")
+        assert cluster.state.replicas[third].leaving is not None
+        cluster.observe(msgspec.structs.replace(spec, present=None))
+        cluster.post(ev.JobRefused(job=G, transaction=change_of(cluster).id, reason="a budget"))
+        assert change_of(cluster).state is TransactionState.ROLLED_BACK
+        assert not [name for name, each in cluster.state.replicas.items() if each.leaving is not None]
+
+
 def test_room_on_a_node_that_nothing_landed_on_is_given_back_though_the_manager_was_killed():
     """The scheduler puts all of it where it ran before: at the end nothing of it has moved."""
     with owned(resizing="none", most=2, fewest=None) as cluster:

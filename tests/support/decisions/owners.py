@@ -194,7 +194,7 @@ class Owners(Cluster):
         else:
             self.idle.discard(action.job)
         if not action.transaction:
-            self.placed.pop(action.job, None)
+            self._give_back(action.job)
         elif action.placement:
             self.placed[action.job] = dict(action.placement)
             if spec.present is not None:
@@ -215,11 +215,15 @@ class Owners(Cluster):
                 self.die(name, self.exit_code, evicted=True)
         self.withheld -= action.placement.keys()
         if not action.transaction:
-            self.withheld = {name for name in self.withheld if job_of(name) != action.job}
-            self.placed.pop(action.job, None)
+            self._give_back(action.job)
         else:
             self.placed[action.job] = dict(action.placement)
         self._come(action)
+
+    def _give_back(self, job: str) -> None:
+        """Let the owner run its job as it likes; it may have been described as of another kind before."""
+        self.withheld = {name for name in self.withheld if job_of(name) != job}
+        self.placed.pop(job, None)
 
     def _come(self, action: PlaceJob) -> None:
         """Start what was ordered and is not there, where it was ordered to."""

@@ -44,12 +44,14 @@ def must_go(transaction: Transaction, replica: Replica) -> bool:
 def reached(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of all that it may tell to end, by name.
 
-    Where it is about the whole job, that is also what its owner has started beside it in the meantime.
+    Where it is about the whole job, that is also what its owner has started beside it in the meantime, and
+    what was told to end before its description named it no more.
     """
     job = state.jobs.get(transaction.job)
     if not transaction.whole or job is None:
         return records(state, transaction)
-    names = sorted({*transaction.concerned, *job.spec.replicas})
+    dropped = (name for name in job.dropped if state.replicas[name].leaving is not None)
+    names = sorted({*transaction.concerned, *job.spec.replicas, *dropped})
     return [state.replicas[name] for name in names if name in state.replicas]
 
 
