@@ -13,7 +13,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_move, to_move_gang, trains_as_one
+from specon_manager.model.standing import resting, to_move, to_move_gang, trains_as_one
 from specon_manager.policies.defragmentation.picture import (
     Amount,
     Group,
@@ -84,7 +84,7 @@ class Scene:
         if not active or not all(each.node in self._number for each in active):
             return []
         if trains_as_one(job, snapshot):
-            if to_move_gang(job, snapshot) is not None:
+            if (to_move_gang(job, snapshot) or resting(job, snapshot)) is not None:
                 return []
             units = [self._unit(job, job.name, active)]
         else:

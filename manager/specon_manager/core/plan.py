@@ -31,7 +31,7 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, to_move, to_move_gang, trains_as_one
+from specon_manager.model.standing import in_flight, resting, to_move, to_move_gang, trains_as_one
 from specon_manager.policies.cpu_lending import eases_first
 
 _RANKS: Final[dict[type, int]] = {
@@ -155,13 +155,12 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
         job = snapshot.jobs[move.job]
         about = _present(job, snapshot)
         targets: Iterable[str] = _joined(move, snapshot)
-        against = _no_places(move, snapshot)
+        against = _no_places(move, snapshot) or to_move_gang(job, snapshot) or resting(job, snapshot)
     else:
         about, targets = (snapshot.replicas[move.replica],), (move.target,)
-        against = _no_place(about[0], move.target, snapshot, move.beneficiary)
+        against = _no_place(about[0], move.target, snapshot, move.beneficiary) or to_move(about[0], snapshot)
     return (
         against
-        or (to_move_gang(job, snapshot) if isinstance(move, MigrateGang) else to_move(about[0], snapshot))
         or objection_to_movers(about, snapshot)
         or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)

@@ -23,7 +23,7 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """
     job = snapshot.jobs[replica.job]
     if trains_as_one(job, snapshot):
-        return to_move_gang(job, snapshot)
+        return to_move_gang(job, snapshot) or resting(job, snapshot)
     return (
         _forbidden_to_move(job, replica)
         or (Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS) if job.spec.checkpointing == "none" else None)
@@ -55,7 +55,7 @@ def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
     missing = (_not_running(replica) for replica in present)
     if (against := next((each for each in missing if each is not None), None)) is not None:
         return against
-    if (objection := in_flight(job, snapshot) or _resting(job, snapshot)) is not None:
+    if (objection := in_flight(job, snapshot)) is not None:
         return objection
     lead = snapshot.replicas[spec.worker_names[0]]  # it logs the steps of all
     return _not_settled(job, snapshot) or _unprovable(lead, snapshot)
@@ -82,7 +82,7 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.PREEMPTION_BUDGET, text)
     if not spec.transacted:
         return None
-    return _resting(job, snapshot) or _not_saving(job, members)
+    return resting(job, snapshot) or _not_saving(job, members)
 
 
 def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:
@@ -98,7 +98,7 @@ def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:
         return None
     if spec.checkpointing == "none":
         return Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS)
-    return _resting(job, snapshot) or _not_settled(job, snapshot)
+    return resting(job, snapshot) or _not_settled(job, snapshot)
 
 
 def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
@@ -161,7 +161,8 @@ def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:
     return None
 
 
-def _resting(job: Job, snapshot: Snapshot) -> Objection | None:
+def resting(job: Job, snapshot: Snapshot) -> Objection | None:
+    """Return for how long nothing of the whole job is begun but what a person asks for; None: it may be."""
     if job.cooldown_until <= snapshot.now:
         return None
     left = job.cooldown_until - snapshot.now

@@ -354,6 +354,22 @@ def test_what_cannot_be_asked_for_is_refused_in_words(event, why):
         assert (over.id, over.state, over.note) == ("mine", TransactionState.REFUSED, why)
 
 
+def test_a_person_need_not_wait_until_a_gang_has_rested():
+    """After a move that came to nothing policies wait; who asks for one by hand does not."""
+    with runs(**FIXED) as cluster:
+        rest = msgspec.structs.replace(cluster.state.settings.budgets, retry_cooldown=30.0)
+        settings = msgspec.structs.replace(cluster.state.settings, budgets=rest)
+        cluster.post(ev.ManagerStarted("again", settings))
+        move(cluster, on("node-1", W0, W1))
+        cluster.carry_out()
+        cluster.acknowledge(W0, done=False, reason="disk full")
+        cluster.propose(MigrateGang(job=G, placement=on("node-1", W0, W1), purpose="p", reason="again"))
+        assert cluster.state.verdicts[G].refusal is Refusal.COOLDOWN
+        cluster.post(ev.MoveRequested(id="mine", job=G))
+        assert change_of(cluster).id == "mine"
+        assert change_of(cluster).in_flight
+
+
 def test_replicas_that_train_by_themselves_are_not_moved_as_one():
     """Each has its own checkpoint."""
     with runs(**FIXED, coupled=False) as cluster:
