@@ -17,7 +17,7 @@ from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError
-from specon_manager.model.events import NodeObserved, ReplicaGone, ReplicaStarted, RoomHeld
+from specon_manager.model.events import JobObserved, NodeObserved, ReplicaGone, ReplicaStarted, RoomHeld
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set
 
@@ -129,6 +129,8 @@ async def _held(stage, cluster, make):
     """Have a pod train, and room be held for it on the other node; return its start and that node."""
     await make(stage.api, "train")
     started = await stage.hear(ReplicaStarted)
+    # A pod may be seen before its owner is: until then nothing could move it, and no room is held.
+    await stage.until(lambda: any(not each.spec.immovable for each in stage.said(JobObserved)))
     target = next(event.node for event in stage.said(NodeObserved) if event.node != started.node)
     await stage.hold("m-1", R, target)
     await stage.until(lambda: stage.said(RoomHeld))
