@@ -17,7 +17,7 @@ _DOUBLINGS = 4  # of the wait before the owner of a job is told once more that i
 
 
 class _Due(Struct, frozen=True, kw_only=True):
-    """What one look at every replica finds, each by name."""
+    """What is overdue of replicas and jobs, each by name."""
 
     starts: tuple[str, ...]
     """Ordered and not seen."""
@@ -59,10 +59,8 @@ def _due(state: State, now: float) -> _Due:
     moving = {name for each in state.transactions.values() for name in each.concerned}
     changing = {each.job for each in state.transactions.values() if each.whole}
     starts, ends, restarts, torn = [], [], [], dict[str, None]()
-    for replica in state.replicas.values():
+    for replica in state.snapshot(now).pressing:
         phase, leaving = replica.phase, replica.leaving
-        if leaving is None and replica.lost_at is None and phase is not Phase.STARTING:
-            continue
         if replica.name in moving or replica.job in changing:
             continue
         if leaving is not None:

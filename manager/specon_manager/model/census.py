@@ -1,9 +1,12 @@
 """What is counted of the replicas of a node."""
 
+from collections.abc import Iterable
+from typing import Final
+
 from msgspec import Struct
 
 from specon_manager.model.cluster import Replica
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 
 
@@ -17,31 +20,22 @@ class Census(Struct, frozen=True, kw_only=True, gc=False):
     """Of all of them together."""
 
 
-class Count:
-    """A census while it is taken."""
+NOBODY: Final = Census(replicas=0, converged=0, watching=0, requests=NOTHING)
 
-    __slots__ = ("converged", "cpu", "gpu", "memory", "replicas", "watching")
 
-    def __init__(self) -> None:
-        self.replicas: list[Replica] = []
-        self.converged = self.watching = 0
-        self.cpu = self.memory = self.gpu = 0.0
-
-    def add(self, replica: Replica) -> None:
-        """Count a replica."""
+def counted(replicas: Iterable[Replica]) -> Census:
+    """Return the census of these replicas; sums of fractions depend on their order."""
+    number = converged = watching = 0
+    cpu = memory = gpu = 0.0
+    for replica in replicas:
+        number += 1
         category, requests = replica.progress.category, replica.requests
-        self.replicas.append(replica)
-        self.converged += category is Category.CONVERGED
-        self.watching += category is Category.WATCHING
-        self.cpu += requests.cpu
-        self.memory += requests.memory
-        self.gpu += requests.gpu
-
-    def census(self) -> Census:
-        """Return what was counted."""
-        return Census(
-            replicas=len(self.replicas),
-            converged=self.converged,
-            watching=self.watching,
-            requests=Resources(cpu=self.cpu, memory=self.memory, gpu=self.gpu),
-        )
+        if category is Category.CONVERGED:
+            converged += 1
+        elif category is Category.WATCHING:
+            watching += 1
+        cpu += requests.cpu
+        memory += requests.memory
+        gpu += requests.gpu
+    amount = Resources(cpu=cpu, memory=memory, gpu=gpu)
+    return Census(replicas=number, converged=converged, watching=watching, requests=amount)

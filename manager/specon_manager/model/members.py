@@ -1,8 +1,8 @@
-"""The replicas of each job, looked up when they are asked for."""
+"""The replicas of each job, and those on each node, looked up when they are asked for."""
 
 from collections.abc import Iterator, Mapping
 
-from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.cluster import Job, Node, Replica
 
 
 class Members(Mapping[str, tuple[Replica, ...]]):
@@ -32,3 +32,39 @@ class Members(Mapping[str, tuple[Replica, ...]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class OnNode(Mapping[str, tuple[Replica, ...]]):
+    """The replicas on each node, by the names of those that were there, but for what is `beside` that."""
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Node],
+        names: Mapping[str, tuple[str, ...]],
+        replicas: Mapping[str, Replica],
+        beside: Mapping[str, tuple[Replica, ...]],
+    ) -> None:
+        """Take what belongs to one snapshot, which does not change."""
+        self._nodes, self._names, self._replicas, self._beside = nodes, names, replicas, beside
+        self._known: dict[str, tuple[Replica, ...]] = {}
+
+    def __getitem__(self, node: str) -> tuple[Replica, ...]:
+        found = self._beside.get(node)
+        if found is not None:
+            return found
+        known = self._known.get(node)
+        if known is None:
+            if node not in self._nodes:
+                raise KeyError(node)
+            replicas = self._replicas
+            known = self._known[node] = tuple([replicas[name] for name in self._names.get(node, ())])
+        return known
+
+    def __contains__(self, node: object) -> bool:
+        return node in self._nodes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)

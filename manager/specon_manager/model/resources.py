@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 Amount = Annotated[float, Meta(ge=0, le=1e15)]
 
 
-class Resources(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Resources(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """CPU in cores, memory in bytes, GPUs in devices."""
 
     cpu: Amount = 0.0

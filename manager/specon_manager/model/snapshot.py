@@ -5,26 +5,17 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 import msgspec
-from msgspec import Struct
 
-from specon_manager.model.census import Census, Count
+from specon_manager.model.census import NOBODY, Census, counted
 from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Served
 from specon_manager.model.constraints import Constraints, objection
-from specon_manager.model.members import Members
+from specon_manager.model.members import Members, OnNode
 from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.settings import Settings
+from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
-from specon_sidecar.classify import Category
-
-
-class _Survey(Struct, frozen=True, kw_only=True):
-    """What one look at every replica tells."""
-
-    on_node: Mapping[str, tuple[Replica, ...]]
-    settled: tuple[Replica, ...]
-    pending: tuple[Replica, ...]
 
 
 class Snapshot:
@@ -62,6 +53,10 @@ class Snapshot:
         self.queues: Mapping[str, Queue] = {} if queues is None else queues
         self.withheld: Mapping[str, str] = {} if withheld is None else withheld
         self.settings = Settings() if settings is None else settings
+        self._root: Survey | None = None
+        """The survey of the snapshot from which this one differs in a few replicas."""
+        self._beside: dict[str, tuple[Replica, ...]] = {}
+        """What is on those nodes on which something else is."""
         self._counted: dict[str, tuple[tuple[Replica, ...], Census]] = {}
         self._rooms: dict[str, Resources] = {}
         self._objections: dict[Constraints, dict[str, str | None]] = {}
@@ -110,17 +105,20 @@ class Snapshot:
     @cached_property
     def on_node(self) -> Mapping[str, tuple[Replica, ...]]:
         """The replicas that hold room on each node, as it will be when everything in flight has succeeded."""
-        return self._survey.on_node
+        root = self._survey if self._root is None else self._root
+        return OnNode(self.nodes, root.on_node, self.replicas, self._beside)
 
     @cached_property
     def settled(self) -> tuple[Replica, ...]:
-        """The converged replicas that run and are in no transaction."""
-        return self._survey.settled
+        """The converged replicas that run and are in no transaction, the longest converged first."""
+        replicas = self.replicas
+        return tuple([replicas[name] for _, _, name in self._survey.settled])
 
     @cached_property
     def pending(self) -> tuple[Replica, ...]:
         """The pending replicas, those that may not start yet among them, but no withheld ones."""
-        found, withheld, moving = self._survey.pending, self.withheld, self.moving
+        withheld, moving = self.withheld, self.moving
+        found = tuple([self.replicas[name] for name in self._survey.pending])
         if not withheld and not moving:
             return found
         return tuple(
@@ -130,48 +128,16 @@ class Snapshot:
         )
 
     @cached_property
-    def _survey(self) -> "_Survey":  # noqa: C901  (one pass over every replica, for speed)
-        """What takes a look at every replica: in one pass, which is most of a plan of a large cluster."""
-        counts = {node: Count() for node in self.nodes}
-        settled, pending = [], []
-        moving = self.moving
-        running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
-        converged, watching = Category.CONVERGED, Category.WATCHING
-        for replica in self.replicas.values():
-            phase = replica.phase
-            if phase is waiting:
-                pending.append(replica)
-            # `place`, written out.
-            if moving and replica.name in moving:
-                place = self.place(replica)
-                stays = False
-            elif phase is running or phase is starting:
-                place = replica.node
-                stays = phase is running
-            elif replica.holds:
-                place = replica.node
-                stays = False
-            else:
-                continue
-            category = replica.progress.category
-            if stays and category is converged and replica.leaving is None:
-                settled.append(replica)
-            if place not in counts:
-                continue
-            count, requests = counts[place], replica.requests
-            count.replicas.append(replica)
-            if category is converged:
-                count.converged += 1
-            elif category is watching:
-                count.watching += 1
-            count.cpu += requests.cpu
-            count.memory += requests.memory
-            count.gpu += requests.gpu
-        on_node = {}
-        for node, count in counts.items():
-            on_node[node] = replicas = tuple(count.replicas)
-            self._counted[node] = (replicas, count.census())
-        return _Survey(on_node=on_node, settled=tuple(settled), pending=tuple(pending))
+    def pressing(self) -> tuple[Replica, ...]:
+        """The replicas that were told to end, are missing, or were started and not seen yet."""
+        return tuple([self.replicas[name] for name in self._survey.pressing])
+
+    @cached_property
+    def _survey(self) -> Survey:
+        root = self._root
+        return (
+            surveyed(self.replicas, self.moving) if root is None else root.renewed(self.replicas, self.moving)
+        )
 
     def place(self, replica: Replica) -> str | None:
         """Return the node on which the replica holds room, or will when what is in flight has succeeded."""
@@ -182,14 +148,14 @@ class Snapshot:
 
     def census(self, node: str) -> Census:
         """Return the count of `on_node[node]`; counted once, since a plan asks thousands of times."""
-        replicas = self.on_node[node]
+        replicas = self._beside.get(node)
+        if replicas is None:
+            root = self._survey if self._root is None else self._root
+            return root.census.get(node, NOBODY)
         known = self._counted.get(node)
         if known is not None and known[0] is replicas:
             return known[1]
-        count = Count()
-        for replica in replicas:
-            count.add(replica)
-        census = count.census()
+        census = counted(replicas)
         self._counted[node] = (replicas, census)
         return census
 
@@ -342,16 +308,19 @@ class Snapshot:
             withheld=self.withheld if withheld is None else withheld,
             settings=self.settings,
         )
-        if not records and "_survey" in self.__dict__:
-            changed.__dict__["_survey"] = self._survey  # it is about replicas and what is in flight
-        on_node = dict(self.on_node)
-        for after in records:
-            left, joined = self.place(self.replicas[after.name]), changed.place(after)
-            if left in on_node:
-                on_node[left] = tuple(replica for replica in on_node[left] if replica.name != after.name)
-            if joined in on_node:
-                on_node[joined] = (*on_node[joined], after)
-        changed.__dict__["on_node"] = on_node  # what cached_property would compute
+        changed._root = self._survey if self._root is None else self._root
+        changed._beside = self._beside
+        if records:
+            on_node, beside = self.on_node, dict(self._beside)
+            for after in records:
+                left, joined = self.place(self.replicas[after.name]), changed.place(after)
+                if left is not None and left in on_node:
+                    there = beside[left] if left in beside else on_node[left]
+                    beside[left] = tuple([replica for replica in there if replica.name != after.name])
+                if joined is not None and joined in on_node:
+                    there = beside[joined] if joined in beside else on_node[joined]
+                    beside[joined] = (*there, after)
+            changed._beside = beside
         changed.__dict__["ready_nodes"] = self.ready_nodes
         changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of

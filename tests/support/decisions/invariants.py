@@ -9,6 +9,7 @@ import msgspec
 from specon_manager.core.state import State, unwanted_key
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.survey import Survey, surveyed
 from support.decisions import transaction_invariants
 
 
@@ -38,6 +39,7 @@ def check(
     weights = {action.replica: action.weight for action in actions if isinstance(action, SetWeight)}
     assert all(after.replicas[name].weight == weight for name, weight in weights.items())
     _check_told(before, after, actions, now)
+    check_survey(after, now)
     transaction_invariants.check(before, after, actions, now)
     _check_replicas(after)
     _check_jobs(before, after, now, whole=whole)
@@ -217,3 +219,10 @@ def _check_budgets(state: State) -> None:
     assert all(count <= budgets.moves_at_once_per_node for count in busy.values()), busy
     assert all(replica.moves <= budgets.moves_per_replica for replica in state.replicas.values())
     assert all(job.preemptions <= budgets.preemptions_per_job for job in state.jobs.values())
+
+
+def check_survey(state: State, now: float) -> None:
+    """Assert that what is counted from one event to the next is what a look at every replica tells."""
+    moving = state.snapshot(now).moving
+    told, counted = surveyed(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
+    assert told == counted, f"{told} was counted, and there is {counted}"

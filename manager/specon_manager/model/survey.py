@@ -1,0 +1,282 @@
+"""What is counted of all replicas, kept from one look at the cluster to the next.
+
+Invariant: `surveyed(...)` always tells the same as `Survey.of(...)`, which looks at every replica. What was
+counted last is remembered here, as a cache is, and only what differs since is counted anew, which takes as
+long as so much of the cluster has changed. No answer depends on who asked before.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
+from operator import eq, is_not
+from typing import Final
+
+from specon_manager.model.census import Census, counted
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.overlay import Overlay, differing, flat
+from specon_manager.model.transactions import Transaction
+from specon_sidecar.classify import Category
+
+_MANY: Final = 0.5
+"""Where so large a part has changed it is quicker to look at every replica."""
+
+Moving = Mapping[str, Transaction]
+"""The transaction in flight of each replica that is in one."""
+
+
+class Survey:
+    """What one look at every replica tells, by names: a report alone changes none of it."""
+
+    __slots__ = (
+        "active",
+        "census",
+        "moving",
+        "on_node",
+        "pending",
+        "position",
+        "pressing",
+        "replicas",
+        "settled",
+    )
+
+    def __init__(self, replicas: Mapping[str, Replica], moving: Moving, position: dict[str, int]) -> None:
+        self.replicas = replicas
+        self.moving = moving
+        self.position = position
+        """Of each replica, in the order of the records: numbers grow, not by one only."""
+        self.on_node: dict[str, tuple[str, ...]] = {}
+        """The replicas that hold room on each node once all in flight has succeeded, in that order."""
+        self.census: dict[str, Census] = {}
+        """The same, counted; there is none of a node with nothing on it."""
+        self.settled: list[tuple[float, int, str]] = []
+        """The converged ones that run and are in no transaction, the longest converged first."""
+        self.pending: tuple[str, ...] = ()
+        """Those that wait, in the order of the records."""
+        self.pressing: tuple[str, ...] = ()
+        """Those for which time counts: told to end, missing, or started and not seen; in that order."""
+        self.active: dict[str, int] = {}
+        """How many replicas of each job occupy nodes."""
+
+    @classmethod
+    def of(cls, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
+        """Look at every replica."""
+        found = cls(replicas, moving, {name: number for number, name in enumerate(replicas)})
+        found._take(replicas)
+        found.settled.sort()
+        return found
+
+    def renewed(self, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
+        """Return the survey of these, of which most are the same records as before."""
+        if replicas is self.replicas and moving == self.moving:
+            return self
+        position, changed = self._positions(replicas)
+        if position is None:
+            return Survey.of(replicas, moving)
+        if moving or self.moving:
+            flying = (*self.moving, *moving)
+            changed = dict.fromkeys((*changed, *(name for name in flying if name in replicas)))
+        before, former = self.replicas, self.moving
+        touched = [
+            name
+            for name in changed
+            if name in moving or name in former or not _alike(before.get(name), replicas.get(name))
+        ]
+        if len(touched) > _MANY * len(replicas):
+            return Survey.of(replicas, moving)
+        twin = Survey(replicas, moving, position)
+        twin.on_node, twin.census, twin.settled = self.on_node, self.census, self.settled
+        twin.pending, twin.pressing, twin.active = self.pending, self.pressing, self.active
+        if touched:
+            twin._renew(touched, before, former)
+        return twin
+
+    def _positions(self, replicas: Mapping[str, Replica]) -> tuple[dict[str, int] | None, Iterable[str]]:
+        """Return the positions of these, and which may differ; None where the order is another one."""
+        before, position = self.replicas, self.position
+        if replicas is before:
+            return position, ()
+        found = differing(before, replicas) if _follows(before, replicas) else replicas
+        if found is not replicas:
+            added = [name for name in found if name not in position]
+            return (position if not added else _extended(position, added)), found
+        was, now = flat(before), flat(replicas)
+        names, known = list(now), list(position)
+        if names == known:
+            return position, compress(names, map(is_not, was.values(), now.values()))
+        gone = position.keys() - now.keys()
+        if gone:
+            known = [name for name in known if name not in gone]
+        if names[: len(known)] != known:
+            return None, ()
+        if gone:
+            position = {name: position[name] for name in known}
+        position = _extended(position, names[len(known) :])
+        return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
+
+    def told(self) -> tuple[object, ...]:
+        """Return all that it tells, to be compared with another."""
+        settled = [(since, name) for since, _, name in self.settled]
+        return self.on_node, self.census, settled, self.pending, self.pressing, self.active
+
+    # -- counting --------------------------------------------------------------------------------
+
+    def _take(self, names: Iterable[str]) -> None:  # noqa: C901  (one pass over every replica, for speed)
+        """Look at these for the first time, in the order of the records."""
+        replicas, moving, position = self.replicas, self.moving, self.position
+        settled, active = self.settled, self.active
+        nodes: dict[str, list[str]] = {}
+        pending, pressing = [], []
+        running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
+        converged = Category.CONVERGED
+        for name in names:
+            replica = replicas[name]
+            phase = replica.phase
+            if phase is waiting:
+                pending.append(name)
+            elif phase is running or phase is starting:
+                active[replica.job] = active.get(replica.job, 0) + 1
+            if replica.leaving is not None or replica.lost_at is not None or phase is starting:
+                pressing.append(name)
+            # `_place` and `_settles`, written out.
+            if moving and name in moving:
+                place = _place(replica, moving)
+            elif phase is running or phase is starting or replica.holds:
+                place = replica.node
+                progress = replica.progress
+                if phase is running and progress.category is converged and replica.leaving is None:
+                    settled.append((progress.category_since, position[name], name))
+            else:
+                continue
+            if place is not None:
+                if place in nodes:
+                    nodes[place].append(name)
+                else:
+                    nodes[place] = [name]
+        self.pending, self.pressing = tuple(pending), tuple(pressing)
+        for node, there in nodes.items():
+            self.on_node[node] = tuple(there)
+            self.census[node] = counted([replicas[name] for name in there])
+
+    def _renew(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
+        """Count these anew, as far as they differ from those records `before`."""
+        self._settle_on_nodes(touched, before, former)
+        now = [self.replicas[name] for name in touched if name in self.replicas]
+        self.active = dict(self.active)
+        for replicas, count in ((map(before.get, touched), -1), (now, 1)):
+            for replica in replicas:
+                if replica is not None and replica.active:
+                    self.active[replica.job] = self.active.get(replica.job, 0) + count
+                    if not self.active[replica.job]:
+                        del self.active[replica.job]
+        apart, at = set(touched), self.position.__getitem__
+        self.settled = [each for each in self.settled if each[2] not in apart]
+        self.settled += [
+            (replica.progress.category_since, at(replica.name), replica.name)
+            for replica in now
+            if _settles(replica, self.moving)
+        ]
+        self.settled.sort()
+        pending = [replica.name for replica in now if replica.phase is Phase.PENDING]
+        self.pending = _merged(self.pending, apart, pending, at)
+        self.pressing = _merged(self.pressing, apart, [each.name for each in now if _presses(each)], at)
+
+    def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
+        """Count the nodes anew on which these are, or were."""
+        replicas, moving, at = self.replicas, self.moving, self.position.__getitem__
+        left, joined, recounted = dict[str, set[str]](), dict[str, list[str]](), set[str]()
+        for name in touched:
+            was, replica = before.get(name), replicas.get(name)
+            old = None if was is None else _place(was, former)
+            new = None if replica is None else _place(replica, moving)
+            recounted |= {node for node in (old, new) if node is not None}
+            if old != new and old is not None:
+                left.setdefault(old, set()).add(name)
+            if old != new and new is not None:
+                joined.setdefault(new, []).append(name)
+        self.on_node, self.census = dict(self.on_node), dict(self.census)
+        for node in left.keys() | joined.keys():
+            gone = left.get(node, ())
+            there = [name for name in self.on_node.get(node, ()) if name not in gone]
+            if node in joined:
+                there = sorted((*there, *joined[node]), key=at)
+            self.on_node[node] = tuple(there)
+        for node in recounted:
+            if self.on_node[node]:
+                self.census[node] = counted([replicas[name] for name in self.on_node[node]])
+            else:
+                del self.on_node[node]
+                self.census.pop(node, None)
+
+
+def surveyed(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
+    """Return the survey of these records: what was counted last is counted anew where they differ only."""
+    global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
+    last = _last
+    _last = found = Survey.of(replicas, moving) if last is None else last.renewed(replicas, moving)
+    return found
+
+
+_last: Survey | None = None
+
+
+def _place(replica: Replica, moving: Moving) -> str | None:
+    if moving:
+        transaction = moving.get(replica.name)
+        if transaction is not None and (node := transaction.wanted.get(replica.name)):
+            return node
+    return replica.node if replica.occupies else None
+
+
+def _settles(replica: Replica, moving: Moving) -> bool:
+    return (
+        replica.phase is Phase.RUNNING
+        and replica.progress.category is Category.CONVERGED
+        and replica.leaving is None
+        and replica.name not in moving
+    )
+
+
+def _presses(replica: Replica) -> bool:
+    return replica.leaving is not None or replica.lost_at is not None or replica.phase is Phase.STARTING
+
+
+def _alike(was: Replica | None, now: Replica | None) -> bool:
+    """Whether a survey tells the same of two records of a replica that is in no transaction."""
+    if was is None or now is None:
+        return False
+    before, after = was.progress, now.progress
+    return (
+        was.phase is now.phase
+        and was.node == now.node
+        and before.category is after.category
+        and (before.category_since == after.category_since or after.category is not Category.CONVERGED)
+        and (was.leaving is None) is (now.leaving is None)
+        and (was.lost_at is None) is (now.lost_at is None)
+        and was.holds is now.holds
+        and (was.requests is now.requests or was.requests == now.requests)
+        and was.job == now.job
+    )
+
+
+def _follows(before: Mapping[str, Replica], after: Mapping[str, Replica]) -> bool:
+    """Whether `after` may have come of `before` by changes alone: it has all of them, in their order."""
+    if not isinstance(after, Overlay) or not isinstance(before, Overlay):
+        return True
+    laid = before.laid
+    return len(laid) <= len(after.laid) and all(map(eq, laid, after.laid))
+
+
+def _extended(position: dict[str, int], names: Sequence[str]) -> dict[str, int]:
+    """Return the positions with those of more names, behind all others."""
+    if not names:
+        return position
+    last = position[next(reversed(position))] if position else -1
+    return position | {name: number for number, name in enumerate(names, last + 1)}
+
+
+def _merged(
+    names: tuple[str, ...], apart: set[str], more: list[str], at: Callable[[str], int]
+) -> tuple[str, ...]:
+    """Return the names without some and with others, in order."""
+    if not more and apart.isdisjoint(names):
+        return names
+    return tuple(sorted((*(name for name in names if name not in apart), *more), key=at))
