@@ -18,7 +18,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
 
 
-class _Load(Struct, frozen=True):
+class _Load(Struct, frozen=True, gc=False):
     """The replicas of a node before and after a move, and the weight of those that the move does not end."""
 
     cores: float
@@ -42,13 +42,13 @@ def objection(
             return no_move
     if not gate.enabled or move.purpose == DEFRAGMENT:
         return None
+    if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
+        return worse  # what most of thousands of moves are refused for: their loads are not looked at further
     loads = _loads(members, moved, snapshot, gate)
     for replica, target in moved:
         source, joined = loads[replica.node or ""], loads[target]
-        if joined.after / max(joined.cores, 1e-9) >= source.before / max(source.cores, 1e-9):
-            # As loaded as the source was is a swap: it slows as many as it helps, and costs a downtime.
-            text = f"{target} would hold {joined.after} replicas, {replica.node} holds {source.before}"
-            return Objection(Refusal.WORSE_LOADED, text)
+        if _is_worse(joined.after, joined.cores, source.before, source.cores):
+            return _swap(target, joined.after, replica, source.before)
     own = sum(_weight(member, gate) for member in members)
     to = {replica.name: target for replica, target in moved}
     ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
@@ -118,6 +118,25 @@ def _loads(
             _weights(census, gate) - sum(_weight(member, gate) for member in here),
         )
     return found
+
+
+def _worse_loaded(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:
+    """Return that the only one that changes its node would find as much load where it goes."""
+    source, nodes = replica.node or "", snapshot.nodes
+    before, after = snapshot.census(source).replicas, snapshot.census(target).replicas + 1
+    if _is_worse(after, nodes[target].capacity.cpu, before, nodes[source].capacity.cpu):
+        return _swap(target, after, replica, before)
+    return None
+
+
+def _is_worse(after: int, cores: float, before: int, cores_before: float) -> bool:
+    """Whether a node is as loaded as the source was: that slows as many as it helps, and costs a downtime."""
+    return after / max(cores, 1e-9) >= before / max(cores_before, 1e-9)
+
+
+def _swap(target: str, after: int, replica: Replica, before: int) -> Objection:
+    text = f"{target} would hold {after} replicas, {replica.node} holds {before}"
+    return Objection(Refusal.WORSE_LOADED, text)
 
 
 def objection_to_nodes(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:

@@ -1,5 +1,7 @@
 """What time alone brings about: orders given again, restarts after their pause, torn gangs put back."""
 
+from typing import Final
+
 import msgspec
 from msgspec import Struct
 
@@ -12,6 +14,7 @@ from specon_manager.core.transaction.begin import put_back
 from specon_manager.core.transaction.orders import released
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
+from specon_manager.model.renewal import Chosen
 
 _DOUBLINGS = 4  # of the wait before the owner of a job is told once more that it may run
 
@@ -111,7 +114,7 @@ def _unwanted_told_again(state: State, now: float) -> Step:
 def _owners_told_again(state: State, now: float) -> Step:
     """Tell owners once more, ever later, that their jobs may run of which something is missing."""
     actions = list[Action]()
-    for job in [each for each in state.jobs.values() if each.owned]:
+    for job in [state.jobs[name] for name in _tended(state.jobs)]:
         if job.release_due is None:
             if _is_idle(state, job):
                 due = now + state.settings.deadlines.ready
@@ -124,6 +127,14 @@ def _owners_told_again(state: State, now: float) -> Step:
         state = state.with_job(told)
         actions.append(released(state, told, "something of it is still missing"))
     return state, actions
+
+
+def _may_be_told(job: Job) -> bool:
+    """Whether the owner of a job may have to be told once more that it may run."""
+    return job.owned and (job.release_due is not None or (job.spec.held and job.admitted))
+
+
+_tended: Final = Chosen(_may_be_told)
 
 
 def _is_idle(state: State, job: Job) -> bool:

@@ -72,6 +72,9 @@ def plan(
         return tuple(Ruling(proposal=proposal, objection=pause) for proposal in sorted(proposals, key=_rank))
     verdicts, usage = [], quotas.Usage(snapshot)
     for proposed in sorted(proposals, key=_rank):
+        if (refused := _cheaply_refused(proposed, snapshot)) is not None:
+            verdicts.append(Ruling(proposal=proposed, objection=refused))
+            continue
         proposal, over_quota = quotas.fitted(whole(proposed, snapshot), snapshot, usage)
         objection = _objection(proposal, snapshot, state) or over_quota
         if objection is None:
@@ -82,12 +85,25 @@ def plan(
     return tuple(verdicts)
 
 
+def _cheaply_refused(proposal: Proposal, snapshot: Snapshot) -> Objection | None:
+    """Return that the cluster's budget is spent, for the move of a job's only replica; None: to be judged.
+
+    A large cluster has tens of thousands of converged replicas that ask.
+    """
+    if not isinstance(proposal, Migrate):
+        return None
+    spent = move_budgets.of_cluster(snapshot)
+    if spent is None or (replica := snapshot.replicas.get(proposal.replica)) is None:
+        return None
+    return spent if len(snapshot.jobs[replica.job].spec.replicas) == 1 else None
+
+
 def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:
     """Return a move of one replica of a job whose replicas train as one as a move of the job."""
     if not isinstance(proposal, Migrate) or proposal.replica not in snapshot.replicas:
         return proposal
     job = snapshot.jobs[snapshot.replicas[proposal.replica].job]
-    if not job.spec.transacted or not trains_as_one(job, snapshot):
+    if not trains_as_one(job, snapshot) or not job.spec.transacted:
         return proposal
     here = {member.name: member.node or "" for member in _present(job, snapshot)}
     return MigrateGang(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -28,6 +29,13 @@ def index_of(replica: str) -> int:
     """Return the index in the name `namespace/job/role/index`, 0 where it has none."""
     last = replica.rpartition("/")[2]
     return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0  # noqa: PLR2004
+
+
+@lru_cache(maxsize=2**16)
+def _by_role(replicas: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the parameter servers and the workers: asked for again and again of each job of a cluster."""
+    servers = tuple(name for name in replicas if role_of(name) == "ps")
+    return servers, tuple(name for name in replicas if role_of(name) != "ps")
 
 
 class Phase(StrEnum):
@@ -175,12 +183,12 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     @property
     def ps(self) -> tuple[str, ...]:
         """Names of the parameter servers."""
-        return tuple(name for name in self.replicas if role_of(name) == "ps")
+        return _by_role(self.replicas)[0]
 
     @property
     def worker_names(self) -> tuple[str, ...]:
         """Names of all workers that it may have, by index."""
-        return tuple(name for name in self.replicas if role_of(name) != "ps")
+        return _by_role(self.replicas)[1]
 
     @property
     def wanted_workers(self) -> int:

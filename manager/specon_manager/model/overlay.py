@@ -1,6 +1,8 @@
 """A mapping with a few values changed, made without a copy of the whole."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import compress
+from operator import is_not
 from typing import Final, TypeVar
 
 V = TypeVar("V")
@@ -96,11 +98,14 @@ def lacking(mapping: Mapping[str, V], keys: Iterable[str]) -> Mapping[str, V]:
 def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
     """Return the keys of `after` whose values may be others than in `before`.
 
-    Those are few where one was made of the other by `changed`; else all are.
+    Those are few where one was made of the other by `changed`, or has the same keys; else all are.
     """
     base = before.base if isinstance(before, Overlay) else before
     if not isinstance(after, Overlay) or after.base is not base:
-        return after
+        was, now = flat(before), flat(after)
+        if list(was) != list(now):
+            return after
+        return compress(now, map(is_not, was.values(), now.values()))
     if (last := after.last_change(before)) is not None:
         return (last,)  # a report changes one replica, and thousands come in a second
     former = before.laid if isinstance(before, Overlay) else {}

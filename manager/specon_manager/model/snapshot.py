@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 
@@ -13,6 +14,7 @@ from specon_manager.model.members import Members, OnNode
 from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.settings import Settings
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
@@ -69,7 +71,18 @@ class Snapshot:
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
         """The nodes that take replicas, by name."""
-        return tuple(node for _, node in sorted(self.nodes.items(), key=_natural) if node.ready)
+        return self._free.ready
+
+    @property
+    def capacities(self) -> Mapping[str, Resources]:
+        """What each ready node has, in the order of `ready_nodes`."""
+        return self._free.capacity
+
+    @cached_property
+    def _free(self) -> Rooms:
+        """What is free beside what holds room, but for `_beside` and `_leaving`."""
+        root = self._survey if self._root is None else self._root
+        return rooms(self.nodes, root.census)
 
     # -- what is in flight -----------------------------------------------------------------------
 
@@ -100,6 +113,14 @@ class Snapshot:
             return replica.name not in transaction.wanted
         return replica.leaving is not None
 
+    @cached_property
+    def leavers(self) -> tuple[tuple[str, Replica], ...]:
+        """The replicas that are about to leave their nodes (see `leaves`), each with that node."""
+        names, at = {*self._survey.pressing, *self.moving}, self._survey.position
+        known = sorted((name for name in names if name in self.replicas), key=at.__getitem__)
+        found = ((self.replicas[name], self.place(self.replicas[name])) for name in known)
+        return tuple((place, each) for each, place in found if place is not None and self.leaves(each))
+
     # -- who is where ----------------------------------------------------------------------------
 
     @cached_property
@@ -117,8 +138,7 @@ class Snapshot:
     @cached_property
     def pending(self) -> tuple[Replica, ...]:
         """The pending replicas, those that may not start yet among them, but no withheld ones."""
-        withheld, moving = self.withheld, self.moving
-        found = tuple([self.replicas[name] for name in self._survey.pending])
+        found, withheld, moving = self.all_pending, self.withheld, self.moving
         if not withheld and not moving:
             return found
         return tuple(
@@ -126,6 +146,17 @@ class Snapshot:
             for replica in found
             if replica.job not in withheld and replica.name not in moving and replica.job not in self.changing
         )
+
+    @cached_property
+    def all_pending(self) -> tuple[Replica, ...]:
+        """The pending replicas, those that are withheld or in flight among them."""
+        replicas = self.replicas
+        return tuple([replicas[name] for name in self._survey.pending])
+
+    @property
+    def active_jobs(self) -> Mapping[str, int]:
+        """How many replicas occupy nodes, of each job that has any."""
+        return self._survey.active
 
     @cached_property
     def pressing(self) -> tuple[Replica, ...]:
@@ -188,15 +219,25 @@ class Snapshot:
         Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
         A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
-        jobs, active, ending = self.jobs, dict[str, None](), set[str]()
-        for replica in self.replicas.values():
-            if replica.phase is Phase.RUNNING or replica.phase is Phase.STARTING:
-                active[replica.job] = None
-                if replica.leaving is not None and _ends(replica):
-                    ending.add(replica.job)
-        found = [jobs[name] for name in active if name not in ending and name not in self.changing]
-        running = (job for job in found if job.ended_at is None and job.spec.adjustable)
-        return tuple(sorted(running, key=lambda job: job.order))
+        jobs, changing, ending = self.jobs, self.changing, self._ending
+        found = (jobs[name] for name in self._survey.active if name not in ending and name not in changing)
+        running = [job for job in found if job.ended_at is None and job.spec.adjustable]
+        running.sort(key=attrgetter("order"))
+        return tuple(running)
+
+    @cached_property
+    def _told(self) -> frozenset[str]:
+        """The jobs of which something is to end with the rest of it."""
+        return frozenset(
+            each.job
+            for each in self.pressing
+            if _ends(each) and each.job in self.jobs and each.name in self.jobs[each.job].spec.replicas
+        )
+
+    @cached_property
+    def _ending(self) -> frozenset[str]:
+        """The jobs of which something occupies a node and is to end with the rest of it."""
+        return frozenset(each.job for each in self.pressing if each.active and _ends(each))
 
     @cached_property
     def unplaced(self) -> tuple[Replica, ...]:
@@ -218,6 +259,8 @@ class Snapshot:
         whole, replicas = self.changing.get(job), self.replicas
         if whole is not None and not whole.wanted:
             return True
+        if self._root is None:
+            return job in self._told
         return any(_ends(replicas[name]) for name in self.jobs[job].spec.replicas)
 
     def workers(self, job: str) -> tuple[Replica, ...]:
@@ -321,7 +364,7 @@ class Snapshot:
                     there = beside[joined] if joined in beside else on_node[joined]
                     beside[joined] = (*there, after)
             changed._beside = beside
-        changed.__dict__["ready_nodes"] = self.ready_nodes
+        changed.__dict__["_free"] = self._free
         changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
@@ -354,12 +397,30 @@ class Snapshot:
         known = self._rooms.get(node)
         if known is not None:
             return known
+        if node not in self._beside and node not in self._leaving:
+            free = self._free.free.get(node)
+            if free is not None:
+                return free
         used = self.census(node).requests
         if node in self._leaving:
             used += self._leaving[node]
         room = self.nodes[node].capacity - used
         self._rooms[node] = room
         return room
+
+    def rooms(self) -> tuple[dict[str, Resources], dict[str, tuple[float, float, float]], dict[str, int]]:
+        """Return `room` of each ready node, the same as three numbers, and how many replicas it holds.
+
+        By name, in the order of `ready_nodes`; all of it is the caller's own.
+        """
+        known = self._free
+        free, parts, count = dict(known.free), dict(known.parts), dict(known.count)
+        for node in self._leaving.keys() | self._beside.keys():
+            if node in free:
+                free[node] = room = self.room(node)
+                parts[node] = room.cpu, room.memory, room.gpu
+                count[node] = self.census(node).replicas
+        return free, parts, count
 
     def objection_to(self, node: str, job: str) -> str | None:
         """Return what rules a node out for the replicas of a job: a taint, a label, a volume; None: nothing.
@@ -445,9 +506,3 @@ def _open(job: Job, members: Iterable[Replica]) -> Job:
 def _ends(replica: Replica) -> bool:
     """Whether the replica was told to end, and not only because its job shrinks or it alone starts anew."""
     return replica.leaving is not None and replica.leaving.purpose not in {"scale-in", "restart", "late"}
-
-
-def _natural(item: tuple[str, Node]) -> tuple[int, str]:
-    """Order node-2 before node-10."""
-    name = item[0]
-    return (len(name), name)

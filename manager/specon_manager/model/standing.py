@@ -73,9 +73,9 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
     if (objection := in_flight(job, snapshot)) is not None:
         return objection
     members = [snapshot.replicas[name] for name in spec.replicas]
-    if not any(replica.active for replica in members):
+    if not [replica for replica in members if replica.active]:
         return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
-    if any(replica.leaving is not None for replica in members):
+    if [replica for replica in members if replica.leaving is not None]:
         return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave")
     if job.preemptions >= budgets.preemptions_per_job:
         text = f"it was preempted {job.preemptions} times, which is its budget"
@@ -109,7 +109,7 @@ def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> O
     if replica is not None:
         moving = snapshot.moving.get(replica.name)
         return None if moving is None else Objection(Refusal.IN_FLIGHT, f"{moving.id} is in flight")
-    if any(name in snapshot.moving for name in job.spec.replicas):
+    if snapshot.moving and any(name in snapshot.moving for name in job.spec.replicas):
         return Objection(Refusal.IN_FLIGHT, "a replica of it moves")
     return None
 

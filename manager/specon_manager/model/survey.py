@@ -5,14 +5,12 @@ counted last is remembered here, as a cache is, and only what differs since is c
 long as so much of the cluster has changed. No answer depends on who asked before.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import compress
-from operator import eq, is_not
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from specon_manager.model.census import Census, counted
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.overlay import Overlay, differing, flat
+from specon_manager.model.renewal import Positions, merged, positions, renewed
 from specon_manager.model.transactions import Transaction
 from specon_sidecar.classify import Category
 
@@ -38,11 +36,10 @@ class Survey:
         "settled",
     )
 
-    def __init__(self, replicas: Mapping[str, Replica], moving: Moving, position: dict[str, int]) -> None:
+    def __init__(self, replicas: Mapping[str, Replica], moving: Moving, position: Positions) -> None:
         self.replicas = replicas
         self.moving = moving
         self.position = position
-        """Of each replica, in the order of the records: numbers grow, not by one only."""
         self.on_node: dict[str, tuple[str, ...]] = {}
         """The replicas that hold room on each node once all in flight has succeeded, in that order."""
         self.census: dict[str, Census] = {}
@@ -59,7 +56,7 @@ class Survey:
     @classmethod
     def of(cls, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
         """Look at every replica."""
-        found = cls(replicas, moving, {name: number for number, name in enumerate(replicas)})
+        found = cls(replicas, moving, positions(replicas))
         found._take(replicas)
         found.settled.sort()
         return found
@@ -68,9 +65,10 @@ class Survey:
         """Return the survey of these, of which most are the same records as before."""
         if replicas is self.replicas and moving == self.moving:
             return self
-        position, changed = self._positions(replicas)
-        if position is None:
+        found = renewed(self.replicas, self.position, replicas)
+        if found is None:
             return Survey.of(replicas, moving)
+        position, changed = found
         if moving or self.moving:
             flying = (*self.moving, *moving)
             changed = dict.fromkeys((*changed, *(name for name in flying if name in replicas)))
@@ -88,29 +86,6 @@ class Survey:
         if touched:
             twin._renew(touched, before, former)
         return twin
-
-    def _positions(self, replicas: Mapping[str, Replica]) -> tuple[dict[str, int] | None, Iterable[str]]:
-        """Return the positions of these, and which may differ; None where the order is another one."""
-        before, position = self.replicas, self.position
-        if replicas is before:
-            return position, ()
-        found = differing(before, replicas) if _follows(before, replicas) else replicas
-        if found is not replicas:
-            added = [name for name in found if name not in position]
-            return (position if not added else _extended(position, added)), found
-        was, now = flat(before), flat(replicas)
-        names, known = list(now), list(position)
-        if names == known:
-            return position, compress(names, map(is_not, was.values(), now.values()))
-        gone = position.keys() - now.keys()
-        if gone:
-            known = [name for name in known if name not in gone]
-        if names[: len(known)] != known:
-            return None, ()
-        if gone:
-            position = {name: position[name] for name in known}
-        position = _extended(position, names[len(known) :])
-        return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
 
     def told(self) -> tuple[object, ...]:
         """Return all that it tells, to be compared with another."""
@@ -176,8 +151,8 @@ class Survey:
         ]
         self.settled.sort()
         pending = [replica.name for replica in now if replica.phase is Phase.PENDING]
-        self.pending = _merged(self.pending, apart, pending, at)
-        self.pressing = _merged(self.pressing, apart, [each.name for each in now if _presses(each)], at)
+        self.pending = merged(self.pending, apart, pending, at)
+        self.pressing = merged(self.pressing, apart, [each.name for each in now if _presses(each)], at)
 
     def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
         """Count the nodes anew on which these are, or were."""
@@ -255,28 +230,3 @@ def _alike(was: Replica | None, now: Replica | None) -> bool:
         and (was.requests is now.requests or was.requests == now.requests)
         and was.job == now.job
     )
-
-
-def _follows(before: Mapping[str, Replica], after: Mapping[str, Replica]) -> bool:
-    """Whether `after` may have come of `before` by changes alone: it has all of them, in their order."""
-    if not isinstance(after, Overlay) or not isinstance(before, Overlay):
-        return True
-    laid = before.laid
-    return len(laid) <= len(after.laid) and all(map(eq, laid, after.laid))
-
-
-def _extended(position: dict[str, int], names: Sequence[str]) -> dict[str, int]:
-    """Return the positions with those of more names, behind all others."""
-    if not names:
-        return position
-    last = position[next(reversed(position))] if position else -1
-    return position | {name: number for number, name in enumerate(names, last + 1)}
-
-
-def _merged(
-    names: tuple[str, ...], apart: set[str], more: list[str], at: Callable[[str], int]
-) -> tuple[str, ...]:
-    """Return the names without some and with others, in order."""
-    if not more and apart.isdisjoint(names):
-        return names
-    return tuple(sorted((*(name for name in names if name not in apart), *more), key=at))

@@ -29,11 +29,7 @@ class Books:
         self.changed = False
         """Whether a job is started or scaled in this call."""
         self._too_large: set[tuple[object, ...]] = set()
-        self._leaving = [
-            (place, replica.requests)
-            for replica in snapshot.replicas.values()
-            if snapshot.leaves(replica) and (place := snapshot.place(replica)) is not None
-        ]
+        self._leaving = [(place, replica.requests) for place, replica in snapshot.leavers]
         self._gone: set[str] = set()
 
     @cached_property

@@ -27,17 +27,19 @@ class Idle:
 
         `choice` is how `find` chooses among the nodes that fit.
         """
-        nodes = snapshot.ready_nodes
-        self.capacity: Mapping[str, Resources] = {node.name: node.capacity for node in nodes}
+        self.capacity: Mapping[str, Resources] = snapshot.capacities
         self.choice = choice
-        self._room = dict(self.capacity) if emptied else {name: snapshot.room(name) for name in self.capacity}
-        self._replicas = {name: 0 if emptied else len(snapshot.on_node[name]) for name in self.capacity}
-        self._begin()
+        if emptied:
+            self._room, self._replicas = dict(self.capacity), dict.fromkeys(self.capacity, 0)
+            self._begin()
+        else:
+            self._room, parts, self._replicas = snapshot.rooms()
+            self._begin(parts)
         for job, claim in () if emptied else sorted(snapshot.claims.items()):
             if job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
 
-    def _begin(self) -> None:
+    def _begin(self, parts: dict[str, tuple[float, float, float]] | None = None) -> None:
         self._claims: dict[str, dict[str, Resources]] = {}
         """By node, then by job."""
         # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
@@ -45,7 +47,7 @@ class Idle:
         self._taken = dict.fromkeys(self._room, NOTHING)
         self._unclaimed = dict(self._room)
         """What is there beside all claims, before anything was taken."""
-        self._left = {node: _parts(room) for node, room in self._room.items()}
+        self._left = {node: _parts(room) for node, room in self._room.items()} if parts is None else parts
         """What is left at most."""
 
     @property

@@ -9,6 +9,7 @@ import msgspec
 from specon_manager.core.state import State, unwanted_key
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.survey import Survey, surveyed
 from support.decisions import transaction_invariants
 
@@ -226,3 +227,8 @@ def check_survey(state: State, now: float) -> None:
     moving = state.snapshot(now).moving
     told, counted = surveyed(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
     assert told == counted, f"{told} was counted, and there is {counted}"
+    census = surveyed(state.replicas, moving).census
+    kept, anew = rooms(state.nodes, census), Rooms(state.nodes, census)
+    for each in ("ready", "capacity", "free", "parts", "count"):
+        assert getattr(kept, each) == getattr(anew, each)
+        assert list(getattr(kept, each)) == list(getattr(anew, each))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.snapshot import Snapshot
 
 
@@ -31,24 +31,13 @@ class Queues:
 
     def __init__(self, snapshot: Snapshot, *, stacked: bool = False) -> None:
         """Read the snapshot."""
-        # `snapshot.waiting` and `snapshot.running` say the same, but group and sort the whole cluster for it.
-        running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
+        # `snapshot.waiting` says the same, but for jobs of several replicas looks at each of them again.
+        self._snapshot = snapshot
         pending: dict[str, list[Replica]] = {}
-        active: list[Replica] = []
-        for replica in snapshot.replicas.values():
-            phase = replica.phase
-            if phase is waiting:
-                mates = pending.get(replica.job)
-                if mates is None:
-                    pending[replica.job] = [replica]
-                else:
-                    mates.append(replica)
-            elif phase is running or phase is starting:
-                active.append(replica)
-        self.active: Sequence[Replica] = active
-        """The replicas that occupy nodes, also those that are about to leave."""
-        busy = {replica.job for replica in active}
-        self.torn = not busy.isdisjoint(pending)
+        for replica in snapshot.all_pending:
+            pending.setdefault(replica.job, []).append(replica)
+        busy = {name for name in pending if name in snapshot.active_jobs}
+        self.torn = bool(busy)
         """Whether a replica waits though others of its job occupy nodes, as after a crash."""
         self._pending = pending
         self._trials: list[tuple[float, int, str]] = []
@@ -70,6 +59,11 @@ class Queues:
                 queue.append((on_top, job.order, name))
         self._trials.sort()
         self._best_effort.sort()
+
+    @property
+    def active(self) -> Iterator[Replica]:
+        """The replicas that occupy nodes, also those that are about to leave."""
+        return (replica for replica in self._snapshot.replicas.values() if replica.active)
 
     def trials(self) -> Iterator[Queued]:
         """Yield the waiting trials, the head of the queue first."""

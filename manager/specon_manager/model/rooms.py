@@ -1,0 +1,93 @@
+"""What is free on the ready nodes beside what holds room on them: kept, and renewed for those that differ."""
+
+from collections.abc import Mapping
+from itertools import compress
+from operator import is_not
+
+from specon_manager.model.census import NOBODY, Census
+from specon_manager.model.cluster import Node
+from specon_manager.model.resources import Resources
+
+Parts = tuple[float, float, float]
+"""Processors, memory and GPUs."""
+
+Amounts = dict[str, Resources]
+
+
+class Rooms:
+    """By name of each node that takes replicas, in the order of their names (node-2 before node-10).
+
+    What is held on the way of a move is not taken off: that is known to the snapshot.
+    """
+
+    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "parts", "ready")
+
+    def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
+        """Look at every node."""
+        self._nodes, self._census = nodes, census
+        self.ready: tuple[Node, ...] = tuple(
+            node for _, node in sorted(nodes.items(), key=_natural) if node.ready
+        )
+        self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
+        self.free: Amounts = {}
+        self.parts: dict[str, Parts] = {}
+        """The same as three numbers."""
+        self.count: dict[str, int] = {}
+        """How many replicas hold room on each."""
+        for name in self.capacity:
+            self._count(name)
+
+    def renewed(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> "Rooms":
+        """Return what is free on these nodes, of which most are as they were."""
+        if nodes is self._nodes and census is self._census:
+            return self
+        if nodes is not self._nodes and not self._as_before(nodes):
+            return Rooms(nodes, census)
+        twin = object.__new__(Rooms)
+        twin._nodes, twin._census = nodes, census
+        twin.capacity, twin.ready = self.capacity, self.ready
+        if nodes is not self._nodes:
+            twin.ready = tuple([nodes[name] for name in self.capacity])
+        twin.free, twin.parts, twin.count = self.free, self.parts, self.count
+        names = list(self.capacity)
+        was, now = map(self._census.get, names), map(census.get, names)
+        if touched := list(compress(names, map(is_not, was, now))):
+            twin.free, twin.parts, twin.count = dict(self.free), dict(self.parts), dict(self.count)
+            for name in touched:
+                twin._count(name)
+        return twin
+
+    def _as_before(self, nodes: Mapping[str, Node]) -> bool:
+        """Whether the same nodes are ready, with what they had."""
+        capacity = self.capacity
+        number = 0
+        for name, node in nodes.items():
+            if node.ready:
+                number += 1
+                known = capacity.get(name)
+                if known is None or (known is not node.capacity and known != node.capacity):
+                    return False
+        return number == len(capacity)
+
+    def _count(self, name: str) -> None:
+        census = self._census.get(name, NOBODY)
+        free = self.capacity[name] - census.requests
+        self.free[name], self.count[name] = free, census.replicas
+        self.parts[name] = free.cpu, free.memory, free.gpu
+
+
+def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
+    """Return what is free: only a cache, no answer depends on who asked before."""
+    global _last  # noqa: PLW0603  (a cache of one entry)
+    last = _last
+    _last = found = Rooms(nodes, census) if last is None else last.renewed(nodes, census)
+    return found
+
+
+_last: Rooms | None = None
+
+
+def _natural(item: tuple[str, Node]) -> tuple[int, str]:
+    """Order node-2 before node-10."""
+    name = item[0]
+    return (len(name), name)
