@@ -40,9 +40,11 @@ def renewed(
         known = [name for name in known if name not in gone]
     if names[: len(known)] != known:
         return None
-    if gone:
-        position = {name: position[name] for name in known}
-    position = _extended(position, names[len(known) :])
+    added = names[len(known) :]
+    if not gone:
+        same = compress(known, map(is_not, was.values(), now.values()))
+        return _extended(position, added), [*same, *added]
+    position = _extended({name: position[name] for name in known}, added)
     return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
 
 

@@ -25,6 +25,8 @@ class Survey:
     """What one look at every replica tells, by names: a report alone changes none of it."""
 
     __slots__ = (
+        "_among",
+        "_settled",
         "active",
         "census",
         "moving",
@@ -33,7 +35,6 @@ class Survey:
         "position",
         "pressing",
         "replicas",
-        "settled",
     )
 
     def __init__(self, replicas: Mapping[str, Replica], moving: Moving, position: Positions) -> None:
@@ -44,8 +45,9 @@ class Survey:
         """The replicas that hold room on each node once all in flight has succeeded, in that order."""
         self.census: dict[str, Census] = {}
         """The same, counted; there is none of a node with nothing on it."""
-        self.settled: list[tuple[float, int, str]] = []
-        """The converged ones that run and are in no transaction, the longest converged first."""
+        self._settled: list[tuple[float, int, str]] = []
+        self._among: frozenset[str] | set[str] | None = frozenset()
+        """Those that may have settled since `_settled` was true, or may be settled no more; None: too many."""
         self.pending: tuple[str, ...] = ()
         """Those that wait, in the order of the records."""
         self.pressing: tuple[str, ...] = ()
@@ -58,8 +60,27 @@ class Survey:
         """Look at every replica."""
         found = cls(replicas, moving, positions(replicas))
         found._take(replicas)
-        found.settled.sort()
+        found._settled.sort()
         return found
+
+    @property
+    def settled(self) -> list[tuple[float, int, str]]:
+        """The converged ones that run and are in no transaction, the longest converged first.
+
+        Since when, the position and the name: put in order when it is asked for, since not all policies do.
+        """
+        among = self._among
+        if among is None or among:
+            kept = () if among is None else self._settled
+            self._settled = [each for each in kept if among is None or each[2] not in among]
+            for name in self.replicas if among is None else among:
+                replica = self.replicas.get(name)
+                if replica is not None and _settles(replica, self.moving):
+                    since = replica.progress.category_since
+                    self._settled.append((since, self.position[name], name))
+            self._settled.sort()
+            self._among = frozenset()
+        return self._settled
 
     def renewed(self, replicas: Mapping[str, Replica], moving: Moving) -> "Survey":
         """Return the survey of these, of which most are the same records as before."""
@@ -73,16 +94,24 @@ class Survey:
             flying = (*self.moving, *moving)
             changed = dict.fromkeys((*changed, *(name for name in flying if name in replicas)))
         before, former = self.replicas, self.moving
-        touched = [
-            name
-            for name in changed
-            if name in moving or name in former or not _alike(before.get(name), replicas.get(name))
-        ]
-        if len(touched) > _MANY * len(replicas):
+        touched, judged = list[str](), list[str]()
+        for name in changed:
+            was, now = before.get(name), replicas.get(name)
+            if was is None or now is None or name in moving or name in former or not _stays(was, now):
+                touched.append(name)
+            elif not _judged_alike(was, now):
+                judged.append(name)
+        if len(touched) + len(judged) > _MANY * len(replicas):
             return Survey.of(replicas, moving)
         twin = Survey(replicas, moving, position)
-        twin.on_node, twin.census, twin.settled = self.on_node, self.census, self.settled
+        twin.on_node, twin.census, twin._settled = self.on_node, self.census, self._settled
         twin.pending, twin.pressing, twin.active = self.pending, self.pressing, self.active
+        twin._among = self._among
+        if touched or judged:
+            twin.census = dict(self.census)
+            many = self._among is None or len(self._among) > _MANY * len(replicas)
+            twin._among = None if many else {*(self._among or ()), *touched, *judged}
+            twin._judge(judged, before)
         if touched:
             twin._renew(touched, before, former)
         return twin
@@ -97,7 +126,7 @@ class Survey:
     def _take(self, names: Iterable[str]) -> None:  # noqa: C901  (one pass over every replica, for speed)
         """Look at these for the first time, in the order of the records."""
         replicas, moving, position = self.replicas, self.moving, self.position
-        settled, active = self.settled, self.active
+        settled, active = self._settled, self.active
         nodes: dict[str, list[str]] = {}
         pending, pressing = [], []
         running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
@@ -143,16 +172,25 @@ class Survey:
                     if not self.active[replica.job]:
                         del self.active[replica.job]
         apart, at = set(touched), self.position.__getitem__
-        self.settled = [each for each in self.settled if each[2] not in apart]
-        self.settled += [
-            (replica.progress.category_since, at(replica.name), replica.name)
-            for replica in now
-            if _settles(replica, self.moving)
-        ]
-        self.settled.sort()
         pending = [replica.name for replica in now if replica.phase is Phase.PENDING]
         self.pending = merged(self.pending, apart, pending, at)
         self.pressing = merged(self.pressing, apart, [each.name for each in now if _presses(each)], at)
+
+    def _judge(self, names: Iterable[str], before: Mapping[str, Replica]) -> None:
+        """Count anew those of which only the category differs."""
+        converged, watching, census = Category.CONVERGED, Category.WATCHING, self.census
+        for name in names:
+            was, replica = before[name].progress.category, self.replicas[name]
+            now, place = replica.progress.category, _place(replica, {})
+            if was is now or place is None:
+                continue
+            known = census[place]
+            census[place] = Census(
+                replicas=known.replicas,
+                converged=known.converged + (now is converged) - (was is converged),
+                watching=known.watching + (now is watching) - (was is watching),
+                requests=known.requests,
+            )
 
     def _settle_on_nodes(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
         """Count the nodes anew on which these are, or were."""
@@ -167,7 +205,7 @@ class Survey:
                 left.setdefault(old, set()).add(name)
             if old != new and new is not None:
                 joined.setdefault(new, []).append(name)
-        self.on_node, self.census = dict(self.on_node), dict(self.census)
+        self.on_node = dict(self.on_node)
         for node in left.keys() | joined.keys():
             gone = left.get(node, ())
             there = [name for name in self.on_node.get(node, ()) if name not in gone]
@@ -214,19 +252,22 @@ def _presses(replica: Replica) -> bool:
     return replica.leaving is not None or replica.lost_at is not None or replica.phase is Phase.STARTING
 
 
-def _alike(was: Replica | None, now: Replica | None) -> bool:
-    """Whether a survey tells the same of two records of a replica that is in no transaction."""
-    if was is None or now is None:
-        return False
-    before, after = was.progress, now.progress
+def _stays(was: Replica, now: Replica) -> bool:
+    """Whether two records of a replica in no transaction differ in nothing but what its sidecar says."""
     return (
         was.phase is now.phase
         and was.node == now.node
-        and before.category is after.category
-        and (before.category_since == after.category_since or after.category is not Category.CONVERGED)
         and (was.leaving is None) is (now.leaving is None)
         and (was.lost_at is None) is (now.lost_at is None)
         and was.holds is now.holds
         and (was.requests is now.requests or was.requests == now.requests)
         and was.job == now.job
     )
+
+
+def _judged_alike(was: Replica, now: Replica) -> bool:
+    """Whether a survey tells the same of what the sidecar says."""
+    before, after = was.progress, now.progress
+    if before.category is not after.category:
+        return False
+    return after.category is not Category.CONVERGED or before.category_since == after.category_since
