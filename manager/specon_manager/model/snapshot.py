@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from operator import attrgetter
 
 import msgspec
 
@@ -15,6 +14,7 @@ from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
+from specon_manager.model.running import running
 from specon_manager.model.settings import Settings
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
@@ -219,11 +219,11 @@ class Snapshot:
         Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
         A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
-        jobs, changing, ending = self.jobs, self.changing, self._ending
-        found = (jobs[name] for name in self._survey.active if name not in ending and name not in changing)
-        running = [job for job in found if job.ended_at is None and job.spec.adjustable]
-        running.sort(key=attrgetter("order"))
-        return tuple(running)
+        changing, ending = self.changing, self._ending
+        found = running(self.jobs, self._survey.active).values()
+        if not changing and not ending:
+            return tuple(found)
+        return tuple([job for job in found if job.name not in ending and job.name not in changing])
 
     @cached_property
     def _told(self) -> frozenset[str]:

@@ -47,7 +47,7 @@ class Survey:
         """The same, counted; there is none of a node with nothing on it."""
         self._settled: list[tuple[float, int, str]] = []
         self._among: frozenset[str] | set[str] | None = frozenset()
-        """Those that may have settled since `_settled` was true, or may be settled no more; None: too many."""
+        """Those that may have settled since `_settled` was true, or are settled no more; None: too many."""
         self.pending: tuple[str, ...] = ()
         """Those that wait, in the order of the records."""
         self.pressing: tuple[str, ...] = ()

@@ -49,6 +49,8 @@ class Idle:
         """What is there beside all claims, before anything was taken."""
         self._left = {node: _parts(room) for node, room in self._room.items()} if parts is None else parts
         """What is left at most."""
+        self._nowhere: list[tuple[float, float, float]] = []
+        """What `find` found no node for: nothing as large in every respect has one until a node has more."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ class Idle:
             self._unclaimed.copy(),
             self._left.copy(),
         )
+        twin._nowhere = self._nowhere.copy()
         return twin
 
     def emptied(self) -> "Idle":
@@ -112,6 +115,9 @@ class Idle:
     def find(self, requests: Resources) -> str | None:
         """Return a node with room for this much beside all claims: the first, or the one it fills most."""
         cpu, memory, gpu = _parts(requests)
+        for least_cpu, least_memory, least_gpu in self._nowhere:
+            if cpu >= least_cpu and memory >= least_memory and gpu >= least_gpu:
+                return None
         best, least = None, 0.0
         for node, (free_cpu, free_memory, free_gpu) in self._left.items():
             if cpu > free_cpu or memory > free_memory or gpu > free_gpu or not self._surely(node, requests):
@@ -121,6 +127,8 @@ class Idle:
             left = _share_left(self.open(node), requests, self.capacity[node])
             if best is None or left < least:
                 best, least = node, left
+        if best is None:
+            self._nowhere.append((cpu, memory, gpu))
         return best
 
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
@@ -172,9 +180,11 @@ class Idle:
 
     def take(self, node: str, requests: Resources) -> None:
         """Count one more replica on a node, and this much of it as used."""
+        known = self._nowhere
         self._taken[node] += requests
         self._replicas[node] += 1
         self._count(node)
+        self._nowhere = known  # there is less than before
 
     def give(self, node: str, requests: Resources) -> None:
         """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
@@ -184,11 +194,16 @@ class Idle:
 
     def place(self, replicas: Sequence[Replica]) -> dict[str, str] | None:
         """Take room for each replica in turn; None, and nothing is taken, if one of them has none."""
-        before, placement = (dict(self._taken), dict(self._left), dict(self._replicas)), dict[str, str]()
+        placement, nowhere = dict[str, str](), self._nowhere.copy()
+        before = list[tuple[str, Resources, tuple[float, float, float], int]]()
         for replica in replicas:
             if (node := self.find(replica.requests)) is None:
-                self._taken, self._left, self._replicas = before
+                for node, taken, left, count in reversed(before):
+                    self._taken[node], self._left[node], self._replicas[node] = taken, left, count
+                if before:
+                    self._nowhere = nowhere
                 return None
+            before.append((node, self._taken[node], self._left[node], self._replicas[node]))
             self.take(node, replica.requests)
             placement[replica.name] = node
         return placement
@@ -254,6 +269,7 @@ class Idle:
         return self._taken[node] is NOTHING or self.fits(node, requests)
 
     def _count(self, node: str) -> None:
+        self._nowhere = []
         room, taken = self._room[node], self._taken[node]
         if claims := self._claims.get(node):
             room -= total(list(claims.values()))

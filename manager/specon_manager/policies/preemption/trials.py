@@ -160,8 +160,9 @@ class Trials:
         """Return what those hold who were told to end, by node."""
         if self._leaving is None:
             found: dict[str, Resources] = {}
-            for place, replica in self._snapshot.leavers:
-                if replica.active and place in self._idle:
+            for replica in self._queues.active:
+                place = self._snapshot.place(replica) if self._snapshot.leaves(replica) else None
+                if place is not None and place in self._idle:
                     found[place] = found.get(place, NOTHING) + replica.requests
             self._leaving = found
         return self._leaving
