@@ -44,6 +44,9 @@ from specon_manager.runtime.memory import Memory
 _log = logging.getLogger(__name__)
 _BATCH: Final = 500  # events between two commits: the loop serves HTTP in between
 _TURN_SECONDS: Final = 0.05  # after which there is a commit with fewer; of thousands some are slow
+_REST: Final = 4.0
+"""After a Tick that an event called for the next one waits so many times as long as it took, so that a burst
+of events is no burst of Ticks: they take a fifth of the time at most."""
 _ROOM_SECONDS: Final = 1.0  # between two looks whether there is room again
 _RECORD_SECONDS: Final = 20.0  # that somebody who asks waits for an answer
 
@@ -93,6 +96,8 @@ class Controller:
         self.observers: list[Observer] = []
         self.ready = False
         self._ticked = float("-inf")
+        self._tick_due = False
+        self._rests_until = 0.0
         self._taken_over = False
         """Until then the state is that of an earlier manager: nothing is overdue, and no policy is asked."""
         self._deposed: NotLeadingError | None = None
@@ -145,26 +150,32 @@ class Controller:
 
     async def _turn(self) -> None:
         """Wait for events, or for the next Tick, and let them all happen."""
+        longest = self.state.settings.tick
+        if self._tick_due:
+            longest = min(longest, max(0.0, self._rests_until - time.perf_counter()))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.state.settings.tick):
+            async with asyncio.timeout(longest):
                 await self._woken.wait()
         self._woken.clear()
         if self._deposed is not None:
             raise self._deposed
         actions: list[Action] = []
-        tick_due = not self._events
+        self._tick_due = self._tick_due or not self._events
         ends = time.perf_counter() + _TURN_SECONDS
         for _ in range(min(len(self._events), _BATCH)):
             if time.perf_counter() > ends:
                 break
             event = self._events.popleft()
             self._looked_at += 1
-            tick_due = tick_due or calls_for_tick(event)
+            self._tick_due = self._tick_due or calls_for_tick(event)
             actions += self._step(event)
         overdue = self.clock.now() - self._ticked >= self.state.settings.tick
-        if self._taken_over and (tick_due or overdue):
-            self._ticked = self.clock.now()
+        began = time.perf_counter()
+        if self._taken_over and (overdue or (self._tick_due and began >= self._rests_until)):
+            self._ticked, self._tick_due = self.clock.now(), False
             actions += self._step(Tick())
+            took = time.perf_counter() - began
+            self._rests_until = began + took + min(_REST * took, self.state.settings.tick)
         if self._events:
             self._woken.set()
             # A commit that has nothing to wait for lets nobody else have a turn.

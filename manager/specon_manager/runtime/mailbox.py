@@ -50,7 +50,9 @@ class Mailbox:
         self._requests: dict[str, RequestCheckpoint] = {}
         self._pauses: dict[str, _Pause] = {}
         """By replica, oldest first; of those that nobody ever releases only so many are remembered."""
-        self._news: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        """Who waits for news, by replica: ten thousand do, so one future and one timer is all it takes."""
+        self._closed = False
 
     def put(self, order: RequestCheckpoint | WithdrawRequest) -> None:
         """Take a request in, or out; a trainer that pauses for it is released where the order says so."""
@@ -110,14 +112,32 @@ class Mailbox:
         release = pause.release if pause is not None and pause.incarnation == incarnation else None
         if release is not None and release.id not in known:
             return
-        event = self._news.setdefault(replica, asyncio.Event())
-        event.clear()
-        try:
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
+        if self._closed:
             return
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, told)
+        waiting = self._waiting.setdefault(replica, set())
+        waiting.add(told)
+        try:
+            await told
+        finally:
+            timer.cancel()
+            waiting.discard(told)
+            if not waiting and self._waiting.get(replica) is waiting:
+                del self._waiting[replica]
+
+    def close(self) -> None:
+        """Let nobody wait any more: those who do are answered with what there is."""
+        self._closed = True
+        for replica in list(self._waiting):
+            self._tell(replica)
 
     def _tell(self, replica: str) -> None:
-        if replica in self._news:
-            self._news[replica].set()
+        for told in self._waiting.get(replica, ()):
+            _wake(told)
+
+
+def _wake(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)

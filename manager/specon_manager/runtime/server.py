@@ -90,9 +90,6 @@ class Server:
         self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
         self._asking: dict[str, str] = {}
-        self._ended = asyncio.Event()
-        """Set when what is served until then is served no more."""
-        self._stopping = False
         self._runners: list[web.AppRunner] = []
 
     @property
@@ -102,12 +99,11 @@ class Server:
 
     @controller.setter
     def controller(self, controller: Controller | None) -> None:
+        if self._controller is not None and controller is not self._controller:
+            self._controller.mailbox.close()
         self._controller = controller
         self._submitted.clear()
         self._asking.clear()
-        if not self._stopping:
-            self._ended.set()
-            self._ended = asyncio.Event()
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
@@ -127,8 +123,8 @@ class Server:
 
     async def stop(self) -> None:
         """Answer what waits, and close."""
-        self._stopping = True
-        self._ended.set()
+        if self._controller is not None:
+            self._controller.mailbox.close()
         for runner in self._runners:
             await runner.cleanup()
 
@@ -220,13 +216,7 @@ class Server:
             return _problem(400, f"wait: {wait:g} is not between 0 and {_LONGEST_POLL:g} seconds")
         known = frozenset(query.get("known", "").split(","))
         mailbox = controller.mailbox
-        news = asyncio.ensure_future(mailbox.news(replica, incarnation, known, wait))
-        ended = asyncio.ensure_future(self._ended.wait())
-        try:
-            await asyncio.wait({news, ended}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            news.cancel()
-            ended.cancel()
+        await mailbox.news(replica, incarnation, known, wait)
         if controller is not self._controller:
             return _standby()  # what it wanted is another's to say now
         instructions = mailbox.open(replica, incarnation, controller.clock.now())

@@ -3,8 +3,8 @@
 from asyncio import sslproto
 from typing import Final
 
-BYTES: Final = 8 * 1024
-"""A report takes less; what is longer is read in several turns."""
+BYTES: Final = 2 * 1024
+"""About a report; what is longer is read in several turns."""
 
 
 def use_small_tls_buffers() -> None:

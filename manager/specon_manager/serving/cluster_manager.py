@@ -1,7 +1,6 @@
 """One replica of the manager on Kubernetes: what each does, and its term when it leads."""
 
 import asyncio
-import gc
 import logging
 import os
 import random
@@ -35,6 +34,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import Paused
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
+from specon_manager.runtime.collector import keep_collections_short
 from specon_manager.runtime.controller import Controller
 from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.metrics import Metrics
@@ -107,8 +107,6 @@ class ClusterManager:
     async def run(self) -> None:
         """Serve and, when it is our turn, lead; until cancelled. Raises OSError where a port is taken."""
         use_small_tls_buffers()
-        # What was imported stays: with it each full collection of garbage stops the loop twice as long.
-        gc.freeze()
         listen, reports = self._settings.listen, self._settings.reports_listen
         probes, tls = self._settings.metrics_listen, self._certificate.context
         try:
@@ -134,6 +132,7 @@ class ClusterManager:
                 group.create_task(self._queues.run())
                 group.create_task(self._follow_certificate())
                 group.create_task(self._candidate())
+                group.create_task(keep_collections_short())
         finally:
             await self._page_listener.stop()
             await self._server.stop()
