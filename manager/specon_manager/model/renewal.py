@@ -87,6 +87,25 @@ class Chosen(Generic[V]):
         return names
 
 
+class Differing(Generic[V]):
+    """The names of those records that may have changed since it was asked last."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, V] = {}
+        self._position: Positions = {}
+
+    def __call__(self, records: Mapping[str, V]) -> Iterable[str]:
+        """Return the names, also of records that are gone; at first all of them."""
+        found = renewed(self._last, self._position, records)
+        if found is None:
+            names: Iterable[str] = self._last.keys() | records.keys()
+            self._position = positions(records)
+        else:
+            self._position, names = found
+        self._last = records
+        return names
+
+
 def _follows(before: Mapping[str, V], after: Mapping[str, V]) -> bool:
     """Whether `after` came of `before` by changes laid over it: it has all of those before, in order."""
     if not isinstance(after, Overlay):

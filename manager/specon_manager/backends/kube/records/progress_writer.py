@@ -14,6 +14,7 @@ from specon_manager.backends.kube.transport.errors import ApiError
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.renewal import Differing
 
 _AT_ONCE: Final = 8
 
@@ -43,7 +44,10 @@ class ProgressWriter:
         self._replicas: Mapping[str, Replica] = {}
         self._seen: dict[str, Replica] = {}
         self._written: dict[str, tuple[float, Replica]] = {}
+        self._differing = Differing[Replica]()
         self._existing: set[str] = set()
+        self._strays = False
+        """Whether there may be objects of replicas that are gone."""
         self._checkpoints: dict[str, tuple[int, str, float]] = {}
         """Step and path of the newest, and since when it is known."""
         self._now = 0.0
@@ -60,6 +64,7 @@ class ProgressWriter:
     def known(self, replica: Replica, *, checkpoint_at: float | None) -> None:
         """Take note that an object tells of the replica already, from an earlier manager."""
         self._existing.add(replica.name)
+        self._strays = True
         # Not written again until something changes: of ten thousand each change would wait for all of them.
         self._written[replica.name] = (asyncio.get_running_loop().time(), replica)
         saved = replica.progress.checkpoint
@@ -70,11 +75,15 @@ class ProgressWriter:
         """Take in what is known now, of all replicas; `now` is seconds on the manager's clock."""
         self._replicas, self._now = replicas, now
         seen = self._seen
-        for name, replica in replicas.items():
-            if seen.get(name) is not replica:
+        for name in self._differing(replicas):
+            replica = replicas.get(name)
+            if replica is None:
+                self._gone(name)
+            elif seen.get(name) is not replica:
                 self._changed(replica)
-        if len(seen) > len(replicas) or self._existing - seen.keys():
-            for name in (seen.keys() | self._existing) - replicas.keys():
+        if self._strays:
+            self._strays = False
+            for name in self._existing - replicas.keys():
                 self._gone(name)
 
     def touch(self, name: str, replica: Replica, now: float) -> None:
@@ -159,6 +168,7 @@ class ProgressWriter:
             if not error.already_exists:
                 raise
         self._existing.add(replica.name)
+        self._strays = self._strays or replica.name not in self._seen
         return True
 
     async def _delete(self, name: str) -> None:

@@ -29,6 +29,7 @@ from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Obje
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job
+from specon_manager.model.renewal import Chosen, Differing
 from specon_manager.model.transactions import Transaction
 
 _NEAR: Final = 5.0
@@ -86,6 +87,8 @@ class TrainingJobs:
         """By node, of what is in flight of a job: a new manager has to write it before it sees any node."""
         self._told: dict[str, _Told] = {}
         self._jobs: Mapping[str, Job] = {}
+        self._differing = Differing[Job]()
+        self._held_back = Chosen(_waits)
         self._touched: set[str] = set()
         self._waiting: Mapping[str, Waiting] = {}
         self._state, self._now = State(), 0.0
@@ -145,13 +148,15 @@ class TrainingJobs:
         self._state, self._now = state, now
         names = self._touched & state.jobs.keys()
         if state.jobs is not self._jobs:
-            before = self._jobs
-            names |= {name for name, job in state.jobs.items() if before.get(name) is not job}
-            for name in self._kept.keys() - state.jobs.keys():
-                self.due.put(name)
+            first = not self._jobs
+            differing = set(self._differing(state.jobs))
+            names |= differing & state.jobs.keys()
+            for name in self._kept.keys() if first else differing & self._kept.keys():
+                if name not in state.jobs:
+                    self.due.put(name)
             self._jobs = state.jobs
         self._touched.clear()
-        if self._waiting or any(map(_waits, state.jobs.values())):
+        if self._waiting or self._held_back(state.jobs):
             waiting = self._waits.of(state, now)
             if waiting is not self._waiting:
                 names |= waiting.keys() | self._waiting.keys()
