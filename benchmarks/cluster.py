@@ -29,8 +29,10 @@ HEARTBEAT = 5.0
 PACED_SECONDS = 15.0
 WRITE_SECONDS = 8.0
 BOUND_MEMORY = 300.0
-BOUND_BLOCK = 200.0
+BOUND_BLOCK = 100.0
 BOUND_LATENCY = 100.0
+BOUND_EVENT = 500.0
+BOUND_KNOWN = 5.0
 BOUND_WRITES = 21.0  # 20, and how exactly the time is taken
 _LONGEST = 240.0
 _STILL = 1.0
@@ -245,12 +247,14 @@ def _burst(running: Stage, pods: int, write_seconds: float) -> list[Figure]:
             what=f"{pods:,} pods at once: from the last change until all are known",
             value=seen.news_at - made.done_at,
             unit="s",
+            at_most=BOUND_KNOWN,
             note=f"created within {made.done_at - made.began_at:.1f} s",
         ),
         Figure(
             what="burst: processor time per event of a pod",
             value=1e6 * used / count,
             unit="us",
+            at_most=BOUND_EVENT,
             note=f"{count:,} events; Jobs, decisions and what is written included",
         ),
         Figure(what="bare client: processor time per event", value=1e6 * cpu / count, unit="us"),

@@ -27,7 +27,9 @@ from specon_manager.model.actions import Action, StartReplica
 from specon_manager.model.events import JobSubmitted, Tick
 from synthetic_cluster import NOW, cluster, spec, stirred
 
-BOUNDS = {1_000: 50.0, 10_000: 500.0}  # milliseconds, p99
+BOUNDS = {1_000: 20.0, 10_000: 100.0}  # milliseconds, p99
+BOUND_FIRST = {1_000: 500.0, 10_000: 500.0}
+BOUND_BURST = {1_000: 200.0, 10_000: 200.0}
 TICKS = {100: 100, 1_000: 100, 10_000: 12}  # by the number of nodes
 BURST = 1_000
 _BETWEEN = 5.0
@@ -139,13 +141,18 @@ def measure(
             figures += [
                 Figure(what=f"{title}: p50", value=medians[nodes], unit="ms", note=times.note(0.5)),
                 Figure(what=f"{title}: p99", value=worst, unit="ms", at_most=bound, note=times.note(0.99)),
-                Figure(what=f"{title}: first Tick", value=first(state), unit="ms"),
+                Figure(
+                    what=f"{title}: first Tick",
+                    value=first(state),
+                    unit="ms",
+                    at_most=BOUND_FIRST.get(nodes),
+                ),
                 Figure(what=f"{title}: peak memory", value=peak(scenario, nodes), unit="MiB"),
             ]
             if scenario is SCENARIOS[0] and bound is not None:
                 what = f"{title}: {pending:,} jobs pending"
                 shortest = min(burst(state, pending) for _ in range(2))
-                figures.append(Figure(what=what, value=shortest, unit="ms", at_most=bound))
+                figures.append(Figure(what=what, value=shortest, unit="ms", at_most=BOUND_BURST.get(nodes)))
         for small, large in pairwise(counts):
             growth = medians[large] / medians[small]
             what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
