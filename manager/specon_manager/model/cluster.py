@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct, field
 
 from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
@@ -11,6 +12,9 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
+
+PREEMPTIONS_REMEMBERED: Final = 32
+"""Of one job; a budget of more of them is none."""
 
 
 def job_of(replica: str) -> str:
@@ -228,6 +232,9 @@ class Job(Struct, frozen=True, kw_only=True):
     attained_seconds: float = 0.0
     """How long it trained before `trains_since`."""
     preemptions: int = 0
+    """In its life."""
+    preempted_at: tuple[float, ...] = ()
+    """When it was preempted the last few times, oldest first."""
     admitted: bool = False
     """Of a job that is `held`: whether it was admitted, and not preempted since."""
     failures: int = 0
@@ -242,6 +249,11 @@ class Job(Struct, frozen=True, kw_only=True):
     def attained(self, now: float) -> float:
         """Return how long it trained until now, seconds."""
         return self.attained_seconds + (0.0 if self.trains_since is None else now - self.trains_since)
+
+    def preempted(self, now: float) -> "Job":
+        """Return the record after one more preemption, at `now`, seconds."""
+        last = (*self.preempted_at, now)[-PREEMPTIONS_REMEMBERED:]
+        return msgspec.structs.replace(self, preemptions=self.preemptions + 1, preempted_at=last)
 
     @property
     def name(self) -> str:

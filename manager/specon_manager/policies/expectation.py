@@ -6,10 +6,13 @@ done, as heavy tails teach (the expected rest of a Pareto-distributed time grows
 attained service first).
 """
 
+from functools import cached_property
 from typing import Final
 
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import largest
 from specon_manager.policies.shared_nodes import reserves
 
 _ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
@@ -18,9 +21,12 @@ _ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
 class Expectation:
     """Answers for every job of one snapshot, each computed once."""
 
-    def __init__(self, snapshot: Snapshot, *, prior_seconds: float) -> None:
-        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet."""
-        self._snapshot = snapshot
+    def __init__(self, snapshot: Snapshot, *, prior_seconds: float, size_power: float = 0.0) -> None:
+        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet.
+
+        `size_power` is how much the size of a job counts in its work.
+        """
+        self._snapshot, self._size_power = snapshot, size_power
         self._known: dict[str, float] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
@@ -35,6 +41,14 @@ class Expectation:
             self._known[job.name] = known
         return known
 
+    def work(self, job: Job) -> float:
+        """Return the expected work, by which jobs are ranked: time left, by the size of the demand."""
+        return (
+            self.remaining(job) * self._size(job) ** self._size_power
+            if self._size_power
+            else self.remaining(job)
+        )
+
     def measured(self, job: Job) -> bool:
         """Whether the sidecar knows how much is left."""
         return self._measured(job) is not None
@@ -48,6 +62,21 @@ class Expectation:
         mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
         attained = self.attained(job)
         return max(mean - attained, attained)
+
+    def _size(self, job: Job) -> float:
+        """Return the largest share of a node that the smallest form asks for; 1 where it asks nothing.
+
+        Shares of the largest amount of each kind that a ready node has: it is a matter of scale only.
+        """
+        spec = job.spec
+        if not reserves(spec):
+            return 1.0
+        share = max(spec.requests.shares(self._largest), default=1.0)
+        return max(share, 1e-6) * spec.fewest_workers
+
+    @cached_property
+    def _largest(self) -> Resources:
+        return largest(node.capacity for node in self._snapshot.ready_nodes)
 
     def attained(self, job: Job) -> float:
         """Return how long it trained; of a job that shares processors, what it would have taken alone."""
