@@ -30,7 +30,7 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preemptions_per_node: Annotated[float, Meta(ge=0, le=1e6)] = 6.0
     """Preemptions of all jobs within `preemption_window`, times the ready nodes; those for trials are not
     counted against, and not refused."""
-    preemption_window: Annotated[float, Meta(gt=0, le=1e9)] = 3600.0
+    preemption_window: Seconds = 3600.0
     """Seconds. Who was preempted when is forgotten when a manager on Kubernetes is started again."""
     changes_at_once: Annotated[int, Meta(ge=0)] = 16
     """Scalings and preemptions in flight in the whole cluster; admissions are not counted."""

@@ -121,7 +121,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
             shrink_ratio=settings.shrink_ratio,
         )
     )
-    shorter = ShorterFirst(snapshot, queues, idle, expected, late, settings)
+    shorter = ShorterFirst(snapshot, queues, idle, expected=expected, late=late, settings=settings)
     proposals += list(shorter.serve(stranded, proposals))
     promised = {
         node

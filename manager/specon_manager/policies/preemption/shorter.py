@@ -1,9 +1,9 @@
 """Preempting jobs that have much more left, for one that waits and has little.
 
-Shortest remaining processing time (Schrage, Operations Research 16, 1968) where it pays: only one whose rest
-was measured is a victim, since with guesses the mean completion time was longer than without preemption; it
-must have clearly more left than the newcomer takes with what the change costs both; and it has trained for a
-while, so that no job does nothing but stop and start.
+Shortest remaining processing time (Schrage, Operations Research 16, 1968) where it pays. A victim's rest was
+measured: with guesses the mean completion time was longer than without preemption. It has clearly more left
+than the newcomer takes, with what the change costs both. And it has trained for a while, so that no job does
+nothing but stop and start.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +51,7 @@ class ShorterFirst:
         snapshot: Snapshot,
         queues: Queues,
         idle: Idle,
+        *,
         expected: Expectation,
         late: Callable[[Job], bool],
         settings: ShorterSettings,
