@@ -289,6 +289,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     gain: float | None = None
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
+    until_converged: float | None = None
+    """Part of the remaining time after which next to nothing of the gain is still to come."""
     checkpoint: Checkpoint | None = None
     first_step: int | None = None
     """First step of this incarnation."""

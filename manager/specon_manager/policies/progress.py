@@ -16,7 +16,7 @@ from specon_manager.model.cluster import Job
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
-from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.expectation import Expectation, Objective
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.lateness import Lateness
@@ -35,6 +35,8 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be set of specon's own policy."""
 
+    objective: Objective = "balanced"
+    """Whether jobs are to be complete soon, to have converged soon (`quality`), or both alike."""
     node_choice: NodeChoice = "best-fit"
     """Of the nodes that have room: the one that the replica leaves least free, or the first by name."""
     prior_seconds: Seconds = 600.0
@@ -74,7 +76,12 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     """Propose everything that should happen now."""
     if not snapshot.ready_nodes:
         return
-    expected = Expectation(snapshot, prior_seconds=settings.prior_seconds, size_power=settings.size_power)
+    expected = Expectation(
+        snapshot,
+        prior_seconds=settings.prior_seconds,
+        size_power=settings.size_power,
+        objective=settings.objective,
+    )
     queues, idle = Queues(snapshot), Idle(snapshot, choice=settings.node_choice)
     late = Lateness(snapshot, expected, settings)
     reservation = Reservation(snapshot, expected, idle, late)
