@@ -13,6 +13,8 @@ from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 
+DURATIONS_REMEMBERED: Final = 64
+"""Of one kind of job."""
 PREEMPTIONS_REMEMBERED: Final = 32
 """Of one job; a budget of more of them is none."""
 
@@ -84,6 +86,8 @@ class Served(Struct, frozen=True, kw_only=True, gc=False):
 
     jobs: int = 0
     mean_seconds: float = 0.0
+    latest: tuple[float, ...] = ()
+    """Of the latest of them, oldest first."""
 
 
 class Node(Struct, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ done, as heavy tails teach (the expected rest of a Pareto-distributed time grows
 attained service first).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from specon_manager.model.cluster import Job, Phase, Replica
@@ -99,8 +100,10 @@ class Expectation:
             return measured
         snapshot = self._snapshot
         served = snapshot.served.get(job.spec.kind or job.spec.job_class)
-        mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
         attained = self.attained(job)
+        if served is not None and len(served.latest) >= _ENOUGH:
+            return residual(served.latest, attained)
+        mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
         return max(mean - attained, attained)
 
     def _size(self, job: Job) -> float:
@@ -165,3 +168,17 @@ class Expectation:
     def _cores(self, replica: Replica) -> float:
         node = self._snapshot.nodes.get(replica.node or "")
         return max(1e-9, node.capacity.cpu if node is not None else 1.0)
+
+
+def residual(durations: Sequence[float], attained: float) -> float:
+    """Return the mean of what those of the durations that are longer than `attained` have left then, seconds.
+
+    What has outlived all of them is taken to need as much again as it is over the longest, and a part of what
+    it had that is the larger, the more the durations differ (their standard deviation over their mean, at
+    most 1: as long again, as heavy tails teach).
+    """
+    longer = [each for each in durations if each > attained]
+    if longer:
+        return fmean(longer) - attained
+    spread = min(1.0, pstdev(durations) / max(1e-9, fmean(durations)))
+    return attained - max(durations) + spread * attained
