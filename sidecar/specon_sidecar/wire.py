@@ -88,6 +88,8 @@ class Report(_Message, frozen=True):
     """How sure the classifier `horizon` is that next to nothing is still to come."""
     remaining_gain: Estimate | None = None
     """Expected gain still to come before the job ends, as a share of its gain so far (`horizon`)."""
+    until_converged: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Part of the remaining time after which next to no gain is still to come (`horizon`)."""
     overfitting: bool = False
     """Whether validation got worse again since long; a remark beside the category, which it never changes."""
     lines: Count = 0

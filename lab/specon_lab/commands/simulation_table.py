@@ -22,7 +22,8 @@ _ALWAYS: Final = frozenset(
 """These have a line even where they are 0 under every policy."""
 _HIDDEN: Final = frozenset({"decisions"})
 _COMPARED: Final = (
-    *("completion.mean", "completion.p50", "completion.p95", "completion.p99", "makespan"),
+    *("completion.mean", "completion.p50", "completion.p95", "completion.p99"),
+    *("convergence.mean", "convergence.p95", "makespan"),
     *("slowdown.trial.p95", "slowdown.best-effort.p95", "waiting.mean", "utilisation.used"),
 )
 _MAX_TROUBLES: Final = 10

@@ -106,8 +106,10 @@ class Account:
         if self._keep_stays and len(self.stays) < _STAYS:
             self.stays.append(Stay(replica=replica, node=node, start=start, end=end))
 
-    def ended(self, ledger: Ledger, state: End, now: float, reason: str = "") -> None:
-        """Close the ledger of a job."""
+    def ended(
+        self, ledger: Ledger, state: End, now: float, reason: str = "", converged_at: float | None = None
+    ) -> None:
+        """Close the ledger of a job; `converged_at` is when it had made nearly all of its gain."""
         self._turn(ledger, ledger.mode, now)
         if ledger.mode == "waiting":
             self.use.waiting -= 1
@@ -115,7 +117,7 @@ class Account:
             self.use.running -= 1
         if state in {"completed", "failed"}:
             self.last_at = max(self.last_at, now)
-        self._record(ledger, state, now if state in {"completed", "failed"} else None, reason)
+        self._record(ledger, state, now if state in {"completed", "failed"} else None, reason, converged_at)
 
     def turned_away(self, index: int, reason: str) -> None:
         """Take note of a job that the cluster can never run."""
@@ -143,7 +145,14 @@ class Account:
             ledger.waited += seconds
         ledger.mode, ledger.since = mode, now
 
-    def _record(self, ledger: Ledger, state: End, ended_at: float | None, reason: str) -> None:
+    def _record(
+        self,
+        ledger: Ledger,
+        state: End,
+        ended_at: float | None,
+        reason: str,
+        converged_at: float | None = None,
+    ) -> None:
         submission = self._submissions[ledger.index]
         spec = submission.spec
         self.closed += 1
@@ -155,6 +164,7 @@ class Account:
             reason=reason,
             submitted_at=submission.at,
             started_at=ledger.started_at,
+            converged_at=converged_at,
             ended_at=ended_at,
             ideal_seconds=submission.training.seconds,
             trained_seconds=ledger.trained,

@@ -262,7 +262,7 @@ class SimulatedBackend:
     def _close(self, job: SimulatedJob, state: End, reason: str = "") -> None:
         self._observation.forget(job)
         self._world.leave(job)
-        self._world.account.ended(job.ledger, state, self._world.now, reason)
+        self._world.account.ended(job.ledger, state, self._world.now, reason, job.trainer.converged_at)
 
     def prove(self, name: str) -> None:
         """Let the sidecars of a job report its next step, which a change of it waits for."""

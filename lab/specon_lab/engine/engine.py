@@ -250,7 +250,9 @@ class Engine:
         else:
             reason = f"the simulation was ended after {self._limit:g} s"
         for job in list(world.jobs.values()):
-            account.ended(job.ledger, "unfinished", world.now, f"{_standing(job.ledger.mode)}: {reason}")
+            job.trainer.advance(world.now)
+            why = f"{_standing(job.ledger.mode)}: {reason}"
+            account.ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
         account.not_arrived(reason)
 
     # -- what is counted -------------------------------------------------------------------------

@@ -26,6 +26,10 @@ class JobOutcome(Struct, frozen=True, kw_only=True, gc=False):
     submitted_at: float
     started_at: float | None
     """When it first trained."""
+    converged_at: float | None = None
+    """When it had made 98 % of the gain that its curve makes in the whole run, and lost it no more.
+
+    None: it never did, or has no curve."""
     ended_at: float | None
     ideal_seconds: float
     """How long it takes alone, with the workers that its owner asked for."""
@@ -50,6 +54,11 @@ class JobOutcome(Struct, frozen=True, kw_only=True, gc=False):
         if self.state != "completed" or self.ended_at is None:
             return None
         return self.ended_at - self.submitted_at
+
+    @property
+    def convergence_seconds(self) -> float | None:
+        """From submission to 98 % of its whole gain; None where it has no curve, or did not get so far."""
+        return None if self.converged_at is None else self.converged_at - self.submitted_at
 
     @property
     def slowdown(self) -> float | None:

@@ -243,6 +243,7 @@ class Sidecar:
             remaining_seconds=remaining,
             confidence=judgement.confidence,
             remaining_gain=share,
+            until_converged=judgement.until_converged,
             lines=observer.samples,
             samples=observer.samples,
         )

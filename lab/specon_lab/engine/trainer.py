@@ -3,6 +3,7 @@
 import math
 from typing import Final
 
+from specon_lab.engine.loss import converged_part
 from specon_lab.workloads.workload import Training
 
 _SHORTEST_PERIOD: Final = 1e-3  # seconds; who saves more often saves all the time
@@ -15,7 +16,18 @@ class Trainer:
     speed); with `saves` False it never writes anything that outlives it.
     """
 
-    __slots__ = ("_period", "_saves", "_since", "_trained", "done", "rate", "saved", "total")
+    __slots__ = (
+        "_converges",
+        "_period",
+        "_saves",
+        "_since",
+        "_trained",
+        "converged_at",
+        "done",
+        "rate",
+        "saved",
+        "total",
+    )
 
     def __init__(self, training: Training, *, saves: bool) -> None:
         self.total = training.seconds
@@ -24,6 +36,11 @@ class Trainer:
         self.saved = 0.0
         self.rate = 0.0
         """Progress in seconds per second; 0 while it does not train."""
+        self.converged_at: float | None = None
+        """When it made nearly all of its gain, `loss.CONVERGED`, for good so far; None: not yet, or none."""
+        self._converges = (
+            math.inf if training.curve is None else converged_part(training.curve) * training.seconds
+        )
         self._saves = saves
         self._period = training.checkpoint_seconds
         self._since = 0.0
@@ -40,6 +57,8 @@ class Trainer:
         if not self.rate or elapsed <= 0:
             return
         before, self.done = self.done, min(self.total, self.done + self.rate * elapsed)
+        if before < self._converges <= self.done:
+            self.converged_at = now - elapsed + (self._converges - before) / self.rate
         if not self._saves:
             return
         trained, self._trained = self._trained, self._trained + elapsed
@@ -63,6 +82,8 @@ class Trainer:
         """Go back to what is saved, and return how many seconds of progress that costs."""
         lost = self.done - self.saved
         self.done, self._trained = self.saved, 0.0
+        if self.done < self._converges:
+            self.converged_at = None
         return lost
 
     @property

@@ -20,6 +20,8 @@ BOUND: Final = "srpt"
 JOB: Final = "job "
 """Before the name of a job: the measure is its completion time, seconds."""
 AVERAGE, INCOMPLETE, TRIALS, BEST_EFFORT = "average", "incomplete", "trials.p95", "best-effort.p95"
+CONVERGENCE: Final = "convergence"
+"""The average time to convergence, seconds; no run of jobs without curves has it."""
 _SEEDS: Final = range(20)
 _QUICK: Final = range(2)
 _CALM: Final = 248  # seconds between arrivals, intensity 1; 62 is intensity 4
@@ -135,10 +137,11 @@ def _without_cap(workload: str, seed: int) -> Settings:
 
 
 def measure_means(outcome: Outcome) -> Mapping[str, float]:
-    """Return the average completion time, seconds, how many jobs have none, and slowdowns by class."""
+    """Return average times to completion and convergence, jobs that did not complete, and slowdowns."""
     figures = figures_of(outcome)
     found = {
         AVERAGE: figures["completion.mean"],
+        CONVERGENCE: figures["convergence.mean"],
         TRIALS: figures["slowdown.trial.p95"],
         BEST_EFFORT: figures["slowdown.best-effort.p95"],
         INCOMPLETE: float(sum(job.state != "completed" for job in outcome.jobs)),

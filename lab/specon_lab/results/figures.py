@@ -22,7 +22,7 @@ class Figure(Struct, frozen=True, kw_only=True):
     better: Better = "lower"
 
 
-_COMPLETION: Final = {"mean": "average", "p50": "median", "p95": "p95", "p99": "p99"}
+_TIMES: Final = {"mean": "average", "p50": "median", "p95": "p95", "p99": "p99"}
 _PERCENTILES: Final = (50.0, 95.0, 99.0)
 _INTERVALS: Final = (50.0, 75.0, 95.0, 99.0)  # those of FitGpp's Table 2
 CLASSES: Final = ("trial", "best-effort")
@@ -30,8 +30,10 @@ CLASSES: Final = ("trial", "best-effort")
 
 
 def _described() -> Iterator[tuple[str, Figure]]:
-    for key, word in _COMPLETION.items():
+    for key, word in _TIMES.items():
         yield f"completion.{key}", Figure(title=f"completion time, {word}", unit="s")
+    for key, word in _TIMES.items():
+        yield f"convergence.{key}", Figure(title=f"time to convergence, {word}", unit="s")
     yield "makespan", Figure(title="makespan", unit="s")
     for name in CLASSES:
         for percent in _PERCENTILES:
@@ -65,13 +67,14 @@ FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(dict(_described()))
 def figures_of(outcome: Outcome) -> dict[str, float | None]:
     """Return every figure of a run; None where no job says anything about it.
 
-    Times are of the jobs that completed; waiting, pauses, work done again and everything that is counted are
-    of all jobs but those that are larger than the cluster.
+    Times are of the jobs that completed, or converged; waiting, pauses, work done again and everything that
+    is counted are of all jobs but those that are larger than the cluster.
     """
     jobs = [job for job in outcome.jobs if job.state != "cannot-run"]
     states = [job.state for job in outcome.jobs]
     return {
-        **completion_figures(job.completion_seconds for job in jobs),
+        **times_of("completion", (job.completion_seconds for job in jobs)),
+        **times_of("convergence", (job.convergence_seconds for job in jobs)),
         "makespan": outcome.makespan if jobs else None,
         **_slowdowns(jobs),
         "utilisation.allocated": outcome.allocated,
@@ -94,10 +97,10 @@ def figures_of(outcome: Outcome) -> dict[str, float | None]:
     }
 
 
-def completion_figures(seconds: Iterable[float | None]) -> dict[str, float | None]:
-    """Return mean, median, 95th and 99th percentile of completion times; None among them is passed over."""
+def times_of(prefix: str, seconds: Iterable[float | None]) -> dict[str, float | None]:
+    """Return mean, median, 95th and 99th percentile of times; None among them is passed over."""
     known = sorted(value for value in seconds if value is not None)
-    return {"completion.mean": mean(known), **_percentiles("completion", known, _PERCENTILES)}
+    return {f"{prefix}.mean": mean(known), **_percentiles(prefix, known, _PERCENTILES)}
 
 
 def _slowdowns(jobs: Sequence[JobOutcome]) -> dict[str, float | None]:

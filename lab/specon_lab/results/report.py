@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_lab.engine.outcome import Outcome, Stay, UsePoint
-from specon_lab.results.figures import FIGURES, completion_figures, figures_of
+from specon_lab.results.figures import FIGURES, figures_of, times_of
 from specon_lab.results.statistics import CONFIDENCE, Difference, Interval, change, interval
 
 HURT_MARGIN_PERCENT: Final = 1.0
@@ -38,6 +38,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """By the keys of `FIGURES`."""
     completion: "array[float]"
     """Completion time of each job in the order of submission, seconds; not a number where it has none."""
+    convergence: "array[float]"
+    """Time to convergence of each job, seconds; not a number where it has none."""
     ideal: "array[float]"
     """How long each job takes alone, seconds: the same under every policy."""
     troubles: tuple[Trouble, ...]
@@ -64,7 +66,7 @@ class Against(Struct, frozen=True, kw_only=True):
 
     seeds: tuple[int, ...]
     changes: Mapping[str, Difference | None]
-    """By the keys of `FIGURES`. Completion times are those of the jobs that completed under both."""
+    """By the keys of `FIGURES`. Times are those of the jobs that completed, or converged, under both."""
     helped: Interval | None
     """Jobs in a run."""
     hurt: Interval | None
@@ -102,13 +104,13 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None = None) -> Run:
     """Return what is kept of a run; `policy` and `seed` are what it was asked for with."""
-    completions = (job.completion_seconds for job in outcome.jobs)
     left = [job for job in outcome.jobs if job.state != "completed"]
     return Run(
         policy=policy,
         seed=seed,
         figures=figures_of(outcome),
-        completion=array("d", (math.nan if each is None else each for each in completions)),
+        completion=_times(job.completion_seconds for job in outcome.jobs),
+        convergence=_times(job.convergence_seconds for job in outcome.jobs),
         ideal=array("d", (job.ideal_seconds for job in outcome.jobs)),
         troubles=tuple(
             Trouble(seed=seed, job=job.name, state=job.state, reason=job.reason)
@@ -119,6 +121,10 @@ def condense(outcome: Outcome, policy: str, *, seed: int, seconds: float | None 
         stays=outcome.stays,
         seconds=seconds,
     )
+
+
+def _times(seconds: Iterable[float | None]) -> "array[float]":
+    return array("d", (math.nan if each is None else each for each in seconds))
 
 
 def verdicts(run: Run, baseline: Run, margin_percent: float = HURT_MARGIN_PERCENT) -> Verdicts:
@@ -231,17 +237,20 @@ def _against(pairs: Sequence[tuple[Run, Run]], margin_percent: float, confidence
 
 
 def _in_common(run: Run, baseline: Run) -> tuple[Mapping[str, float | None], Mapping[str, float | None]]:
-    """Return the figures of both, completion times over the jobs that both completed.
+    """Return the figures of both, times over the jobs that completed, or converged, in both.
 
     Else a policy would look faster for each long job that it does not finish.
     """
-    both = [
-        (one, other)
-        for one, other in zip(run.completion, baseline.completion, strict=True)
-        if not math.isnan(one) and not math.isnan(other)
-    ]
-    ours, theirs = completion_figures(one for one, _ in both), completion_figures(other for _, other in both)
-    return {**run.figures, **ours}, {**baseline.figures, **theirs}
+    ours, theirs = dict(run.figures), dict(baseline.figures)
+    for prefix in ("completion", "convergence"):
+        both = [
+            (one, other)
+            for one, other in zip(getattr(run, prefix), getattr(baseline, prefix), strict=True)
+            if not math.isnan(one) and not math.isnan(other)
+        ]
+        ours |= times_of(prefix, (one for one, _ in both))
+        theirs |= times_of(prefix, (other for _, other in both))
+    return ours, theirs
 
 
 def _share(count: int, verdict: Verdicts) -> float | None:

@@ -6,7 +6,7 @@ import msgspec
 
 from specon_manager.core.owner_phases import as_described
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Leaving, Phase, Replica, Served
+from specon_manager.model.cluster import DURATIONS_REMEMBERED, Job, Leaving, Phase, Replica, Served
 from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction
 
 _KINDS: Final = 1000  # kinds of jobs whose durations are learnt
@@ -159,7 +159,8 @@ def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
         return state
     known = state.served.get(kind, Served())
     mean = known.mean_seconds + (job.attained_seconds - known.mean_seconds) / (known.jobs + 1)
-    learnt = Served(jobs=known.jobs + 1, mean_seconds=mean)
+    latest = (*known.latest, job.attained_seconds)[-DURATIONS_REMEMBERED:]
+    learnt = Served(jobs=known.jobs + 1, mean_seconds=mean, latest=latest)
     return msgspec.structs.replace(state, served={**state.served, kind: learnt})
 
 

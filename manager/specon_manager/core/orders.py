@@ -140,7 +140,7 @@ def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
         state = state.with_replica(replica)
         actions.append(eviction(state, replica, replica.incarnation, proposal.reason))
     if isinstance(proposal, Preempt):
-        state = state.with_job(msgspec.structs.replace(job, preemptions=job.preemptions + 1))
+        state = state.with_job(job.preempted(now))
     return msgspec.structs.replace(state, changed_at=now), actions
 
 

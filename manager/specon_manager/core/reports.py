@@ -59,6 +59,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         gain=report.gain if report.gain is not None else progress.gain,
         expected_gain=report.expected_gain,
         remaining_seconds=report.remaining_seconds,
+        until_converged=report.until_converged,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
         first_step=report.first.step if progress.first_step is None and report.first else progress.first_step,
         step_interval=interval,

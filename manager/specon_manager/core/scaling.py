@@ -18,7 +18,13 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Claimed, Job, Leaving, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, over_change_budget, to_preemption, to_resizing
+from specon_manager.model.standing import (
+    in_flight,
+    over_change_budget,
+    preemptions_left,
+    to_preemption,
+    to_resizing,
+)
 
 Scaling = AdmitGang | ScaleOut | ScaleIn | Preempt | Claim
 
@@ -36,7 +42,11 @@ def objection(proposal: Scaling, snapshot: Snapshot) -> Objection | None:
             return _to_claim(proposal, job, snapshot)
         return _to_admission(proposal, job, snapshot)
     if isinstance(proposal, Preempt):
-        return to_preemption(job, snapshot) or _over_budget(job, snapshot)
+        return (
+            to_preemption(job, snapshot)
+            or _over_budget(job, snapshot)
+            or _over_preemption_budget(proposal, snapshot)
+        )
     against = to_resizing(job, snapshot) or _over_budget(job, snapshot)
     if against is None and job.spec.transacted and job.spec.top_down:
         against = _out_of_turn(proposal, job, snapshot)
@@ -58,6 +68,16 @@ def not_ours(job: Job, snapshot: Snapshot) -> Objection | None:
 
 def _over_budget(job: Job, snapshot: Snapshot) -> Objection | None:
     return over_change_budget(snapshot) if job.spec.transacted else None
+
+
+def _over_preemption_budget(proposal: Preempt, snapshot: Snapshot) -> Objection | None:
+    """Return that enough jobs were preempted of late for others that are no trials."""
+    beneficiary = snapshot.jobs.get(proposal.beneficiary)
+    if beneficiary is None or beneficiary.spec.job_class == "trial" or preemptions_left(snapshot) > 0:
+        return None
+    budgets = snapshot.settings.budgets
+    text = f"the cluster's budget of preemptions in {budgets.preemption_window:g} s is spent"
+    return Objection(Refusal.PREEMPTION_BUDGET, text)
 
 
 def _out_of_turn(proposal: ScaleOut | ScaleIn, job: Job, snapshot: Snapshot) -> Objection | None:

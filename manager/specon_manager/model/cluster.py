@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct, field
 
 from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
@@ -12,6 +13,11 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
+
+DURATIONS_REMEMBERED: Final = 64
+"""Of one kind of job."""
+PREEMPTIONS_REMEMBERED: Final = 32
+"""Of one job; a budget of more of them is none."""
 
 
 def job_of(replica: str) -> str:
@@ -88,6 +94,8 @@ class Served(Struct, frozen=True, kw_only=True, gc=False):
 
     jobs: int = 0
     mean_seconds: float = 0.0
+    latest: tuple[float, ...] = ()
+    """Of the latest of them, oldest first."""
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -236,6 +244,9 @@ class Job(Struct, frozen=True, kw_only=True):
     attained_seconds: float = 0.0
     """How long it trained before `trains_since`."""
     preemptions: int = 0
+    """In its life."""
+    preempted_at: tuple[float, ...] = ()
+    """When it was preempted the last few times, oldest first."""
     admitted: bool = False
     """Of a job that is `held`: whether it was admitted, and not preempted since."""
     failures: int = 0
@@ -250,6 +261,11 @@ class Job(Struct, frozen=True, kw_only=True):
     def attained(self, now: float) -> float:
         """Return how long it trained until now, seconds."""
         return self.attained_seconds + (0.0 if self.trains_since is None else now - self.trains_since)
+
+    def preempted(self, now: float) -> "Job":
+        """Return the record after one more preemption, at `now`, seconds."""
+        last = (*self.preempted_at, now)[-PREEMPTIONS_REMEMBERED:]
+        return msgspec.structs.replace(self, preemptions=self.preemptions + 1, preempted_at=last)
 
     @property
     def name(self) -> str:
@@ -285,6 +301,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     gain: float | None = None
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
+    until_converged: float | None = None
+    """Part of the remaining time after which next to nothing of the gain is still to come."""
     checkpoint: Checkpoint | None = None
     first_step: int | None = None
     """First step of this incarnation."""

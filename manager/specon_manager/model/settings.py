@@ -26,7 +26,12 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retry_cooldown: Pause = 120.0
     """Seconds after a move that did not succeed, doubled with each further one."""
     preemptions_per_job: Annotated[int, Meta(ge=0)] = 4
-    """Preemptions in the life of a job, whatever the policy would do."""
+    """Preemptions of one job within `preemption_window`, whatever the policy would do."""
+    preemptions_per_node: Annotated[float, Meta(ge=0, le=1e6)] = 6.0
+    """Preemptions of all jobs within `preemption_window`, times the ready nodes; those for trials are not
+    counted against, and not refused."""
+    preemption_window: Seconds = 3600.0
+    """Seconds. Who was preempted when is forgotten when a manager on Kubernetes is started again."""
     changes_at_once: Annotated[int, Meta(ge=0)] = 16
     """Scalings and preemptions in flight in the whole cluster; admissions are not counted."""
     change_cooldown: Pause = 60.0

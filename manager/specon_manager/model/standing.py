@@ -3,6 +3,8 @@
 A policy that chose what the plan refuses would choose it again at the next Tick, and for ever.
 """
 
+import math
+
 from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
@@ -77,12 +79,26 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
     if [replica for replica in members if replica.leaving is not None]:
         return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave")
-    if job.preemptions >= budgets.preemptions_per_job:
-        text = f"it was preempted {job.preemptions} times, which is its budget"
+    recent = _recent_preemptions(job, snapshot)
+    if recent >= budgets.preemptions_per_job:
+        window = budgets.preemption_window
+        text = f"it was preempted {recent} times in the last {window:g} s, which is its budget"
         return Objection(Refusal.PREEMPTION_BUDGET, text)
     if not spec.transacted:
         return None
     return resting(job, snapshot) or _not_saving(job, members)
+
+
+def preemptions_left(snapshot: Snapshot) -> int:
+    """Return how many more jobs the cluster's budget lets be preempted now for others than trials."""
+    budgets = snapshot.settings.budgets
+    recent = sum(_recent_preemptions(job, snapshot) for job in snapshot.jobs.values() if job.preempted_at)
+    return max(0, math.ceil(budgets.preemptions_per_node * len(snapshot.ready_nodes)) - recent)
+
+
+def _recent_preemptions(job: Job, snapshot: Snapshot) -> int:
+    since = snapshot.now - snapshot.settings.budgets.preemption_window
+    return sum(at > since for at in job.preempted_at)
 
 
 def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:

@@ -6,21 +6,44 @@ done, as heavy tails teach (the expected rest of a Pareto-distributed time grows
 attained service first).
 """
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from statistics import fmean, pstdev
+from typing import Final, Literal
 
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.idle import largest
 from specon_manager.policies.shared_nodes import reserves
+from specon_sidecar.classify import Category
 
+Objective = Literal["completion", "quality", "balanced"]
+"""What is to be over soon: jobs, their gain, or both."""
+
+_QUALITY: Final[Mapping[Objective, float]] = {"completion": 0.0, "balanced": 0.5, "quality": 1.0}
+"""The weight of having converged; that of being complete is the rest of 1."""
+_BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
+_GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
 _ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
 
 
 class Expectation:
     """Answers for every job of one snapshot, each computed once."""
 
-    def __init__(self, snapshot: Snapshot, *, prior_seconds: float) -> None:
-        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet."""
-        self._snapshot = snapshot
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        *,
+        prior_seconds: float,
+        size_power: float = 0.0,
+        objective: Objective = "completion",
+    ) -> None:
+        """Take what is known; `prior_seconds` is how long a job takes where nothing was learnt yet.
+
+        `size_power` is how much the size of a job counts in its work, `objective` what is to be over soon.
+        """
+        self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
@@ -35,6 +58,38 @@ class Expectation:
             self._known[job.name] = known
         return known
 
+    def rank(self, job: Job) -> float:
+        """Return the seconds that a job counts as having left, less being served first; above 0.
+
+        A job is two pieces of work, one after the other: until it has converged, of weight w, and from then
+        to its end, of weight 1 - w. Served first is who ends most weight in the least time, looking one or
+        two pieces ahead: with c left to convergence and r to the end that is 1 / min(c / w, r), and
+        (1 - w) / r once it has converged. That order is optimal on one machine for chains of known times
+        (J. B. Sidney, Operations Research 23(2), 1975). With w = 0 it is r, with w = 1 what has converged
+        comes after all that has not. Where nothing is known of convergence, r counts.
+        """
+        remaining, weight = self.remaining(job), self._quality
+        part = self._until_converged(job)
+        if not weight or part is None:
+            return remaining
+        if part <= 0:
+            return remaining * (1 / (1 - weight) if weight < 1 else _BEHIND)
+        return max(1e-3, min(part * remaining / weight, remaining))
+
+    def work(self, job: Job) -> float:
+        """Return the expected work, by which the queue is ordered: `rank`, by the size of the demand."""
+        return self.rank(job) * (self._size(job) ** self._size_power if self._size_power else 1.0)
+
+    def _until_converged(self, job: Job) -> float | None:
+        """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
+        for name in job.spec.replicas:
+            progress = self._snapshot.replicas[name].progress
+            if progress.category is Category.CONVERGED:
+                return 0.0
+            if progress.until_converged is not None and progress.category in _GAINS:
+                return progress.until_converged
+        return None
+
     def measured(self, job: Job) -> bool:
         """Whether the sidecar knows how much is left."""
         return self._measured(job) is not None
@@ -45,9 +100,26 @@ class Expectation:
             return measured
         snapshot = self._snapshot
         served = snapshot.served.get(job.spec.kind or job.spec.job_class)
-        mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
         attained = self.attained(job)
+        if served is not None and len(served.latest) >= _ENOUGH:
+            return residual(served.latest, attained)
+        mean = served.mean_seconds if served is not None and served.jobs >= _ENOUGH else self._prior
         return max(mean - attained, attained)
+
+    def _size(self, job: Job) -> float:
+        """Return the largest share of a node that the smallest form asks for; 1 where it asks nothing.
+
+        Shares of the largest amount of each kind that a ready node has: it is a matter of scale only.
+        """
+        spec = job.spec
+        if not reserves(spec):
+            return 1.0
+        share = max(spec.requests.shares(self._largest), default=1.0)
+        return max(share, 1e-6) * spec.fewest_workers
+
+    @cached_property
+    def _largest(self) -> Resources:
+        return largest(node.capacity for node in self._snapshot.ready_nodes)
 
     def attained(self, job: Job) -> float:
         """Return how long it trained; of a job that shares processors, what it would have taken alone."""
@@ -96,3 +168,17 @@ class Expectation:
     def _cores(self, replica: Replica) -> float:
         node = self._snapshot.nodes.get(replica.node or "")
         return max(1e-9, node.capacity.cpu if node is not None else 1.0)
+
+
+def residual(durations: Sequence[float], attained: float) -> float:
+    """Return the mean of what those of the durations that are longer than `attained` have left then, seconds.
+
+    What has outlived all of them is taken to need as much again as it is over the longest, and a part of what
+    it had that is the larger, the more the durations differ (their standard deviation over their mean, at
+    most 1: as long again, as heavy tails teach).
+    """
+    longer = [each for each in durations if each > attained]
+    if longer:
+        return fmean(longer) - attained
+    spread = min(1.0, pstdev(durations) / max(1e-9, fmean(durations)))
+    return attained - max(durations) + spread * attained

@@ -16,11 +16,13 @@ from specon_manager.model.cluster import Job
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
-from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.expectation import Expectation, Objective
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
 from specon_manager.policies.idle import Idle, NodeChoice
+from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues
+from specon_manager.policies.preemption.shorter import ShorterFirst
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
 from specon_manager.policies.preemption.victims import Candidate
 from specon_manager.policies.reservation import Reservation, awaited
@@ -33,13 +35,16 @@ Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What can be set of specon's own policy."""
 
+    objective: Objective = "balanced"
+    """Whether jobs are to be complete soon, to have converged soon (`quality`), or both alike."""
     node_choice: NodeChoice = "best-fit"
     """Of the nodes that have room: the one that the replica leaves least free, or the first by name."""
     prior_seconds: Seconds = 600.0
     """How long a job is taken to train before anything was learnt of any, seconds."""
-    patience: Seconds = 86400.0
-    """A job that waited for so long, seconds, and `patience_factor` times as long as it takes, goes first."""
-    patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 20.0
+    patience: Seconds = 3600.0
+    """A job is late after so long, seconds, and after `patience_factor` times what it would take with a fair
+    share of the cluster: then it goes first, and nobody preempts it for being shorter."""
+    patience_factor: Annotated[float, Meta(ge=0, le=1e6)] = 2.0
     """See `patience`; room is kept for such a job, one at a time, where it is expected to be free first."""
     probe_seconds: Seconds = 30.0
     """How long a job that shares processors is served first, so that its sidecar learns what is left."""
@@ -57,6 +62,12 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     """How much the size of the demand counts against a job beside its time; 0: not at all."""
     shrink_ratio: Annotated[float, Meta(ge=0, le=1e6)] = 0.5
     """A job gives up workers for one that waits and has at most this part of its own time left; 0: never."""
+    preemption_ratio: Annotated[float, Meta(ge=1, le=1e6)] | None = 2.0
+    """How many times as much must a best-effort job have left that is preempted for another; null: nobody."""
+    preemption_seconds: Annotated[float, Meta(ge=0, le=1e6)] = 30.0
+    """What such a preemption is taken to cost each of the two jobs beside the grace period, seconds."""
+    least_run: Annotated[float, Meta(ge=0, le=1e6)] = 60.0
+    """How long a job trains at least before it is preempted for a shorter one, seconds."""
     grace_weight: Annotated[float, Meta(ge=0, le=1e6)] = 4.0
     """s of FitGpp's equation (3), for the choice of a victim."""
 
@@ -65,18 +76,20 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     """Propose everything that should happen now."""
     if not snapshot.ready_nodes:
         return
-    expected = Expectation(snapshot, prior_seconds=settings.prior_seconds)
+    expected = Expectation(
+        snapshot,
+        prior_seconds=settings.prior_seconds,
+        size_power=settings.size_power,
+        objective=settings.objective,
+    )
     queues, idle = Queues(snapshot), Idle(snapshot, choice=settings.node_choice)
-
-    def starves(job: Job) -> bool:
-        return _starves(job, snapshot, expected, settings)
-
-    reservation = Reservation(snapshot, expected, idle, starves)
+    late = Lateness(snapshot, expected, settings)
+    reservation = Reservation(snapshot, expected, idle, late)
     proposals: list[Proposal] = list(restart(snapshot, queues, idle))
     given_up = list(reservation.give_way(proposals)) if queues.torn else []
     ranked = sorted(
         (*queues.trials(), *queues.best_effort()),
-        key=lambda waiting: _rank(waiting.job, snapshot, expected, settings),
+        key=lambda waiting: _rank(waiting.job, expected, late),
     )
     shares = Shares(snapshot, expected, settings)
     proposals += [shares.admit(waiting) for waiting in ranked if not reserves(waiting.job.spec)]
@@ -115,6 +128,8 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
             shrink_ratio=settings.shrink_ratio,
         )
     )
+    shorter = ShorterFirst(snapshot, queues, idle, expected=expected, late=late, settings=settings)
+    proposals += list(shorter.serve(stranded, proposals))
     promised = {
         node
         for proposal in proposals
@@ -142,27 +157,8 @@ def _victims(
     return FittingGracePeriod(free, choice, snapshot.now)
 
 
-def _rank(
-    job: Job, snapshot: Snapshot, expected: Expectation, settings: ProgressSettings
-) -> tuple[bool, float, int]:
-    """Order the queue: who has waited too long, by age; then by expected work, time by size of the demand."""
-    if _starves(job, snapshot, expected, settings):
+def _rank(job: Job, expected: Expectation, late: Lateness) -> tuple[bool, float, int]:
+    """Order the queue: who is late, by age; then by expected work."""
+    if late(job):
         return False, 0.0, job.order
-    return True, expected.remaining(job) * _size(job, snapshot) ** settings.size_power, job.order
-
-
-def _starves(job: Job, snapshot: Snapshot, expected: Expectation, settings: ProgressSettings) -> bool:
-    waited = snapshot.now - job.queued_at
-    return waited > settings.patience and waited > settings.patience_factor * expected.remaining(job)
-
-
-def _size(job: Job, snapshot: Snapshot) -> float:
-    """Return the largest share of a node that the smallest form of the job asks for; 1 where it asks nothing.
-
-    Shares of the first node: it is a matter of scale only.
-    """
-    spec = job.spec
-    if not reserves(spec):
-        return 1.0
-    share = max(spec.requests.shares(snapshot.ready_nodes[0].capacity), default=1.0)
-    return max(share, 1e-6) * spec.fewest_workers
+    return True, expected.work(job), job.order

@@ -14,6 +14,7 @@ from specon_manager.policies.backfill import Placed, gang_of
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
+from specon_manager.policies.preemption.claims import left_soon
 
 
 class Reservation:
@@ -136,8 +137,5 @@ class Reservation:
 
 def awaited(snapshot: Snapshot, idle: Idle) -> set[str]:
     """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
-    leaving: dict[str, Resources] = {}
-    for replica in snapshot.replicas.values():
-        if snapshot.leaves(replica) and (node := snapshot.place(replica)) is not None:
-            leaving[node] = leaving.get(node, NOTHING) + replica.requests
+    leaving = left_soon(snapshot, crashed=True)
     return {node for node in idle.nodes if not idle.will_hold(node, NOTHING, leaving.get(node, NOTHING))}

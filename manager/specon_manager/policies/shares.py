@@ -118,7 +118,7 @@ class Shares:
         incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
 
         def left(job: Job) -> tuple[float, int, str]:
-            seconds = settings.probe_rank if self._on_trial(job) else self._expected.remaining(job)
+            seconds = settings.probe_rank if self._on_trial(job) else self._expected.rank(job)
             if job.name in incumbents:
                 seconds *= 1 - settings.margin
             return seconds, job.order, job.name
@@ -142,7 +142,7 @@ class Shares:
             for source, sharing in self._jobs.items():
                 if source in taken or snapshot.busy.get(source) or len(sharing) < 2:  # noqa: PLR2004  (one alone waits for nobody)
                     continue
-                queue = sorted(sharing, key=lambda item: (expected.remaining(item[1]), item[1].order))
+                queue = sorted(sharing, key=lambda item: (expected.rank(item[1]), item[1].order))
                 before = expected.remaining(queue[0][1])
                 for replica, job in queue[1:]:
                     if before > settings.move_seconds and self._may_go(replica, job, target):

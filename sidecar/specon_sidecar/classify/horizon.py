@@ -32,6 +32,8 @@ _SLOWING: Final = 0.6  # gain of a stretch, relative to the one of the same leng
 _CAME: Final = 0.44
 _SPREAD: Final = 0.8
 _FAR: Final = 0.15  # more uncertainty for each doubling of the stretch ahead beyond the one looked back on
+_STEADY: Final = 0.999  # gains of two stretches are never taken to fade by less than this factor...
+_FADED: Final = 1e-3  # ...or by more than this one
 _FLOOR: Final = 0.005  # shares below are not told apart
 _MOST: Final = 1e300  # values at the end of what numbers can hold promise no more than this
 _CONFIRMED: Final = 2  # confident intervals in a row that make a verdict, at least
@@ -58,6 +60,8 @@ class Outlook(Struct, frozen=True, kw_only=True):
     """Expected gain still to come, as a share of the gain so far; infinite where nothing is learnt."""
     spread: float
     """Standard deviation of the logarithm of the share."""
+    until_converged: float | None = None
+    """Part of the stretch ahead, 0 to 1, after which only the limit is still to come; None: unknown."""
 
     @property
     def gain(self) -> float:
@@ -77,10 +81,11 @@ class Outlook(Struct, frozen=True, kw_only=True):
         return (1 + math.erf(distance / math.sqrt(2))) / 2
 
 
-def outlook(values: Sequence[float], done: float | None) -> Outlook | None:
+def outlook(values: Sequence[float], done: float | None, limit: float = 0.02) -> Outlook | None:
     """Return what the values of the whole run so far promise; None while they are too few.
 
     Less is better. `done` is the part of the run that is done, 0 to 1, or None where no total is known.
+    `limit` is the share of the whole run's gain below which what is still to come is a trifle.
     """
     values = _after_first_values(values)
     if len(values) < _LEAST_POINTS:
@@ -91,15 +96,23 @@ def outlook(values: Sequence[float], done: float | None) -> Outlook | None:
     best = list(accumulate(smooth, min))
     gain = best[0] - best[-1]
     error = median_error(noise(medians[-max(10, len(medians) // 3) :]), window)
-    share, spread = math.inf, _SPREAD
+    share, spread, until = math.inf, _SPREAD, None
     learnt = _LEARNT * error < gain < math.inf
     if learnt:
         ahead = _OPEN_END if done is None else (1 - done) / max(done, 1e-9)
         expected = _SLOWING * _gain_ahead(best, ahead) / gain + error / gain
         share = min(max(0.0, _CAME * (expected + _FLOOR) - _FLOOR), _MOST)
         spread += _FAR * max(0.0, math.log2(max(ahead, 1e-9) / _LONGEST_LOOK))
+        until = None if done is None else _until_converged(best, ahead, limit)
     return Outlook(
-        first=best[0], best=best[-1], last=smooth[-1], error=error, learnt=learnt, share=share, spread=spread
+        first=best[0],
+        best=best[-1],
+        last=smooth[-1],
+        error=error,
+        learnt=learnt,
+        share=share,
+        spread=spread,
+        until_converged=until,
     )
 
 
@@ -117,6 +130,26 @@ def _gain_ahead(best: Sequence[float], ahead: float) -> float:
     longest = _LONGEST_LOOK * len(best)
     back = min(len(best) - 1, max(1, round(min(ahead * len(best), longest))))
     return (best[-1 - back] - best[-1]) * ahead * len(best) / back
+
+
+def _until_converged(best: Sequence[float], ahead: float, limit: float) -> float:
+    """Return the part of the stretch ahead after which at most `limit` of all gain is still to come, 0 to 1.
+
+    The gain of two neighbouring stretches of the history, each a quarter of it, says how fast gains fade: by
+    the factor q from one to the next. What is still to come t stretches on is then A (q^t - q^n), with n
+    stretches ahead and A = g q / (1 - q), g being the gain of the last one.
+    """
+    back = max(1, len(best) // 4)
+    last, before = best[-1 - back] - best[-1], best[-1 - 2 * back] - best[-1 - back]
+    stretches = ahead * len(best) / back
+    if stretches <= 0 or last <= 0:
+        return 0.0
+    fading = min(_STEADY, max(_FADED, last / before if before > 0 else _STEADY))
+    whole = last * fading / (1 - fading)
+    end = fading**stretches
+    allowed = limit * (best[0] - best[-1] + whole * (1 - end))
+    there = math.log(end + allowed / whole) / math.log(fading)
+    return min(1.0, max(0.0, there / stretches))
 
 
 def judge_by_horizon(
@@ -137,7 +170,8 @@ def judge_by_horizon(
     if interval.value is None or interval.nonfinite_run >= settings.nonfinite_samples:
         return known
     known = msgspec.structs.replace(known, category=previous.category, since=previous.since)
-    view = outlook([-value for value in values] if settings.goal == "max" else values, done)
+    signed = [-value for value in values] if settings.goal == "max" else values
+    view = outlook(signed, done, settings.remaining_gain)
     if view is None:
         return enter(known, _C.UNKNOWN, now, reason=f"only {len(values)} points yet")
     return _judge_outlook(known, previous.rising_run, view, now, settings)
@@ -158,6 +192,7 @@ def _judge_outlook(
         intervals=known.intervals + 1,
         share=view.share if view.learnt else None,
         share_error=view.share_error if view.learnt else None,
+        until_converged=view.until_converged,
         confirmed=known.confirmed + 1 if confidence >= settings.confidence and not rising else 0,
     )
     if known.rising_run >= settings.rising_intervals:

@@ -89,6 +89,8 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """Of `horizon`: expected gain still to come before the job ends, as a share of the gain so far."""
     share_error: float | None = None
     """Of `horizon`: half-width of the uncertainty of `share`."""
+    until_converged: float | None = None
+    """Of `horizon`: part of the rest of the run after which next to nothing of the gain is still to come."""
     intervals: int = 0
     """Of `horizon`: intervals with enough points to be judged."""
     confirmed: int = 0

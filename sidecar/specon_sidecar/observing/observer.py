@@ -259,6 +259,7 @@ class Observer:
             remaining_seconds=bound_estimate(self.curve.remaining_seconds()),
             confidence=judgement.confidence,
             remaining_gain=bound_share(judgement),
+            until_converged=judgement.until_converged,
             overfitting=self.overfitting,
             lines=self.lines,
             samples=self.samples,

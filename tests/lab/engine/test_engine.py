@@ -1,12 +1,14 @@
 """The loop: virtual time, ticks, arrivals, and the end of what can never end."""
 
+import math
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specon_lab.engine.run import settings_for, simulate
-from specon_lab.workloads.workload import NodeFailure
+from specon_lab.workloads.workload import LossCurve, NodeFailure
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Admit, AdmitGang, Preempt
 from specon_manager.model.resources import Resources
@@ -24,6 +26,17 @@ def test_lone_job_takes_its_seconds():
     assert outcome.jobs[0].paused_seconds == 3
     assert outcome.jobs[0].waited_seconds == 0
     assert outcome.makespan == 103
+
+
+def test_a_job_is_told_to_have_converged_when_its_curve_has():
+    """At 98 % of its gain, not where its training ends; it may do so and never complete."""
+    half_way = LossCurve(rate=2 * math.log(49))  # 1 - exp(-rate / 2) is 98 % of 1 - exp(-rate)
+    simulated = workload(job(0, at=7.5, seconds=100, start_seconds=3, curve=half_way), job(1, seconds=400))
+    outcome = simulate(simulated, "round-robin")
+    assert outcome.jobs[0].converged_at == pytest.approx(60.5, abs=0.5)
+    assert outcome.jobs[1].converged_at is None
+    stopped = simulate(simulated, "round-robin", limit=90).jobs[0]
+    assert (stopped.state, stopped.convergence_seconds) == ("unfinished", pytest.approx(53.0, abs=0.5))
 
 
 def test_two_jobs_share_a_node():

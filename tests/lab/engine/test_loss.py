@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_lab.engine.loss import Losses, value
+from specon_lab.engine.loss import CONVERGED, Losses, converged_part, value
 from specon_lab.workloads.workload import LossCurve
 
 curves = st.builds(
@@ -32,6 +32,14 @@ def test_it_only_ever_moves_towards_the_floor(curve, one, other):
     """Monotone between first value and floor."""
     early, late = sorted((one, other))
     assert abs(value(curve, late) - curve.floor) <= abs(value(curve, early) - curve.floor) + 1e-9
+
+
+@given(st.floats(-20, 50))
+def test_a_training_converges_where_98_percent_of_its_gain_are_made(rate):
+    """Before that part less of the gain is made, at it just so much."""
+    part = converged_part(LossCurve(rate=rate))
+    assert 0 < part < 1
+    assert 1 - value(LossCurve(rate=rate), part) == pytest.approx(CONVERGED)
 
 
 def test_figure_1_of_specon():

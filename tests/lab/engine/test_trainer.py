@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_lab.engine.trainer import Trainer
-from specon_lab.workloads.workload import Training
+from specon_lab.workloads.workload import LossCurve, Training
 
 
-def trainer(*, period: float = 10.0, saves: bool = True) -> Trainer:
-    return Trainer(Training(seconds=1000, checkpoint_seconds=period), saves=saves)
+def trainer(*, period: float = 10.0, saves: bool = True, curve: LossCurve | None = None) -> Trainer:
+    return Trainer(Training(seconds=1000, checkpoint_seconds=period, curve=curve), saves=saves)
 
 
 def test_progress_follows_the_speed():
@@ -43,6 +43,40 @@ def test_who_never_saves_loses_all():
     training.advance(100.0)
     training.keep()
     assert training.fall_back() == 100
+
+
+def test_it_converges_when_its_progress_passes_98_percent_of_the_gain():
+    """With a straight line that is at 980 s of training, whenever anybody looks."""
+    training = trainer(curve=LossCurve(rate=0.0))
+    training.go_on(50.0, 0.5)
+    training.advance(2009.0)
+    assert training.converged_at is None
+    training.go_on(2015.0, 0.0)
+    assert training.converged_at == pytest.approx(50 + 980 / 0.5)
+    training.advance(9999.0)
+    assert training.converged_at == pytest.approx(2010)
+
+
+def test_convergence_that_is_lost_has_to_come_again():
+    """What falls back behind it converges later; what falls back to no less than it has converged."""
+    training = trainer(period=100.0, curve=LossCurve(rate=0.0))
+    training.go_on(0.0, 1.0)
+    training.advance(990.0)
+    training.fall_back()
+    assert training.converged_at is None
+    training.advance(1080.0)
+    assert training.converged_at == pytest.approx(990 + 80)
+    training.keep()
+    training.fall_back()
+    assert training.converged_at == pytest.approx(1070)
+
+
+def test_a_job_without_a_curve_never_converges():
+    """There is no gain to speak of."""
+    training = trainer()
+    training.go_on(0.0, 1.0)
+    training.advance(1000.0)
+    assert training.converged_at is None
 
 
 def test_saving_all_the_time_loses_nothing():

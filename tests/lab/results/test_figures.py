@@ -30,6 +30,13 @@ def test_completion_times_count_from_submission_over_jobs_that_completed():
     assert counts == {"completed": 2, "failed": 1, "unfinished": 1, "cannot-run": 0}
 
 
+def test_times_to_convergence_count_from_submission_over_jobs_that_got_so_far():
+    """A job may converge and not complete; one without a curve has no such time."""
+    found = figures_of(outcome(job(0), job(5, converged_at=45.0), job(9, None, converged_at=29.0)))
+    assert (found["convergence.mean"], found["completion.mean"]) == (30.0, 100.0)
+    assert figures_of(outcome(job(0)))["convergence.p95"] is None
+
+
 def test_slowdowns_are_told_by_class():
     """Completion over the time alone; a class without jobs is unknown."""
     found = figures_of(outcome(job(0, 100.0), job(1, 400.0)))

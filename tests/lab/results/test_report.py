@@ -115,6 +115,15 @@ def test_a_policy_does_not_look_faster_for_the_jobs_that_it_leaves():
     assert against.hurt.mean == 2.0
 
 
+def test_times_to_convergence_are_compared_over_the_jobs_that_converged_under_both():
+    """The third job, which one of them leaves, changes nothing."""
+    ours = [job(0, converged_at=40.0), job(0, converged_at=60.0), job(0)]
+    theirs = [job(0, converged_at=50.0), job(0, converged_at=70.0), job(0, converged_at=1.0)]
+    runs = [condense(outcome(*jobs), policy, seed=0) for policy, jobs in (("b", theirs), ("a", ours))]
+    against = report_on(runs, baseline="b").policies[1].against
+    assert against.changes["convergence.mean"].difference.mean == -10.0
+
+
 def test_jobs_that_did_not_complete_are_listed_with_their_reason_and_bounded():
     """Twenty by name, the rest as a number."""
     report = report_on([run("a", *[None] * 25, seed=0), run("a", None, 1.0, seed=1)])

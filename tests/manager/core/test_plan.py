@@ -273,8 +273,9 @@ GANGS = {
         preempt(),
         Refusal.NO_CHECKPOINT,
     ),
-    "it was preempted often": (trains(preemptions=4), preempt(), Refusal.PREEMPTION_BUDGET),
-    "it may be preempted once more": (trains(preemptions=3), preempt(), None),
+    "it was preempted often": (trains(preempted_at=(NOW - 3599,) * 4), preempt(), Refusal.PREEMPTION_BUDGET),
+    "that was an hour ago": (trains(preempted_at=(NOW - 3600,) * 4), preempt(), None),
+    "it may be preempted once more": (trains(preempted_at=(NOW,) * 3), preempt(), None),
     "a gang on a node of another kind": (
         idle(gang("g", 3, constraints=Constraints(selector=(("disk", "ssd"),)))),
         admit_gang(PS, W0, W1, W2),

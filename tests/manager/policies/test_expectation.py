@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.model.cluster import Phase
-from specon_manager.policies.expectation import Expectation
-from support.decisions.expected import left, left_alone, served, sharing, worlds
+from specon_manager.policies.expectation import Expectation, residual
+from specon_manager.policies.progress import ProgressSettings, propose
+from specon_sidecar.classify import Category
+from support.decisions.expected import in_place, left, left_alone, served, sharing, worlds
 from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
 CORES = {"cpu": 8.0}
@@ -132,3 +134,77 @@ def test_everybody_has_something_left(layout, prior):
         if not any(snapshot.replicas[name].phase is Phase.RUNNING for name in job.spec.replicas)
     ]
     assert all(expected.attained(job) == 0 for job in waits)
+
+
+# -- the rest of a kind ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attained", "left_then"),
+    [(0.0, 200.0), (150.0, 100.0), (250.0, 50.0), (300.0, pytest.approx(122.5, 0.01))],
+)
+def test_what_is_left_is_what_longer_jobs_of_the_kind_had_left_then(attained, left_then):
+    """Of 100, 200 and 300 s; who has outlived them all needs the longer, the more they differ."""
+    assert residual([100.0, 200.0, 300.0], attained) == left_then
+
+
+def test_a_well_known_kind_has_little_left_at_its_end():
+    """At 95 % of 1,000 s that is 50 s, and not 950 s."""
+    assert residual([1000.0] * 5, 950.0) == 50.0
+
+
+# -- the objective ---------------------------------------------------------------------------------
+
+
+def ranked(layout, job, objective):
+    snapshot = layout.snapshot
+    expected = Expectation(snapshot, prior_seconds=600.0, objective=objective)
+    return expected.rank(snapshot.jobs[f"default/{job}"])
+
+
+def curve(layout, job, category, until=None):
+    """Let the sidecar say how far the job is from convergence."""
+    for name in layout.state.jobs[f"default/{job}"].spec.replicas:
+        told = msgspec.structs.replace(
+            layout.state.replicas[name].progress, category=category, until_converged=until
+        )
+        layout.change(name.removeprefix("default/"), progress=told)
+    return layout
+
+
+@pytest.mark.parametrize(
+    ("objective", "gains", "converged"),
+    [("completion", 100.0, 100.0), ("balanced", 40.0, 200.0), ("quality", 20.0, 1e8)],
+)
+def test_a_job_ranks_by_its_end_by_its_convergence_or_by_both(objective, gains, converged):
+    """100 s left, of them 20 until it has converged: min(20 / w, 100), and then 100 / (1 - w)."""
+    layout = left(Layout().add(spec_of("j"), "0"), "j", 100.0)
+    assert ranked(curve(layout, "j", Category.PROGRESSING, 0.2), "j", objective) == pytest.approx(gains)
+    assert ranked(curve(layout, "j", Category.CONVERGED, 0.0), "j", objective) == pytest.approx(converged)
+
+
+@pytest.mark.parametrize("category", [Category.UNKNOWN, Category.STALLED, Category.DIVERGING])
+@pytest.mark.parametrize("objective", ["completion", "balanced", "quality"])
+def test_a_job_that_cannot_be_classified_ranks_by_its_end(category, objective):
+    """Whatever was said of its curve before."""
+    layout = left(Layout().add(spec_of("j"), "0"), "j", 100.0)
+    assert ranked(curve(layout, "j", category, 0.2), "j", objective) == 100.0
+
+
+@given(st.floats(1.0, 1e6), st.floats(0.0, 1.0), st.booleans())
+def test_a_verdict_alone_at_most_doubles_what_a_job_counts_as_having_left(seconds, until, converged):
+    """So a wrong one puts it behind jobs that take up to twice as long, and behind no others."""
+    layout = left(Layout().add(spec_of("j"), "0"), "j", seconds)
+    category = Category.CONVERGED if converged else Category.WATCHING
+    assert ranked(curve(layout, "j", category, until), "j", "balanced") <= 2 * seconds * (1 + 1e-9)
+
+
+def test_a_converged_job_gives_its_turn_on_a_node_to_one_that_gains():
+    """Both have 100 s left; which of them that is changes with the verdict, in place."""
+    layout = in_place(Layout(nodes_of(1, **CORES)))
+    for name in ("a", "b"):
+        left_alone(layout.add(sharing(name), "0", trains_since=NOW), name, 100.0)
+    curve(layout, "a", Category.CONVERGED)
+    curve(layout, "b", Category.PROGRESSING, 0.5)
+    weights = {each.replica: each.weight for each in propose(layout.snapshot, ProgressSettings())}
+    assert weights == {"default/a/worker/0": 0.02}

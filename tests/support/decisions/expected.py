@@ -57,7 +57,7 @@ def worlds(draw: st.DrawFn) -> Layout:
         if draw(st.sampled_from([False, False, True])):
             changes["spec"] = msgspec.structs.replace(job.spec, job_class="trial")
         if draw(st.sampled_from([False, False, True])):
-            changes["queued_at"] = NOW - 1e6
+            changes["submitted_at"] = NOW - 1e6
         changed = msgspec.structs.replace(job, **changes)
         layout.state = layout.state.with_job(changed)
         members = [layout.state.replicas[name] for name in job.spec.replicas]

@@ -220,7 +220,9 @@ def _check_budgets(state: State) -> None:
     busy = Counter(node for move in snapshot.moves for node in move.nodes)
     assert all(count <= budgets.moves_at_once_per_node for count in busy.values()), busy
     assert all(replica.moves <= budgets.moves_per_replica for replica in state.replicas.values())
-    assert all(job.preemptions <= budgets.preemptions_per_job for job in state.jobs.values())
+    for job in state.jobs.values():
+        since = max(job.preempted_at, default=0.0) - budgets.preemption_window
+        assert sum(at > since for at in job.preempted_at) <= budgets.preemptions_per_job, job.name
 
 
 def check_survey(state: State, now: float) -> None:

@@ -38,7 +38,7 @@ def outcome(*jobs: JobOutcome, policy: str = "specon", seed: int = 0, **fields: 
 
 def filled(count: int = 6, nodes: int = 2, **fields: Any) -> Outcome:
     """Return a run whose jobs take 100 s each in turn on their nodes, with use and stays."""
-    jobs = [job(number, 100.0 + 10 * number) for number in range(count)]
+    jobs = [job(number, 100.0 + 10 * number, converged_at=50.0) for number in range(count)]
     stays = tuple(
         Stay(
             replica=f"{each.name}/worker/0",

@@ -161,8 +161,7 @@ def _as_wanted(state: State, over: Transaction, now: float) -> State:
     """Return the state after a success: who was preempted or put back waits, who was scaled rests."""
     job = state.jobs[over.job]
     if over.kind is Kind.PREEMPT:
-        counted = msgspec.structs.replace(job, preemptions=job.preemptions + 1)
-        return _waiting(state, counted, now)
+        return _waiting(state, job.preempted(now), now)
     if over.kind is Kind.PUT_BACK:
         return _waiting(state, job, now)
     if over.kind in {Kind.SCALE_IN, Kind.SCALE_OUT}:

@@ -1,16 +1,17 @@
 """One call of a preemptive policy: trials first, in place of running best-effort jobs if need be."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Claim, Preempt, Proposal
 from specon_manager.model.cluster import Replica
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import in_order, restart, start
+from specon_manager.policies.preemption.claims import comes, left_soon
 from specon_manager.policies.preemption.queues import Queued, Queues
 from specon_manager.policies.preemption.victims import Candidate, Choice, Strategy, running_best_effort
 
@@ -141,31 +142,13 @@ class Trials:
 
     def _awaited(self, trial: Queued) -> bool:
         """Whether the room that the trial has a claim to will be there when those who leave have left."""
-        idle, placement = self._idle, dict(self._snapshot.claims[trial.name].placement)
-        wanted = dict[str, Resources]()
-        for replica in trial.replicas:
-            node = placement.get(replica.name)
-            if node is None or node not in idle:
-                return False
-            wanted[node] = wanted.get(node, NOTHING) + replica.requests
-        held, leaving = idle.release(trial.name), self._left_soon()
-        kept = bool(held) and all(
-            idle.will_hold(node, amounts, leaving.get(node, NOTHING)) for node, amounts in wanted.items()
-        )
-        for node, amounts in held.items():
-            idle.reserve(trial.name, node, amounts)
-        return kept
-
-    def _left_soon(self) -> Mapping[str, Resources]:
-        """Return what those hold who were told to end, by node."""
+        placement = dict(self._snapshot.claims[trial.name].placement)
+        if any(replica.name not in placement for replica in trial.replicas):
+            return False
         if self._leaving is None:
-            found: dict[str, Resources] = {}
-            for replica in self._queues.active:
-                place = self._snapshot.place(replica) if self._snapshot.leaves(replica) else None
-                if place is not None and place in self._idle:
-                    found[place] = found.get(place, NOTHING) + replica.requests
-            self._leaving = found
-        return self._leaving
+            self._leaving = left_soon(self._snapshot)
+        asked = {replica.name: placement[replica.name] for replica in trial.replicas}
+        return comes(trial.name, asked, self._snapshot, self._idle, self._leaving)
 
     def _known(self, trial: Queued, failed: list[Resources]) -> bool:
         """Whether a trial that asked for no more than one replica of this one has failed in this call."""
