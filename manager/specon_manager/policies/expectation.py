@@ -45,6 +45,7 @@ class Expectation:
         """
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
+        self._works: dict[str, float] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
         mean = sum(each.jobs * each.mean_seconds for each in served) / jobs if jobs else prior_seconds
@@ -78,7 +79,11 @@ class Expectation:
 
     def work(self, job: Job) -> float:
         """Return the expected work, by which the queue is ordered: `rank`, by the size of the demand."""
-        return self.rank(job) * (self._size(job) ** self._size_power if self._size_power else 1.0)
+        known = self._works.get(job.name)
+        if known is None:
+            known = self.rank(job) * (self._size(job) ** self._size_power if self._size_power else 1.0)
+            self._works[job.name] = known
+        return known
 
     def _until_converged(self, job: Job) -> float | None:
         """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""

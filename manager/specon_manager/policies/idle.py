@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
 from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.rooms import Parts
 from specon_manager.model.snapshot import Snapshot
 
 NodeChoice = Literal["first-fit", "best-fit"]
@@ -39,7 +40,7 @@ class Idle:
             if job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
 
-    def _begin(self, parts: dict[str, tuple[float, float, float]] | None = None) -> None:
+    def _begin(self, parts: dict[str, Parts] | None = None) -> None:
         self._claims: dict[str, dict[str, Resources]] = {}
         """By node, then by job."""
         # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
@@ -49,8 +50,9 @@ class Idle:
         """What is there beside all claims, before anything was taken."""
         self._left = {node: _parts(room) for node, room in self._room.items()} if parts is None else parts
         """What is left at most."""
-        self._nowhere: list[tuple[float, float, float]] = []
-        """What `find` found no node for: nothing as large in every respect has one until a node has more."""
+        self._nowhere: dict[Parts, set[str]] = {}
+        """What `find` found no node for, with the nodes that have had more since: what is as large in every
+        respect may fit on those alone."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ class Idle:
             self._unclaimed.copy(),
             self._left.copy(),
         )
-        twin._nowhere = self._nowhere.copy()
+        twin._nowhere = {asked: set(since) for asked, since in self._nowhere.items()}
         return twin
 
     def emptied(self) -> "Idle":
@@ -114,12 +116,9 @@ class Idle:
 
     def find(self, requests: Resources) -> str | None:
         """Return a node with room for this much beside all claims: the first, or the one it fills most."""
-        cpu, memory, gpu = _parts(requests)
-        for least_cpu, least_memory, least_gpu in self._nowhere:
-            if cpu >= least_cpu and memory >= least_memory and gpu >= least_gpu:
-                return None
+        asked = cpu, memory, gpu = _parts(requests)
         best, least = None, 0.0
-        for node, (free_cpu, free_memory, free_gpu) in self._left.items():
+        for node, (free_cpu, free_memory, free_gpu) in self._among(asked):
             if cpu > free_cpu or memory > free_memory or gpu > free_gpu or not self._surely(node, requests):
                 continue
             if self.choice == "first-fit":
@@ -128,8 +127,28 @@ class Idle:
             if best is None or left < least:
                 best, least = node, left
         if best is None:
-            self._nowhere.append((cpu, memory, gpu))
+            others = self._nowhere.items()
+            self._nowhere = {known: since for known, since in others if not _within(asked, known)}
+            self._nowhere[asked] = set()
         return best
+
+    def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
+        """Return the nodes that may have room for this much, in their order, with what is left of each."""
+        for known, since in self._nowhere.items():
+            if _within(known, asked):
+                if len(since) < 2:  # noqa: PLR2004  (there is no order to be kept)
+                    return [(node, self._left[node]) for node in since]
+                return [(node, left) for node, left in self._left.items() if node in since]
+        return self._left.items()
+
+    def roomy(self, requests: Resources) -> list[str]:
+        """Return the nodes on which there may be room for this much beside all claims, roundings aside."""
+        cpu, memory, gpu = _parts(requests)
+        return [
+            node
+            for node, (free_cpu, free_memory, free_gpu) in self._left.items()
+            if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory
+        ]
 
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
         """Return for how many of these, at most `most`, the node has room that is open to the job."""
@@ -180,28 +199,25 @@ class Idle:
 
     def take(self, node: str, requests: Resources) -> None:
         """Count one more replica on a node, and this much of it as used."""
-        known = self._nowhere
         self._taken[node] += requests
         self._replicas[node] += 1
         self._count(node)
-        self._nowhere = known  # there is less than before
 
     def give(self, node: str, requests: Resources) -> None:
         """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
         if node in self._room:
             self._room[node] += requests
-            self._count(node)
+            self._count(node, more=True)
 
     def place(self, replicas: Sequence[Replica]) -> dict[str, str] | None:
         """Take room for each replica in turn; None, and nothing is taken, if one of them has none."""
-        placement, nowhere = dict[str, str](), self._nowhere.copy()
-        before = list[tuple[str, Resources, tuple[float, float, float], int]]()
+        placement = dict[str, str]()
+        before = list[tuple[str, Resources, Parts, int]]()
         for replica in replicas:
             if (node := self.find(replica.requests)) is None:
                 for node, taken, left, count in reversed(before):
                     self._taken[node], self._left[node], self._replicas[node] = taken, left, count
-                if before:
-                    self._nowhere = nowhere
+                    self._has_more(node)
                 return None
             before.append((node, self._taken[node], self._left[node], self._replicas[node]))
             self.take(node, replica.requests)
@@ -253,7 +269,7 @@ class Idle:
         """Give up what is kept for the job and return it, by node."""
         held = {node: claims.pop(job) for node, claims in self._claims.items() if job in claims}
         for node in held:
-            self._count(node)
+            self._count(node, more=True)
         return held
 
     # -- small parts -----------------------------------------------------------------------------
@@ -268,8 +284,13 @@ class Idle:
         """Whether what passed by `_left` fits: without anything taken that is exact already."""
         return self._taken[node] is NOTHING or self.fits(node, requests)
 
-    def _count(self, node: str) -> None:
-        self._nowhere = []
+    def _has_more(self, node: str) -> None:
+        for since in self._nowhere.values():
+            since.add(node)
+
+    def _count(self, node: str, *, more: bool = False) -> None:
+        if more:
+            self._has_more(node)
         room, taken = self._room[node], self._taken[node]
         if claims := self._claims.get(node):
             room -= total(list(claims.values()))
@@ -286,6 +307,11 @@ class Idle:
         )
 
 
+def _within(one: Parts, other: Parts) -> bool:
+    """Whether one amount is no larger than another in any respect."""
+    return one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
+
+
 def largest(amounts: Iterable[Resources]) -> Resources:
     """Return the largest amount of each kind, nothing where there are none."""
     most = NOTHING
@@ -298,7 +324,7 @@ def largest(amounts: Iterable[Resources]) -> Resources:
     return most
 
 
-def _parts(amount: Resources) -> tuple[float, float, float]:
+def _parts(amount: Resources) -> Parts:
     return amount.cpu, amount.memory, amount.gpu
 
 

@@ -56,7 +56,10 @@ def _over_nodes(replicas: Sequence[Replica], idle: Idle) -> dict[str, str] | Non
     """Fill the nodes that hold most of the replicas first."""
     left, placement = list(replicas), dict[str, str]()
     core = sum(replica.role == "ps" for replica in replicas) + 1
-    free = {node: idle.open(node) for node in idle.nodes}
+    if not left:
+        return placement
+    # What has no room for the least that one of them asks for holds none of them.
+    free = {node: idle.open(node) for node in idle.roomy(_least(left))}
     while left:
         node, held = max(
             ((node, _held(left, room)) for node, room in free.items() if node not in placement.values()),
@@ -70,6 +73,16 @@ def _over_nodes(replicas: Sequence[Replica], idle: Idle) -> dict[str, str] | Non
             free[node] -= replica.requests
         del left[:held]
     return placement
+
+
+def _least(replicas: Sequence[Replica]) -> Resources:
+    """Return the least of each kind that any of them asks for."""
+    asked = [replica.requests for replica in replicas]
+    return Resources(
+        cpu=min(each.cpu for each in asked),
+        memory=min(each.memory for each in asked),
+        gpu=min(each.gpu for each in asked),
+    )
 
 
 def _held(replicas: Sequence[Replica], room: Resources) -> int:

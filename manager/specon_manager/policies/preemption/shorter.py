@@ -6,8 +6,9 @@ than the newcomer takes, with what the change costs both. And it has trained for
 nothing but stop and start.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple, Protocol
 
 from specon_manager.model.actions import Claim, Preempt, Proposal
 from specon_manager.model.cluster import Job
@@ -41,6 +42,14 @@ class ShorterSettings(Protocol):
     @property
     def least_run(self) -> float:
         """How long a job trains at least before it is a victim."""
+
+
+class _Victim(NamedTuple):
+    """Who may be preempted."""
+
+    candidate: Candidate
+    work: float
+    remaining: float
 
 
 class ShorterFirst:
@@ -89,14 +98,15 @@ class ShorterFirst:
             if found is None or len(found[0]) > allowed:
                 continue
             allowed -= len(found[0])
-            victims = [victim for victim in victims if victim not in found[0]]
+            chosen = {each.name for each in found[0]}
+            victims = [victim for victim in victims if victim.candidate.name not in chosen]
             yield from self._carried_out(job, *found)
 
-    def _victims(self, done: set[str]) -> list[Candidate]:
+    def _victims(self, done: set[str]) -> list[_Victim]:
         """Return who may be preempted, the one with the most expected work first."""
         now, expected = self._snapshot.now, self._expected
         found = [
-            each
+            _Victim(each, expected.work(each.job), expected.remaining(each.job))
             for each in running_best_effort(self._snapshot, self._queues.active, self._idle)
             if each.evictable
             and each.name not in done
@@ -105,36 +115,43 @@ class ShorterFirst:
             and expected.measured(each.job)
             and not self._late(each.job)
         ]
-        return sorted(found, key=lambda each: (-expected.work(each.job), each.job.order))
+        return sorted(found, key=lambda each: (-each.work, each.candidate.job.order))
 
-    def _choice(self, job: Job, victims: Sequence[Candidate], ratio: float) -> Found | None:
+    def _choice(self, job: Job, victims: Iterable[_Victim], ratio: float) -> Found | None:
         """Return as few as suffice of those with the most left; who is not needed for the placement stays."""
         expected, settings = self._expected, self._settings
-        left, work = expected.remaining(job), expected.work(job)
-        longer = [
-            each
-            for each in victims
-            if each.job.spec.priority <= job.spec.priority
-            and expected.work(each.job) > ratio * work
-            and expected.remaining(each.job)
-            > ratio * left + 2 * settings.preemption_seconds + each.job.spec.grace_seconds
-        ]
-        if self._placed(job, longer) is None:
-            return None
-        low, high = 0, len(longer)
-        while low < high:
-            middle = (low + high) // 2
-            if self._placed(job, longer[:middle]) is None:
-                low = middle + 1
-            else:
-                high = middle
-        chosen = longer[:high]
+        left, work = ratio * expected.remaining(job), ratio * expected.work(job)
+        longer = (
+            each.candidate
+            for each in takewhile(lambda each: each.work > work, victims)
+            if each.candidate.job.spec.priority <= job.spec.priority
+            and each.remaining
+            > left + 2 * settings.preemption_seconds + each.candidate.job.spec.grace_seconds
+        )
+        chosen = self._enough(job, longer)
         for each in chosen[::-1]:  # who has the least left is let off first
             fewer = [other for other in chosen if other is not each]
             if self._placed(job, fewer) is not None:
                 chosen = fewer
-        placement = self._placed(job, chosen)
-        return None if placement is None or not chosen else (chosen, placement)
+        placement = self._placed(job, chosen) if chosen else None
+        return None if placement is None else (chosen, placement)
+
+    def _enough(self, job: Job, longer: Iterable[Candidate]) -> list[Candidate]:
+        """Return the first of these after whose end the job has room; nobody where it has none even so."""
+        room, gang, gone = self._idle.copy(), gang_of(job, self._snapshot), list[Candidate]()
+        wanted = {replica.requests for replica in (*gang.servers, *gang.workers[: gang.least])}
+        if place_tightly(gang.servers, gang.workers, gang.least, room) is not None:
+            return []
+        for each in longer:
+            gone.append(each)
+            for node, amounts in each.frees:
+                room.give(node, amounts)
+            # Nothing has changed elsewhere: unless one more fits here, they fit no better than before.
+            if not any(room.fits(node, one) for node, _ in each.frees for one in wanted):
+                continue
+            if place_tightly(gang.servers, gang.workers, gang.least, room) is not None:
+                return gone
+        return []
 
     def _placed(self, job: Job, gone: Sequence[Candidate]) -> dict[str, str] | None:
         """Return where the job has room once these are gone."""
