@@ -97,6 +97,8 @@ def preemptions_left(snapshot: Snapshot) -> int:
 
 
 def _recent_preemptions(job: Job, snapshot: Snapshot) -> int:
+    if not job.preempted_at:
+        return 0
     since = snapshot.now - snapshot.settings.budgets.preemption_window
     return sum(at > since for at in job.preempted_at)
 

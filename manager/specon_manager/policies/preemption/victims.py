@@ -50,10 +50,14 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idl
     """Return the best-effort jobs that run, in the order of their submission."""
     jobs, members = snapshot.jobs, dict[str, list[Replica]]()
     for replica in active:
-        job = jobs[replica.job]
-        ours = job.spec.held or not job.owned  # what only its owner places is not ours to end
-        if job.spec.job_class != "trial" and ours:
-            members.setdefault(replica.job, []).append(replica)
+        known = members.get(replica.job)
+        if known is not None:
+            known.append(replica)
+            continue
+        spec = jobs[replica.job].spec
+        ours = spec.held or spec.placed_by != "owner"  # what only its owner places is not ours to end
+        if spec.job_class != "trial" and ours:
+            members[replica.job] = [replica]
     found = []
     for name, replicas in members.items():
         if snapshot.about_to_end(name):
@@ -131,6 +135,12 @@ class Sequential:
 
 
 def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, idle: Idle) -> Candidate:
+    if len(replicas) == 1 and replicas[0].node in idle:  # as most: nothing is to be added up
+        alone = replicas[0]
+        assert alone.node is not None
+        shares = _shares(alone.requests, idle.capacity[alone.node])
+        evictable = to_preemption(job, snapshot) is None
+        return Candidate(job, replicas, [(alone.node, alone.requests)], shares, evictable)
     frees, shares = dict[str, Resources](), NOTHING
     for replica in replicas:
         if replica.node is None or replica.node not in snapshot.nodes:
