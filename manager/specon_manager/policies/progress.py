@@ -128,7 +128,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
             shrink_ratio=settings.shrink_ratio,
         )
     )
-    shorter = ShorterFirst(snapshot, queues, idle, expected=expected, late=late, settings=settings)
+    shorter = ShorterFirst(snapshot, idle, expected=expected, late=late, settings=settings)
     proposals += list(shorter.serve(stranded, proposals))
     promised = {
         node

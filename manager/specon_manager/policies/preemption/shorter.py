@@ -19,8 +19,7 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
 from specon_manager.policies.preemption.claims import comes, left_soon
-from specon_manager.policies.preemption.queues import Queues
-from specon_manager.policies.preemption.victims import Candidate, running_best_effort
+from specon_manager.policies.preemption.victims import Candidate, candidate_of
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -45,9 +44,9 @@ class ShorterSettings(Protocol):
 
 
 class _Victim(NamedTuple):
-    """Who may be preempted."""
+    """Who may be preempted, as far as that is quickly known."""
 
-    candidate: Candidate
+    job: Job
     work: float
     remaining: float
 
@@ -58,7 +57,6 @@ class ShorterFirst:
     def __init__(
         self,
         snapshot: Snapshot,
-        queues: Queues,
         idle: Idle,
         *,
         expected: Expectation,
@@ -66,8 +64,9 @@ class ShorterFirst:
         settings: ShorterSettings,
     ) -> None:
         """Take what the call knows; `late` says which jobs are behind already, and so no victims."""
-        self._snapshot, self._queues, self._idle = snapshot, queues, idle
+        self._snapshot, self._idle = snapshot, idle
         self._expected, self._late, self._settings = expected, late, settings
+        self._candidates: dict[str, Candidate | None] = {}
 
     def serve(self, stranded: Sequence[Job], proposals: Sequence[Proposal]) -> Iterator[Proposal]:
         """Make room for those of the stranded jobs, in their order, that have clearly less left than others.
@@ -99,34 +98,40 @@ class ShorterFirst:
                 continue
             allowed -= len(found[0])
             chosen = {each.name for each in found[0]}
-            victims = [victim for victim in victims if victim.candidate.name not in chosen]
+            victims = [victim for victim in victims if victim.job.name not in chosen]
             yield from self._carried_out(job, *found)
 
     def _victims(self, done: set[str]) -> list[_Victim]:
         """Return who may be preempted, the one with the most expected work first."""
-        now, expected = self._snapshot.now, self._expected
-        found = [
-            _Victim(each, expected.work(each.job), expected.remaining(each.job))
-            for each in running_best_effort(self._snapshot, self._queues.active, self._idle)
-            if each.evictable
-            and each.name not in done
-            and each.job.trains_since is not None
-            and now - each.job.trains_since >= self._settings.least_run
-            and expected.measured(each.job)
-            and not self._late(each.job)
-        ]
-        return sorted(found, key=lambda each: (-each.work, each.candidate.job.order))
+        snapshot, expected = self._snapshot, self._expected
+        least, found = self._settings.least_run, list[_Victim]()
+        for name in snapshot.active_jobs:
+            job = snapshot.jobs[name]
+            since = job.trains_since
+            if since is None or snapshot.now - since < least or name in done:
+                continue
+            if expected.measured(job):
+                found.append(_Victim(job, expected.work(job), expected.remaining(job)))
+        return sorted(found, key=lambda each: (-each.work, each.job.order))
+
+    def _candidate(self, job: Job) -> Candidate | None:
+        """Return a job as one that may be preempted, None where it may not; few of many are asked for."""
+        if job.name not in self._candidates:
+            found = candidate_of(job, self._snapshot, self._idle)
+            spared = found is None or not found.evictable or self._late(job)
+            self._candidates[job.name] = None if spared else found
+        return self._candidates[job.name]
 
     def _choice(self, job: Job, victims: Iterable[_Victim], ratio: float) -> Found | None:
         """Return as few as suffice of those with the most left; who is not needed for the placement stays."""
         expected, settings = self._expected, self._settings
         left, work = ratio * expected.remaining(job), ratio * expected.work(job)
         longer = (
-            each.candidate
+            candidate
             for each in takewhile(lambda each: each.work > work, victims)
-            if each.candidate.job.spec.priority <= job.spec.priority
-            and each.remaining
-            > left + 2 * settings.preemption_seconds + each.candidate.job.spec.grace_seconds
+            if each.job.spec.priority <= job.spec.priority
+            and each.remaining > left + 2 * settings.preemption_seconds + each.job.spec.grace_seconds
+            and (candidate := self._candidate(each.job)) is not None
         )
         chosen = self._enough(job, longer)
         for each in chosen[::-1]:  # who has the least left is let off first

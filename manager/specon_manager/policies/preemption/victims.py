@@ -54,9 +54,7 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idl
         if known is not None:
             known.append(replica)
             continue
-        spec = jobs[replica.job].spec
-        ours = spec.held or spec.placed_by != "owner"  # what only its owner places is not ours to end
-        if spec.job_class != "trial" and ours:
+        if _gives_way_to_trials(jobs[replica.job]):
             members[replica.job] = [replica]
     found = []
     for name, replicas in members.items():
@@ -67,6 +65,21 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idl
         found.append(_candidate(jobs[name], replicas, snapshot, idle))
     found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
     return found
+
+
+def candidate_of(job: Job, snapshot: Snapshot, idle: Idle) -> Candidate | None:
+    """Return a job that occupies nodes, as `running_best_effort` does; None where it would leave it out."""
+    if not _gives_way_to_trials(job) or snapshot.about_to_end(job.name):
+        return None
+    members = (snapshot.replicas[name] for name in (*job.spec.replicas, *job.dropped))
+    replicas = sorted((each for each in members if each.active), key=lambda replica: replica.name)
+    return _candidate(job, replicas, snapshot, idle)
+
+
+def _gives_way_to_trials(job: Job) -> bool:
+    """Whether it is best effort, and not only its owner's to end."""
+    spec = job.spec
+    return spec.job_class != "trial" and (spec.held or spec.placed_by != "owner")
 
 
 def preemptible(running: Iterable[Candidate], cap: int | None) -> list[Candidate]:
