@@ -6,10 +6,17 @@ import msgspec
 
 from specon_manager.core.owner_phases import as_described
 from specon_manager.core.state import State
-from specon_manager.model.cluster import DURATIONS_REMEMBERED, Job, Leaving, Phase, Replica, Served
+from specon_manager.model.cluster import (
+    DURATIONS_REMEMBERED,
+    KINDS_REMEMBERED,
+    Job,
+    Leaving,
+    Phase,
+    Replica,
+    Served,
+)
 from specon_manager.model.transactions import UNTOUCHED_STATES, Kind, Transaction
 
-_KINDS: Final = 1000  # kinds of jobs whose durations are learnt
 _GOES: Final = frozenset({"complete", "fail", "scale-in"})
 """What an end is for after which a replica waits for no other start; a worker less is none that failed."""
 
@@ -150,23 +157,21 @@ def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     """Close the job, and learn how long jobs of its kind train."""
     job = msgspec.structs.replace(_not_training(job, now), ended_at=now, release_due=None)
     state = _unclaimed(state.with_job(job), job.name)
+    if job.name in state.paces:
+        others = {kind: paces for kind, paces in state.paces.items() if kind != job.name}
+        state = msgspec.structs.replace(state, paces=others)
     if not job.owned:
         state = msgspec.structs.replace(state, ended_jobs=(*state.ended_jobs, job.name))
-    kind = kind_of(job)
+    kind = job.kind
     if not all(replica.phase is Phase.SUCCEEDED for replica in present):
         return state
-    if kind not in state.served and len(state.served) >= _KINDS:
+    if kind not in state.served and len(state.served) >= KINDS_REMEMBERED:
         return state
     known = state.served.get(kind, Served())
     mean = known.mean_seconds + (job.attained_seconds - known.mean_seconds) / (known.jobs + 1)
     latest = (*known.latest, job.attained_seconds)[-DURATIONS_REMEMBERED:]
     learnt = Served(jobs=known.jobs + 1, mean_seconds=mean, latest=latest)
     return msgspec.structs.replace(state, served={**state.served, kind: learnt})
-
-
-def kind_of(job: Job) -> str:
-    """Return what the durations of this job are learnt under."""
-    return job.spec.kind or job.spec.job_class
 
 
 def _unclaimed(state: State, name: str) -> State:

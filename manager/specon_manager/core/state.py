@@ -74,6 +74,8 @@ class State(Struct, frozen=True, kw_only=True):
     """Room that is kept for waiting jobs, by job."""
     served: Mapping[str, Served] = field(default_factory=dict)
     """How long completed jobs trained, by kind."""
+    paces: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Seconds per step by number of workers, by kind of elastic job; of a job without a kind by its name."""
     changed_at: float = 0.0
     """When a job was last admitted, scaled or preempted."""
     making_room: MakingRoom = MakingRoom()
@@ -94,6 +96,7 @@ class State(Struct, frozen=True, kw_only=True):
             transactions=self.transactions,
             claims=self.claims,
             served=self.served,
+            paces=self.paces,
             changed_at=self.changed_at,
             queues=self.queues,
             settings=self.settings,

@@ -23,6 +23,7 @@ from specon_manager.core.gang import pruned
 from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.orders import order, start_order, told_again, weighed
 from specon_manager.core.overdue import catch_up
+from specon_manager.core.paces import learn_pace
 from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import eviction
@@ -187,7 +188,11 @@ def _may_be_held_back(state: State, job: Job) -> bool:
 
 def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step:
     learnt = learn(state, event.report, now)
-    return (state if learnt is None else answers.reported(learnt, event.report, now)), []
+    if learnt is None:
+        return state, []
+    name = event.report.replica
+    learnt = learn_pace(learnt, state.replicas[name], learnt.replicas[name])
+    return answers.reported(learnt, event.report, now), []
 
 
 def _queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:

@@ -16,6 +16,8 @@ from specon_sidecar.wire import Checkpoint
 
 DURATIONS_REMEMBERED: Final = 64
 """Of one kind of job."""
+KINDS_REMEMBERED: Final = 1000
+"""Of which something is learnt."""
 PREEMPTIONS_REMEMBERED: Final = 32
 """Of one job; a budget of more of them is none."""
 
@@ -271,6 +273,11 @@ class Job(Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """`namespace/job`."""
         return self.spec.name
+
+    @property
+    def kind(self) -> str:
+        """What its duration is learnt under."""
+        return self.spec.kind or self.spec.job_class
 
     @property
     def owned(self) -> bool:

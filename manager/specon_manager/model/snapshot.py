@@ -33,6 +33,7 @@ class Snapshot:
         transactions: Mapping[str, Transaction] | None = None,
         claims: Mapping[str, Claimed] | None = None,
         served: Mapping[str, Served] | None = None,
+        paces: Mapping[str, Mapping[int, float]] | None = None,
         changed_at: float = 0.0,
         queues: Mapping[str, Queue] | None = None,
         withheld: Mapping[str, str] | None = None,
@@ -40,9 +41,9 @@ class Snapshot:
     ) -> None:
         """Take the records as they are; `transactions` are those in flight, by id.
 
-        `claims` is by waiting job: those whose time is over are left out. `served` is by kind of job;
-        `changed_at` is when a job was last admitted, scaled or preempted. `withheld` are waiting jobs that
-        no policy is to see now, each with the reason.
+        `claims` is by waiting job: those whose time is over are left out. `served` and `paces` are by kind of
+        job; `changed_at` is when a job was last admitted, scaled or preempted. `withheld` are waiting jobs
+        that no policy is to see now, each with the reason.
         """
         self.now = now
         self.nodes = nodes
@@ -51,6 +52,7 @@ class Snapshot:
         self.transactions: Mapping[str, Transaction] = {} if transactions is None else transactions
         self.claims = {job: claim for job, claim in (claims or {}).items() if claim.until > now}
         self.served: Mapping[str, Served] = {} if served is None else served
+        self.paces: Mapping[str, Mapping[int, float]] = {} if paces is None else paces
         self.changed_at = changed_at
         self.queues: Mapping[str, Queue] = {} if queues is None else queues
         self.withheld: Mapping[str, str] = {} if withheld is None else withheld
@@ -346,6 +348,7 @@ class Snapshot:
             transactions=self.transactions if transactions is None else transactions,
             claims=self.claims if claims is None else claims,
             served=self.served,
+            paces=self.paces,
             changed_at=self.changed_at,
             queues=self.queues,
             withheld=self.withheld if withheld is None else withheld,

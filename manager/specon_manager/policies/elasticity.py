@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
-from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Proposal, ScaleOut
+from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Proposal, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.gang_placement import on_fewest_nodes, one_node_holds
 from specon_manager.policies.idle import Idle
+from specon_manager.policies.speedup import brought_nothing, largest_worthwhile
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -51,6 +52,7 @@ def resize(
         return
     # A job that was changed a moment ago has just paused for it.
     steady = [job for job in elastic if snapshot.now - (job.trains_since or 0.0) >= resize_seconds]
+    yield from _given_back(books, steady)
     yield from _grow(expected, books, steady, resize_seconds)
 
 
@@ -82,6 +84,17 @@ def _books(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Books:
     return books
 
 
+def _given_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
+    """End the workers that were tried beyond what the owner asked for, and brought nothing."""
+    for job in elastic:
+        workers, wanted = len(books.snapshot.workers(job.name)), job.spec.wanted_workers
+        if brought_nothing(books.snapshot.paces.get(job.spec.kind or job.name, {}), wanted, workers):
+            surplus = books.surplus(job)[: workers - wanted]
+            yield from books.scale_in(
+                surplus, f"with {workers} workers it trains no faster than with {wanted}"
+            )
+
+
 def _grow(
     expected: Expectation, books: Books, elastic: Iterable[Job], resize_seconds: float
 ) -> Iterator[ScaleOut]:
@@ -93,8 +106,11 @@ def _grow(
         if not growth:
             continue
         left, workers = expected.remaining(job), len(books.snapshot.workers(job.name))
+        paces = books.snapshot.paces.get(job.spec.kind or job.name, {})
+        most = largest_worthwhile(paces, job.spec.wanted_workers)
+        growth = dict(list(growth.items())[: max(0, most - workers)])
         gain = left * len(growth) / (workers + len(growth))
-        if gain <= 2 * resize_seconds:
+        if not growth or gain <= 2 * resize_seconds:
             continue
         why = f"nobody waits for the room; about {gain:.0f} of {left:.0f} s are saved at best"
         yield books.scale_out(job, growth, why)

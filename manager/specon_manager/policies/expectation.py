@@ -104,7 +104,7 @@ class Expectation:
         if measured is not None:
             return measured
         snapshot = self._snapshot
-        served = snapshot.served.get(job.spec.kind or job.spec.job_class)
+        served = snapshot.served.get(job.kind)
         attained = self.attained(job)
         if served is not None and len(served.latest) >= _ENOUGH:
             return residual(served.latest, attained)
