@@ -46,6 +46,7 @@ class Expectation:
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
         self._works: dict[str, float] = {}
+        self._measures: dict[str, float | None] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
         mean = sum(each.jobs * each.mean_seconds for each in served) / jobs if jobs else prior_seconds
@@ -138,6 +139,12 @@ class Expectation:
         return job.attained(self._snapshot.now)
 
     def _measured(self, job: Job) -> float | None:
+        name = job.name
+        if name not in self._measures:
+            self._measures[name] = self._measure(job)
+        return self._measures[name]
+
+    def _measure(self, job: Job) -> float | None:
         for name in job.spec.replicas:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
