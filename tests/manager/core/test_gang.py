@@ -245,8 +245,8 @@ def test_how_long_jobs_of_a_kind_train_is_learnt(told):
     told.admit(gang("lost", 1, ps=0, kind="cnn", restarts=0), on("node-0", worker("lost")))
     told.die(worker("lost"), 1)
     assert told.state.served == {
-        "cnn": Served(jobs=2, mean_seconds=20.0),
-        "best-effort": Served(jobs=1, mean_seconds=5.0),
+        "cnn": Served(jobs=2, mean_seconds=20.0, latest=(10.0, 30.0)),
+        "best-effort": Served(jobs=1, mean_seconds=5.0, latest=(5.0,)),
     }
     assert told.state.snapshot(told.now).served == told.state.served
 
