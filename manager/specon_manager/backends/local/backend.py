@@ -25,6 +25,7 @@ from specon_manager.backends.local.pod_files import (
 )
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.backends.local.sharing import Sharing, member
+from specon_manager.backends.local.slicing import STOPPED_FILE
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
 from specon_manager.model.cluster import Phase, Replica
@@ -279,6 +280,7 @@ class LocalBackend:
             f"--fresh-from={log_size(log)}",
             f"--state-file={directory / 'sidecar.json'}",
             f"--heartbeat={job.heartbeat}",
+            f"--stopped-file={directory / 'incarnations' / incarnation / STOPPED_FILE}",
         ]
         optional = {"pattern": job.pattern, "metric": job.metric, "marker": job.marker}
         return command + [f"--{name}={value}" for name, value in optional.items() if value is not None]

@@ -83,7 +83,7 @@ async def stop(place: Place, pod: Pod, processes: list[Process], **changes: floa
 
 
 async def test_a_trainer_is_stopped_whole_and_nothing_else_is(place: Place) -> None:
-    """Workers with sessions of their own stop too; supervisor and sidecar do not, and both know since when."""
+    """Workers with sessions of their own stop too; supervisor and sidecar do not, and are told."""
     pod, processes = await start(place)
     others = [each for each in marked(pod.spec.mark) if each not in processes]
     await stop(place, pod, processes)
