@@ -307,7 +307,7 @@ class LocalBackend:
         return NodeObserved(
             node=node.name,
             capacity=Resources(
-                cpu=float(len(node.cpus)) if node.capacity is None else node.capacity,
+                cpu=node.processors,
                 memory=float(int(memory.total * share)),
                 gpu=0.0 if node.gpu is None else 1.0,
             ),
