@@ -16,11 +16,12 @@ Results are also written as JSON, for other programs. A file holds one object:
   of seconds and of what others left of each CPU until then
 - `comparison`: of the first run with the second where there are two (`Comparison`), else null: `policy`,
   `policy_without`, `acted`, `drifted`, `normalised`, `load`, `load_without`; `jobs` with `name`,
-  `completion`, `verdict`; `helped`, `hurt`, `unchanged`, `no_verdict`, `not_comparable`; `gain`, `average_completion` and
-  `makespan`, which are like each `completion` an object of `first`, `second`, `seconds` and `percent`
+  `completion`, `verdict`; `helped`, `hurt`, `unchanged`, `no_verdict`, `not_comparable`; `gain`,
+  `average_completion` and `makespan`, which are like each `completion` an object of `first`, `second`,
+  `seconds` and `percent`
 
-All times are in seconds, those of a run since its begin. What is not known is null. Times of a comparison that
-is `normalised` are of a machine that nobody else uses: what others took of it meanwhile is taken out.
+All times are in seconds, those of a run since its begin. What is not known is null. Times of a comparison
+that is `normalised` are of a machine that nobody else uses: what others took meanwhile is taken out.
 """
 
 import os

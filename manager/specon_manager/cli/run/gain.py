@@ -43,7 +43,7 @@ class StepLog:
                     seen.append((progress.step_at, progress.step))
 
     def reached(self, job: str, step: float) -> float | None:
-        """Return when the job was at a step first, as far as reports told; between two of them by its pace."""
+        """Return when the job was at a step first; between two reports by its pace between them."""
         seen = self._seen.get(job, [])
         index = bisect_left(seen, step, key=lambda each: each[1])
         if index == len(seen):
@@ -69,7 +69,7 @@ def with_gains(result: RunResult, state: State, steps: StepLog, directory: Path,
 
 
 def step_of_gain(values: Mapping[int, float], *, more_is_better: bool) -> float | None:
-    """Return the first step with 98 % of the gain, by means of fiftieths of a run; None: it gained nothing."""
+    """Return the first step with 98 % of the gain, by means of fiftieths of a run; None without a gain."""
     steps = sorted(values)
     length = max(1, -(-len(steps) // _PARTS))
     parts = [steps[start : start + length] for start in range(0, len(steps), length)]
