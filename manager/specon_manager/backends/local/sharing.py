@@ -7,11 +7,13 @@ neither a checkpoint that was asked for, nor an end, nor the proof of a resume w
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.local.appetite import Appetite, running_threads
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pods import Pod
@@ -53,6 +55,7 @@ class Sharing:
         self._room = {node.name: 1.0 if node.gpu is not None else node.processors for node in nodes}
         self._members: dict[str, Member] = {}
         self._weights: dict[str, float] = {}
+        self._appetites: dict[str, Appetite] = {}
         self._spared: frozenset[str] = frozenset()
         self._told: dict[str, tuple[Pod, float, tuple[Turn, ...]]] = {}
         self._news = asyncio.Event()
@@ -60,13 +63,14 @@ class Sharing:
     def join(self, one: Member, weight: float = 1.0) -> None:
         """Let a pod take part, in place of an earlier one of the same replica."""
         self._members[one.pod.replica], self._weights[one.pod.replica] = one, weight
+        self._appetites[one.pod.replica] = Appetite()
         self._news.set()
 
     def leave(self, pod: Pod) -> None:
         """Let a pod go that has ended."""
         known = self._members.get(pod.replica)
         if known is not None and known.pod is pod:
-            del self._members[pod.replica], self._weights[pod.replica]
+            del self._members[pod.replica], self._weights[pod.replica], self._appetites[pod.replica]
             self._told.pop(pod.replica, None)
             self._news.set()
 
@@ -92,7 +96,19 @@ class Sharing:
                 async with asyncio.timeout(RENEW_SECONDS):
                     await self._news.wait()
             except TimeoutError:
-                pass
+                self._look()
+
+    def _look(self) -> None:
+        """See how many processors each would use, where there are several to be shared."""
+        here = Counter(one.node for one in self._members.values())
+        shared = {
+            one.pod.trainer_pid: self._appetites[replica]
+            for replica, one in self._members.items()
+            if one.reserved == 0 and here[one.node] > 1 and self._room[one.node] > 1
+        }
+        pids = [pid for pid in shared if pid is not None]
+        for pid, threads in (running_threads(pids) if pids else {}).items():
+            shared[pid].see(threads)
 
     def renew(self) -> None:
         """Tell each pod for a while to come when it runs; one that is stopped no more is told once."""
@@ -140,10 +156,16 @@ class Sharing:
                 name=unit,
                 # Ranks wait for each other: the slowest tells how fast all are.
                 weight=min(self._weights[one.pod.replica] for one in members),
-                nodes={
-                    node: sum(one.node == node for one in members) for node in {one.node for one in members}
-                },
+                nodes=self._wanted(members),
             )
             for unit, members in units.items()
         ]
         return schedules(sharers, {node: max(1, int(free)) for node, free in room.items()})
+
+    def _wanted(self, members: Sequence[Member]) -> dict[str, int]:
+        """Return how many processors pods keep busy on each node."""
+        wanted: dict[str, int] = {}
+        for one in members:
+            here = self._appetites[one.pod.replica].processors
+            wanted[one.node] = wanted.get(one.node, 0) + here
+        return {node: min(count, max(1, int(self._room[node]))) for node, count in wanted.items()}
