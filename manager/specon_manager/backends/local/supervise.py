@@ -16,9 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import importlib
 import json
-import math
 import os
 import signal
 import sys
@@ -45,6 +43,7 @@ LAST_RESTART_SECONDS = 10.0  # ...up to this; a sidecar that lasted so long star
 LEFTOVER_SECONDS = 5.0  # a killed process can hang in the kernel; its lock then outlives this supervisor
 WAKE_SECONDS = 3600.0
 ROOM_SECONDS = 1.0  # between two looks whether a full disk has room again
+NEVER = float("inf")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 # <linux/prctl.h>
@@ -259,7 +258,7 @@ class Supervisor:
         folder = os.path.dirname(os.path.abspath(__file__))
         sys.path.append(folder)
         try:
-            freezing, slicing = (importlib.import_module(name) for name in ("freezing", "slicing"))
+            freezing, slicing = map(__import__, ("freezing", "slicing"))
             frozen = freezing.Frozen(_children, read_stat, lambda: {self._sidecar} - {None})
             self._slicing = slicing.Slicing(self._directory, frozen)
         except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
@@ -271,13 +270,13 @@ class Supervisor:
     def _share(self) -> float:
         """Let the trainer run, or wait for its turn; return until when, monotonic seconds."""
         if self._slicing is None:
-            return math.inf
+            return NEVER
         try:
             return self._slicing.look()
         except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
             sys.stderr.write(f"the node is not shared any more: {error!r}\n")
             self._end_sharing()
-            return math.inf
+            return NEVER
 
     def _end_sharing(self) -> None:
         """Let the trainer run on for good: who is told to end, or has ended, waits for no turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import signal
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 import pytest
 
 from specon_manager.backends.local import pods
+from specon_manager.backends.local.freezing import Guardian
 from specon_manager.backends.local.processes import Process, marked
 from specon_manager.backends.local.slicing import LONGEST_STOP, STOPPED_FILE, Lease
 from specon_manager.backends.local.supervise import read_stat
@@ -178,6 +180,21 @@ async def test_a_supervisor_that_is_killed_leaves_nothing_stopped(place: Place) 
     pod._record.supervisor.send(signal.SIGKILL)
     await place.eventually(lambda: state(processes[0]) in "ZX")
     await place.eventually(lambda: state(processes[1]) != "T")
+    processes[1].send(signal.SIGKILL)
+    await pod.wait()
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whenever_a_supervisor_is_killed_nothing_is_stopped_for_ever(place: Place, seed: int) -> None:
+    """In the middle of a stop, or of its end: it is stopped and continued all the time, and killed some time."""
+    pod, processes = await start(place)
+    pod.share(lease(period=0.004, stop=0.002), news=True)
+    await asyncio.sleep(0.3 + random.Random(seed).random() / 5)
+    pod._record.supervisor.send(signal.SIGKILL)
+    await place.eventually(lambda: state(processes[0]) in "ZX")
+    await place.eventually(lambda: state(processes[1]) != "T", Guardian.SECONDS + 1)
+    await asyncio.sleep(0.1)
+    assert state(processes[1]) != "T"
     processes[1].send(signal.SIGKILL)
     await pod.wait()
 
