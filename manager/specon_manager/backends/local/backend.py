@@ -15,7 +15,7 @@ from msgspec import Struct
 from specon_manager.backends.base import Emit, Order
 from specon_manager.backends.local import pods
 from specon_manager.backends.local.gangs import place_of
-from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in
+from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in, job_spec
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pod_files import (
     PodSpec,
@@ -28,7 +28,7 @@ from specon_manager.backends.local.sharing import Sharing, member
 from specon_manager.backends.local.slicing import STOPPED_FILE
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
-from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.cluster import JobSpec, Phase, Replica
 from specon_manager.model.events import (
     Event,
     NodeObserved,
@@ -95,8 +95,7 @@ class LocalBackend:
         for pod in await pods.find_pods(self._root):
             replica = state.replicas.get(pod.replica)
             if replica is not None and replica.incarnation == pod.incarnation:
-                job = msgspec.convert(state.jobs[replica.job].spec.template, LocalJob)
-                self._watch(pod, replica.node, job, replica.weight)
+                self._watch(pod, replica.node, state.jobs[replica.job].spec, replica.weight)
             elif pod.alive and not _awaited(pod, replica):
                 _log.warning("%s %s runs and is not wanted: evicted", pod.replica, pod.incarnation)
                 self._ending[pod.replica] = self._start(pod.evict())
@@ -172,7 +171,7 @@ class LocalBackend:
         self._emit(
             ReplicaStarted(replica=order.replica, incarnation=incarnation, node=node.name, start=order.start)
         )
-        self._watch(pod, node.name, msgspec.convert(order.template, LocalJob))
+        self._watch(pod, node.name, job_spec(msgspec.convert(order.template, LocalJob)))
 
     def _refuse(self, order: StartReplica, reason: str) -> None:
         self._emit(StartRefused(replica=order.replica, start=order.start, reason=reason))
@@ -186,7 +185,7 @@ class LocalBackend:
             return
         await pod.evict(order.grace_seconds)  # its watcher says what became of it
 
-    def _watch(self, pod: Pod, node: str | None, job: LocalJob, weight: float = 1.0) -> None:
+    def _watch(self, pod: Pod, node: str | None, job: JobSpec, weight: float = 1.0) -> None:
         if self._pods.get(pod.replica) is pod:
             return
         known = self._pods.get(pod.replica)

@@ -14,10 +14,10 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.backends.local.appetite import Appetite, running_threads
-from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pods import Pod
 from specon_manager.backends.local.turns import Schedule, Sharer, Turn, schedules
+from specon_manager.model.cluster import JobSpec
 
 RENEW_SECONDS: Final = 1.0
 LEASE_SECONDS: Final = 4.0
@@ -38,12 +38,11 @@ class Member(Struct, frozen=True, kw_only=True):
     """Processors; who reserves any, or a GPU, has them whatever the weights."""
 
 
-def member(pod: Pod, node: str, job: LocalJob) -> Member:
+def member(pod: Pod, node: str, spec: JobSpec) -> Member:
     """Describe the pod of a replica of a job."""
-    name, role, _ = pod.replica.rsplit("/", 2)
-    requests = job.requests if role == "worker" or job.ps_requests is None else job.ps_requests
-    unit = name if job.replicas == "coupled" else pod.replica
-    return Member(pod=pod, node=node, unit=unit, job=name, reserved=max(requests.cpu, requests.gpu))
+    requests = spec.requests_of(pod.replica)
+    unit = spec.name if spec.coupled else pod.replica
+    return Member(pod=pod, node=node, unit=unit, job=spec.name, reserved=max(requests.cpu, requests.gpu))
 
 
 class Sharing:

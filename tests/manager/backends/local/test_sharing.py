@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from specon_manager.backends.local.jobs import LocalJob
+from specon_manager.backends.local.jobs import LocalJob, job_spec
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.sharing import Sharing, member
 from specon_manager.backends.local.slicing import Lease
@@ -41,7 +41,7 @@ class Scene:
 
     def pod(self, name, node="a", weight=1.0, index=0, role="worker", **fields):
         pod = Pod(f"default/{name}/{role}/{index}")
-        job = LocalJob(name=name, command="true", **fields)
+        job = job_spec(LocalJob(name=name, command="true", **fields))
         self.sharing.join(member(pod, node, job), weight)
         return pod
 
@@ -136,7 +136,9 @@ def test_a_gpu_is_for_one_at_a_time():
     sharing = Sharing([VirtualNode(name="gpu", cpus=(0, 1, 2, 3), gpu="0")])
     pods = [Pod(f"default/{name}/worker/0") for name in ("first", "other")]
     for pod, weight in zip(pods, (1.0, LOW), strict=True):
-        sharing.join(member(pod, "gpu", LocalJob(name="x", command="true", replicas="independent")), weight)
+        sharing.join(
+            member(pod, "gpu", job_spec(LocalJob(name=pod.replica.split("/")[1], command="true"))), weight
+        )
     sharing.renew()
     assert all(pod.turns for pod in pods)
 

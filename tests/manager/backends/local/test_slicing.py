@@ -186,7 +186,7 @@ async def test_a_supervisor_that_is_killed_leaves_nothing_stopped(place: Place) 
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_whenever_a_supervisor_is_killed_nothing_is_stopped_for_ever(place: Place, seed: int) -> None:
-    """In the middle of a stop, or of its end: it is stopped and continued all the time, and killed some time."""
+    """In the middle of a stop, or of its end: it is stopped and continued all the time until then."""
     pod, processes = await start(place)
     pod.share(lease(period=0.004, stop=0.002), news=True)
     await asyncio.sleep(0.3 + random.Random(seed).random() / 5)
