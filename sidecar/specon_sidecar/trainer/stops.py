@@ -13,6 +13,9 @@ from msgspec import Meta, Struct
 from specon_sidecar.clock import Time
 
 _LONGEST = 1024  # bytes
+_LONGEST_STOP = (
+    10.0  # seconds; who is said to be stopped for longer runs, and the disk was full when that was told
+)
 _Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 
 
@@ -52,7 +55,8 @@ class TrainingTime:
     def _stopped(self, now: float) -> float:
         self._read()
         since = self._account.since
-        return self._account.seconds + (0.0 if since is None else max(0.0, now - since))
+        stopped = 0.0 if since is None else min(max(0.0, now - since), _LONGEST_STOP)
+        return self._account.seconds + stopped
 
     def _read(self) -> None:
         """Read what is there; garbage, or less than before, changes nothing."""
