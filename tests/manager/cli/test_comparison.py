@@ -200,12 +200,13 @@ def test_times_are_of_a_machine_that_others_left_alone():
     assert comparison.normalised
     assert [each.verdict for each in comparison.jobs] == [Verdict.HURT, Verdict.HELPED]
     assert (comparison.makespan.first, comparison.makespan.second) == (80.0, 70.0)
-    assert said(first, second)[-2:] == [
+    assert said(first, second)[-3:] == [
         (
             "load: others took 0% of 2 CPUs under specon, 30% under round-robin;"
             " the runs themselves took 200 and 140 processor seconds"
         ),
         "times are of a machine that others left alone; the load drifted: that takes out most of it, not all",
+        "had both runs taken as many processor seconds: completion -50.0 %",
     ]
 
 

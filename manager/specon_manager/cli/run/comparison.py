@@ -219,7 +219,20 @@ def _load_lines(comparison: Comparison) -> list[str]:
         drift = "; the load drifted: that takes out most of it, not all"
     else:
         meaning, drift = "times are by the clock", "; the load drifted: no verdict"
-    return [told, meaning + drift * comparison.drifted]
+    lines = [told, meaning + drift * comparison.drifted]
+    if comparison.drifted and comparison.normalised and first.own > 0 and second.own > 0:
+        slower = first.own / second.own
+        figures = (
+            ("time to 98 % of the gain", comparison.gain),
+            ("completion", comparison.average_completion),
+        )
+        alike = [
+            f"{name} {100 * (each.first / slower / each.second - 1):+.1f} %"
+            for name, each in figures
+            if each.first is not None and each.second
+        ]
+        lines += [f"had both runs taken as many processor seconds: {', '.join(alike)}"] if alike else []
+    return lines
 
 
 class ResultFile(Struct, frozen=True, kw_only=True):
