@@ -27,6 +27,7 @@ from specon_sidecar.reporting.snapshot import Snapshot
 from specon_sidecar.settings import Settings
 from specon_sidecar.trainer.process import Trainer, TrainerProcess, Usage
 from specon_sidecar.trainer.search import SearchedTrainer
+from specon_sidecar.trainer.stops import TrainingTime
 from specon_sidecar.wire import (
     Acknowledgement,
     CheckpointInstruction,
@@ -43,6 +44,7 @@ _FAREWELL_SECONDS: Final = (
 )
 _RETRY_SECONDS: Final = 0.1
 _SCAN_SECONDS: Final = 1.0
+_LOOKS: Final = 0.02  # of an interval: between two looks whether it is over, where the trainer was stopped
 _SCAN_SHARE: Final = 20.0  # a scan that takes long is made so many times rarer than it is long
 
 
@@ -55,7 +57,8 @@ class Sidecar:
         self._write = write
         self._time = RealTime()
         log = choose_log(settings.log)
-        self._observer, start = begin(settings, self._time.now(), log)
+        self._training = TrainingTime(self._time, _file(settings.stopped_file))
+        self._observer, start = begin(settings, self._training.now(), log)
         self._follower = LogFollower(settings, log, start)
         self._process = _trainer(settings)
         self._checkpoints = Checkpoints(
@@ -65,6 +68,7 @@ class Sidecar:
             step=lambda: self._observer.step,
             clock=self._time,
             lease=PauseLease(settings.checkpoint, _path(settings)),
+            training=self._training.now,
         )
         rng = Random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox = Outbox(OutboxSettings(heartbeat=settings.heartbeat), rng)
@@ -114,7 +118,7 @@ class Sidecar:
         """Return what the metrics tell."""
         observer = self._observer
         return Snapshot(
-            report=self._state_report(self._time.now(), None),
+            report=self._state_report(None),
             goal=None if observer.last is None else observer.goal,
             step=observer.step,
             oversized=self._follower.oversized,
@@ -137,19 +141,20 @@ class Sidecar:
         # Cancelled, it is in the generator, which then ends its watching threads: nothing here waits.
         async for lines in self._follower.batches():
             trained = self._observer.first_seen
-            self._observer.take(lines, self._time.now())
+            self._observer.take(lines, self._training.now())
             if self._observer.first_seen and not trained:
                 self._offer()
 
     async def _judge(self) -> None:
         interval = self._settings.classifier.interval
-        now = self._time.now()
-        due = now + interval
+        end = self._time.now()
+        due = self._training.now() + interval
         while True:
-            await self._time.sleep(due - self._time.now())
-            before, now = now, self._time.now()
+            await self._training.sleep_until(due, _LOOKS * interval)
+            begin, end = end, self._time.now()
+            now = self._training.now()
             due = max(due + interval, now)
-            self._observer.tick(now, self._checkpoints.paused(before, now))
+            self._observer.tick(now, self._checkpoints.paused(begin, end))
             self._offer()
             if self._manager is None:
                 self._tell(self._narrator.interval(self._observer))
@@ -215,7 +220,7 @@ class Sidecar:
         if self._ended:
             self._checkpoints.note_trainer_end()
         await asyncio.wait({follow}, timeout=_FAREWELL_SECONDS)
-        self._observer.finish(self._time.now())
+        self._observer.finish(self._training.now())
         await self._save()
         if self._ended and self._manager is not None:
             try:
@@ -243,7 +248,7 @@ class Sidecar:
         position, events = self._follower.position, self._follower.event_positions
         if self._settings.state_file is None or (position is None and not events):
             return
-        state = self._observer.state(self._time.now(), self._settings.incarnation or "", position, events)
+        state = self._observer.state(self._training.now(), self._settings.incarnation or "", position, events)
         if state is None:
             return
         try:
@@ -253,20 +258,21 @@ class Sidecar:
                 _LOG.warning("state file %s: %s", self._settings.state_file, error.strerror)
             self._state_complained = True
 
-    def _report(self, now: float) -> Report:
+    def _report(self, _: float) -> Report:
         process = self._process if self._settings.resources else None
-        return self._state_report(now, None if process is None else process.usage())
+        return self._state_report(None if process is None else process.usage())
 
-    def _state_report(self, now: float, usage: Usage | None) -> Report:
+    def _state_report(self, usage: Usage | None) -> Report:
         identity = self._identity()
         return self._observer.report(
-            now,
+            self._training.now(),
             replica=identity.replica,
             incarnation=identity.incarnation,
             session=self._session,
             checkpoint=self._checkpoints.newest,
             cpu_seconds=None if usage is None else usage.cpu_seconds,
             memory_bytes=None if usage is None else usage.memory_bytes,
+            stopped_seconds=self._training.stopped or None,
             ended=self._ended,
         )
 
@@ -304,4 +310,8 @@ def _watch(settings: Settings) -> CheckpointWatch | None:
 
 
 def _path(settings: Settings) -> Path | None:
-    return None if settings.checkpoint_path is None else Path(settings.checkpoint_path)
+    return _file(settings.checkpoint_path)
+
+
+def _file(path: str | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -67,6 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
     state_file: str | None = None
     """Where the curve and the category are kept for the next incarnation of this replica."""
+    stopped_file: str | None = None
+    """Where it is told for how long the trainer was stopped so that others could train (`trainer.stops`)."""
     heartbeat: float = 10.0
     """Seconds between two reports when nothing changes."""
     explain_after: float = 30.0
@@ -129,6 +131,7 @@ _OPTIONS: Final = (
     ),
     _Option("--fresh-from", "bytes of the log when this incarnation started, or now (0)", parse.size_or_now),
     _Option("--state-file", "where the curve is kept for the next incarnation", parse.absolute_path),
+    _Option("--stopped-file", "where it is told how long the trainer was stopped", parse.absolute_path),
     _Option("--heartbeat", "seconds between reports when nothing changes (10)", parse.number(0.1, 3600)),
     _Option(
         "--explain-after",

@@ -98,6 +98,8 @@ class Report(_Message, frozen=True):
     checkpoint: Checkpoint | None = None
     cpu_seconds: Amount | None = None
     memory_bytes: Count | None = None
+    stopped_seconds: Amount | None = None
+    """For how long this incarnation was stopped so that others could train; no age above counts that time."""
     format: Text | None = None
     ended: bool = False
     """The last report of this incarnation: its trainer is gone."""

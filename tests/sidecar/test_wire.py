@@ -109,6 +109,7 @@ REPORTS = st.builds(
     checkpoint=st.none() | CHECKPOINTS,
     cpu_seconds=st.none() | AMOUNTS,
     memory_bytes=st.none() | COUNTS,
+    stopped_seconds=st.none() | AMOUNTS,
     format=st.none() | TEXTS,
     ended=st.booleans(),
 )

@@ -48,7 +48,9 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
         return _succeeded_by(state, replica, event, now)
     if not owned and _is_unwanted(replica, event):
         return _sent_away(state, replica, event, now)
-    progress = msgspec.structs.replace(replica.progress, sessions=(), cpu_from=None, first_step=None)
+    progress = msgspec.structs.replace(
+        replica.progress, sessions=(), cpu_from=None, first_step=None, stopped=0.0
+    )
     running = msgspec.structs.replace(
         replica,
         phase=Phase.RUNNING,

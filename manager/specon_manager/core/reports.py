@@ -66,6 +66,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         step_gap=gap,
         cpu_from=cpu_from,
         cpu_per_step=cpu_per_step,
+        stopped=progress.stopped if report.stopped_seconds is None else report.stopped_seconds,
     )
 
 
@@ -73,14 +74,15 @@ def _between_steps(progress: Progress, report: Report, now: float) -> tuple[floa
     """Return how far apart steps are that the log names, in seconds and in steps.
 
     Of the latest two reports with different ones: reports come less often than most logs name steps, so what
-    the log names is at most that far apart.
+    the log names is at most that far apart. Time in which the trainer was stopped does not count.
     """
     last = report.last
     if last is None or last.step is None or progress.step is None or progress.step_at is None:
         return progress.step_interval, progress.step_gap
     if last.step <= progress.step:
         return progress.step_interval, progress.step_gap
-    return max(0.0, now - last.age - progress.step_at), last.step - progress.step
+    stopped = max(0.0, (report.stopped_seconds or 0.0) - progress.stopped)
+    return max(0.0, now - last.age - progress.step_at - stopped), last.step - progress.step
 
 
 def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:

@@ -81,7 +81,9 @@ def _numbers(state: State) -> Iterator[str]:
         yield from _far(f"jobs: {job.name}", {**_times(job), "attained_seconds": job.attained_seconds})
     for replica in state.replicas.values():
         told = replica.progress
-        times = {name: getattr(told, name) for name in ("reported_at", "step_at", "category_since")}
+        times = {
+            name: getattr(told, name) for name in ("reported_at", "step_at", "category_since", "stopped")
+        }
         yield from _far(f"replicas: {replica.name}", {**times, "cooldown_until": replica.cooldown_until})
     yield from _far("state", {"changed_at": state.changed_at})
 

@@ -319,6 +319,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """How many steps lie between two that reports named: never less than its log leaves out."""
     cpu_from: tuple[int, float] | None = None
     """Step and CPU seconds of this incarnation when it was first heard."""
+    stopped: float = 0.0
+    """For how long this incarnation was stopped so that others could train, seconds."""
     cpu_per_step: float | None = None
     """CPU seconds that a step takes, measured since then: unlike time, it does not depend on the others."""
     reported_at: float | None = None

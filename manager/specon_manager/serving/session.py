@@ -165,6 +165,7 @@ async def _serving(
     )
     controller = Controller(state=state, memory=JournalMemory(journal), backend=backend, clock=clock)
     controller.observers.append(Metrics(registry).observe)
+    controller.observers.append(lambda step: backend.observe(step.after))
     page = Page(tokens.may_view, manager=f"this machine ({os.uname().nodename})")
     page.controller = controller
     server = Server(controller, tokens, registry, _reader_of_jobs, routes=page.routes)

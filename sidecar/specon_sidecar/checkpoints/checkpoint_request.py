@@ -54,10 +54,12 @@ class Checkpoints:
         clock: Time,
         asker: Asker = ask,
         lease: PauseLease | None = None,
+        training: Callable[[], float] | None = None,
     ) -> None:
         """Prepare; `step` tells the last step in the log, `watch` is None without a declared path.
 
-        Without a lease no trainer is asked to pause.
+        Without a lease no trainer is asked to pause. `training` is a clock that stands still while the
+        trainer is stopped: a file that it does not write then is not complete for that.
         """
         self._mode = mode
         self._watch = watch
@@ -65,6 +67,7 @@ class Checkpoints:
         self._step = step
         self._time = clock
         self._ask = asker
+        self._training = training or clock.now
         self._lease = lease
         self._leasing = asyncio.Lock()
         self._scanning = asyncio.Lock()
@@ -110,7 +113,7 @@ class Checkpoints:
         if self._watch is None:
             return []
         async with self._scanning:
-            found = await asyncio.to_thread(self._watch.scan, self._time.now(), self._step())
+            found = await asyncio.to_thread(self._watch.scan, self._training(), self._step())
         if found and found[-1].step is not None:
             digest = self._digests.get((found[-1].path, found[-1].fingerprint))
             self.newest = _message(found[-1], digest)

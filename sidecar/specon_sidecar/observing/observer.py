@@ -236,6 +236,7 @@ class Observer:
         checkpoint: Checkpoint | None = None,
         cpu_seconds: float | None = None,
         memory_bytes: int | None = None,
+        stopped_seconds: float | None = None,
         ended: bool = False,
     ) -> Report:
         """Return what is known now, within the bounds of the wire; the outbox numbers it."""
@@ -267,6 +268,7 @@ class Observer:
             checkpoint=checkpoint,
             cpu_seconds=cpu_seconds,
             memory_bytes=memory_bytes,
+            stopped_seconds=bound_amount(stopped_seconds),
             format=self.format,
             ended=ended,
         )

@@ -27,7 +27,7 @@ from specon_sidecar.classify import Category
 RUNS = "still runs"
 
 
-def job(name, took, moves=1):
+def job(name, took, moves=1, gain=None):
     """Return the result of a job that took so long, failed (None) or still runs."""
     done = isinstance(took, float)
     return JobResult(
@@ -42,6 +42,7 @@ def job(name, took, moves=1):
         crashes=0,
         category=Category.CONVERGED,
         steps=10,
+        gain_seconds=gain,
     )
 
 
@@ -52,7 +53,7 @@ def run(policy="specon", makespan=None, load=None, moves=1, **took):
         jobs=tuple(job(name, seconds, moves) for name, seconds in took.items()),
         average_completion_seconds=None,
         makespan_seconds=makespan,
-        moves_by_outcome={},
+        moves_by_outcome={TransactionState.SUCCEEDED: moves} if moves else {},
         moves=(),
         placements=(),
         machine=Machine(nodes=1, cpus=2.0, names=("node-0",)),
@@ -60,10 +61,10 @@ def run(policy="specon", makespan=None, load=None, moves=1, **took):
     )
 
 
-def printed(comparison):
+def printed(*runs):
     """Return what is printed on a page of 80 columns."""
     console = Console(width=80, record=True, file=io.StringIO(), force_terminal=False)
-    print_comparison(comparison, console)
+    print_comparison(runs, console)
     return console.export_text()
 
 
@@ -91,56 +92,75 @@ def test_a_job_is_helped_or_hurt_beyond_two_per_cent(with_moves, without, verdic
     assert not comparison.no_verdict
 
 
-def test_differences_are_relative_to_the_run_without_moves():
-    """A negative difference means faster with moves, its percentage is of the time without."""
+def test_differences_are_relative_to_the_second_run():
+    """A negative difference means that the first was faster, its percentage is of the second."""
     each = compare(run(a=90.0), run(a=120.0)).jobs[0].completion
-    assert (each.with_moves, each.without, each.seconds, each.percent) == (90.0, 120.0, -30.0, -25.0)
+    assert (each.first, each.second, each.seconds, each.percent) == (90.0, 120.0, -30.0, -25.0)
 
 
 def test_the_average_is_over_jobs_that_succeeded_in_both():
     """A slow job that failed in one run makes that run look no faster."""
-    comparison = compare(run(a=10.0, b=None), run(a=12.0, b=500.0))
-    average = comparison.average_completion
-    assert (average.with_moves, average.without) == (10.0, 12.0)
-    assert conclusions(comparison)[0] == "average completion 12.0 s -> 10.0 s (-16.7 %, better), 1 job"
+    average = compare(run(a=10.0, b=None), run(a=12.0, b=500.0)).average_completion
+    assert (average.first, average.second) == (10.0, 12.0)
 
 
-def test_a_worse_result_reads_as_worse():
-    """The words follow the numbers in both directions, and an equal one is called the same."""
-    worse = compare(run(a=13.0, makespan=13.0), run("round-robin", a=12.3, makespan=13.0))
-    assert conclusions(worse) == [
-        "average completion 12.3 s -> 13.0 s (+5.7 %, worse), 1 job",
-        "makespan 13.0 s -> 13.0 s (+0.0 %, the same)",
-        "jobs: 0 helped, 1 hurt, 0 unchanged (within 2 %)",
+def test_the_time_to_the_gain_is_over_jobs_of_which_both_runs_know_it():
+    """A job whose log named no steps in one run counts in neither."""
+    runs = [run(), run()]
+    gains = [(10.0, None), (20.0, 99.0)]
+    runs = [
+        msgspec.structs.replace(
+            each, jobs=tuple(job(name, 100.0, gain=gain) for name, gain in zip("ab", of, strict=True))
+        )
+        for each, of in zip(runs, gains, strict=True)
     ]
+    gain = compare(*runs).gain
+    assert (gain.first, gain.second, gain.percent) == (10.0, 20.0, -50.0)
+
+
+def said(*runs):
+    return conclusions(compare(*runs), runs)
 
 
 def busy(others, own=None, seconds=100.0):
     """Return the load of a machine of two CPUs of which others took so many processor seconds."""
     return Load(
-        cpus=2, seconds=seconds, own=2 * seconds - (others or 0) if own is None else own, others=others
+        cpus=2,
+        seconds=seconds,
+        own=2 * seconds - (others or 0) if own is None else own,
+        others=others,
+        left=() if others is None else ((0.0, 0.0), (seconds, seconds - others / 2)),
     )
 
 
-def test_where_nothing_was_moved_there_is_no_verdict():
-    """Two runs of the same jobs differ by what the machine did: nobody is called better, helped or hurt."""
+def test_where_nothing_was_done_there_is_no_verdict():
+    """Two runs of the same jobs differ by what the machine did: nobody is called helped or hurt."""
     first = run(a=40.0, b=60.0, makespan=60.0, moves=0, load=busy(10.0))
     second = run("round-robin", a=50.0, b=55.0, makespan=55.0, moves=0, load=busy(10.0))
     comparison = compare(first, second)
-    assert not comparison.moved
+    assert not comparison.acted
     assert {each.verdict for each in comparison.jobs} == {Verdict.NO_VERDICT}
-    said = conclusions(comparison)
-    assert said == [
-        "nothing was moved, so what differs is no doing of moves: no verdict",
-        "average completion 52.5 s -> 50.0 s (-4.8 %), 2 jobs",
-        "makespan 55.0 s -> 60.0 s (+9.1 %)",
+    assert said(first, second) == [
         "jobs: 0 helped, 0 hurt, 0 unchanged (within 2 %), 2 without a verdict",
-        "load: others took 5% of 2 CPUs without moves, 5% with them",
+        "no moves were made",
+        "and nothing else was done to a job that trained: what differs is where jobs began, no verdict",
+        (
+            "load: others took 5% of 2 CPUs under specon, 5% under round-robin;"
+            " the runs themselves took 190 and 190 processor seconds"
+        ),
+        "times are of a machine that others left alone",
     ]
-    assert "better" not in printed(comparison)
 
 
-def test_a_run_that_scaled_a_job_moved_something():
+def test_weights_deserve_a_verdict_and_it_is_said_that_nothing_moved():
+    """What shared its node by weight was helped or hurt by that."""
+    first = msgspec.structs.replace(run(a=40.0, moves=0), reweighted=3)
+    second = run("round-robin", a=50.0, moves=0)
+    assert compare(first, second).jobs[0].verdict is Verdict.HELPED
+    assert said(first, second)[1:] == ["no moves were made"]
+
+
+def test_a_run_that_scaled_a_job_acted():
     """Changes of jobs that trained count; admissions alone do not."""
     change = TransactionResult(
         id="scale-in-1",
@@ -168,72 +188,90 @@ def test_a_run_that_scaled_a_job_moved_something():
     )
     admission = msgspec.structs.replace(change, workers_before=0)
     for changes, moved in (((change,), True), ((admission,), False), ((), False)):
-        assert msgspec.structs.replace(run(moves=0, a=1.0), changes=changes).moved_something is moved
+        assert msgspec.structs.replace(run(moves=0, a=1.0), changes=changes).acted is moved
 
 
-def test_a_load_that_drifted_is_said_and_takes_the_word_away():
-    """What the load explains is no success: a verdict stays where it holds with and without the drift."""
+def test_times_are_of_a_machine_that_others_left_alone():
+    """What the load explains is no success: 80 s of all of it are not shorter than 100 s of 70 %."""
     first = run(a=80.0, b=20.0, makespan=80.0, load=busy(0.0))
     second = run("round-robin", a=100.0, b=100.0, makespan=100.0, load=busy(60.0))
     comparison = compare(first, second)
     assert comparison.drifted
-    assert [each.verdict for each in comparison.jobs] == [Verdict.NO_VERDICT, Verdict.HELPED]
-    assert comparison.makespan.percent_normalised == pytest.approx(100 * (80 / 0.7 - 100) / 100)
-    assert conclusions(comparison) == [
-        "average completion 100.0 s -> 50.0 s (-50.0 %, better), 2 jobs",
-        "makespan 100.0 s -> 80.0 s (-20.0 %, no verdict)",
-        "jobs: 1 helped, 0 hurt, 0 unchanged (within 2 %), 1 without a verdict",
+    assert comparison.normalised
+    assert [each.verdict for each in comparison.jobs] == [Verdict.HURT, Verdict.HELPED]
+    assert (comparison.makespan.first, comparison.makespan.second) == (80.0, 70.0)
+    assert said(first, second)[-3:] == [
         (
-            "load: others took 30% of 2 CPUs without moves, 0% with them: it drifted; "
-            "of the processor time that was left: average completion -28.6 %, makespan +14.3 %"
+            "load: others took 0% of 2 CPUs under specon, 30% under round-robin;"
+            " the runs themselves took 200 and 140 processor seconds"
         ),
+        "times are of a machine that others left alone; the load drifted: that takes out most of it, not all",
+        "had both runs taken as many processor seconds: completion -50.0 %",
     ]
 
 
-def test_a_load_that_kept_still_is_named_and_changes_no_word():
-    """Five points of a hundred are what two runs differ by anyway."""
-    first = run(a=80.0, makespan=80.0, load=busy(20.0))
-    comparison = compare(first, run("round-robin", a=100.0, makespan=100.0, load=busy(28.0)))
-    assert not comparison.drifted
-    assert conclusions(comparison)[-3:] == [
-        "makespan 100.0 s -> 80.0 s (-20.0 %, better)",
-        "jobs: 1 helped, 0 hurt, 0 unchanged (within 2 %)",
-        "load: others took 14% of 2 CPUs without moves, 10% with them",
-    ]
+def test_a_load_counts_when_it_was():
+    """A job that ended before others came is not shortened for them."""
+    load = Load(
+        cpus=2, seconds=100.0, own=100.0, others=100.0, left=((0.0, 0.0), (50.0, 50.0), (100.0, 50.0))
+    )
+    assert [load.left_until(at) for at in (0.0, 25.0, 50.0, 75.0, 100.0)] == [0.0, 25.0, 50.0, 50.0, 50.0]
+    comparison = compare(run(a=50.0, b=100.0, load=load), run(a=50.0, b=100.0, load=busy(0.0)))
+    assert [each.completion.first for each in comparison.jobs] == [50.0, 50.0]
 
 
-def test_times_of_a_machine_that_was_half_idle_are_not_normalised():
-    """There the load of others cost nobody anything that could be taken out again."""
+def test_times_of_a_machine_that_was_half_idle_are_by_the_clock():
+    """There the load of others cost nobody anything; where it drifted nothing is said."""
     idle = busy(60.0, own=20.0)
-    comparison = compare(run(a=80.0, makespan=80.0, load=busy(0.0)), run(a=100.0, makespan=100.0, load=idle))
+    runs = run(a=80.0, makespan=80.0, load=busy(0.0)), run(a=100.0, makespan=100.0, load=idle)
+    comparison = compare(*runs)
     assert comparison.drifted
-    assert comparison.makespan.percent_normalised is None
-    assert conclusions(comparison)[1] == "makespan 100.0 s -> 80.0 s (-20.0 %, no verdict)"
-    assert conclusions(comparison)[-1].endswith("it drifted, and what differs may come from that")
+    assert not comparison.normalised
+    assert (comparison.makespan.first, comparison.makespan.second) == (80.0, 100.0)
+    assert comparison.jobs[0].verdict is Verdict.NO_VERDICT
+    assert said(*runs)[-1] == "times are by the clock; the load drifted: no verdict"
 
 
 def test_a_load_that_nobody_knows_is_said_so():
     """Some systems do not count the time of their CPUs."""
-    comparison = compare(run(a=80.0, load=busy(None)), run(a=100.0, load=busy(3.0)))
-    assert conclusions(comparison)[-1].startswith("load: what others took of the machine is not known")
+    lines = said(run(a=80.0, load=busy(None)), run(a=100.0, load=busy(3.0)))
+    assert lines[-1].startswith("load: what others took of the machine is not known")
 
 
 def test_what_is_not_known_is_said_so():
     """Without a makespan, and without a job in both runs, nothing is computed."""
-    comparison = compare(run(a=13.0), run(b=12.3, makespan=5.0))
+    runs = run(a=13.0), run(b=12.3, makespan=5.0)
+    comparison = compare(*runs)
     assert comparison.not_comparable == 2
-    assert conclusions(comparison) == [
-        "average completion unknown -> unknown (not comparable), 0 jobs",
-        "makespan 5.0 s -> unknown (not comparable)",
-        "jobs: 0 helped, 0 hurt, 0 unchanged (within 2 %), 2 not comparable",
-    ]
+    assert (
+        comparison.average_completion.first
+        is comparison.makespan.first
+        is comparison.makespan.percent
+        is None
+    )
+    assert said(*runs) == ["jobs: 0 helped, 0 hurt, 0 unchanged (within 2 %), 2 not comparable"]
+
+
+def test_each_policy_is_summed_up():
+    """Time to the gain, completion, makespan, moves, preemptions and steps lost stand side by side."""
+    runs = run(a=40.0, makespan=40.0), run("round-robin", a=50.0, makespan=80.0, moves=0)
+    lines = [" ".join(line.split()) for line in printed(*runs).splitlines()]
+    for line in (
+        "time to 98 % of the gain - - - -",
+        "completion 40.0 50.0 -10.0 -20.0",
+        "makespan 40.0 80.0 -40.0 -50.0",
+        "moves 1 0",
+        "preemptions 0 0",
+        "steps lost 0 0",
+    ):
+        assert line in lines
 
 
 def test_both_runs_stand_side_by_side():
     """Each job has a line with both times, the difference in seconds and per cent, and the verdict."""
     first = run(**{"default/mnist": 90.0, "[red]x": 55.0, "team-a/gan": None})
     second = run("round-robin", **{"default/mnist": 120.0, "[red]x": 50.0, "team-a/gan": 10.0})
-    lines = [line.split() for line in printed(compare(first, second)).splitlines()]
+    lines = [line.split() for line in printed(first, second).splitlines()]
     assert lines[0] == ["completion", "times,", "specon", "against", "round-robin"]
     assert ["mnist", "90.0", "120.0", "-30.0", "-25.0", "helped"] in lines
     assert ["[red]x", "55.0", "50.0", "+5.0", "+10.0", "hurt"] in lines
@@ -244,7 +282,7 @@ def test_no_jobs_at_all():
     """Two empty runs compare without numbers."""
     comparison = compare(run(), run())
     assert (comparison.jobs, comparison.average_completion.seconds) == ((), None)
-    assert "0 helped, 0 hurt, 0 unchanged" in printed(comparison)
+    assert "0 helped, 0 hurt, 0 unchanged" in printed(run(), run())
 
 
 @given(
@@ -261,7 +299,7 @@ def test_every_job_gets_exactly_one_verdict(took):
     there, back = compare(first, second), compare(second, first)
     counts = there.helped + there.hurt + there.unchanged + there.no_verdict + there.not_comparable
     assert counts == len(there.jobs) == len(first.jobs)
-    assert printed(there)
+    assert printed(first, second)
     for one, other in zip(there.jobs, back.jobs, strict=True):
         assert (one.verdict, other.verdict) != (Verdict.HELPED, Verdict.HELPED)
         assert (one.verdict, other.verdict) != (Verdict.HURT, Verdict.HURT)
@@ -271,7 +309,7 @@ def test_json_has_the_runs_and_their_comparison():
     """Two runs are written with their comparison, one alone with none; what is not known is null."""
     first, second = run(a=90.0, b=None), run("round-robin", a=120.0, b=None)
     both = json.loads(to_json([first, second]))
-    assert (both["schema"], [each["policy"] for each in both["runs"]]) == (1, ["specon", "round-robin"])
+    assert (both["schema"], [each["policy"] for each in both["runs"]]) == (2, ["specon", "round-robin"])
     assert both["runs"][0]["jobs"][1]["completion_seconds"] is None
     assert both["comparison"]["jobs"][0]["verdict"] == "helped"
     assert both["comparison"]["average_completion"]["percent"] == -25.0
@@ -299,7 +337,7 @@ def test_the_documented_schema_names_every_field():
             for inner in value:
                 yield from fields(inner)
 
-    both = [run(a=1.0, load=busy(1.0)), run(a=2.0, load=busy(1.0))]
+    both = [run(a=1.0, moves=0, load=busy(1.0)), run(a=2.0, moves=0, load=busy(1.0))]
     written = set(fields(json.loads(to_json(both))))
     assert {name for name in written if f"`{name}`" not in (comparison.__doc__ or "")} == set()
 

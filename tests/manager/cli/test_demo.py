@@ -7,15 +7,34 @@ from specon_manager.backends.local.jobs import job_spec, read_job_file
 from specon_manager.cli.run import demo, scenarios
 from specon_manager.cli.run.running import samples_directory
 from specon_manager.model.resources import total
+from specon_manager.model.settings import Settings
 from specon_manager.usage import UsageError
 
 
-@pytest.mark.parametrize("flags", [["--compare"], ["--nodes", "3"], ["--jobs", "x.yaml"]])
+@pytest.mark.parametrize(
+    "flags", [["--compare"], ["--nodes", "3"], ["--jobs", "x.yaml"], ["--policy", "fifo"]]
+)
 def test_a_scenario_has_its_own_jobs_and_nodes(flags):
     """A flag that would change them is refused by name."""
     arguments = make_parser().parse_args(["demo", "--scenario", "kod2", *flags])
     with pytest.raises(UsageError, match=flags[0]):
         demo.main(arguments)
+
+
+def test_the_demo_runs_the_default_policy_with_weights():
+    """Its job file names none, and forbids nobody to be stopped for others."""
+    settings = read_job_file(scenarios.file_of("demo", samples_directory()).read_text()).settings
+    assert settings.policy == Settings().policy
+    assert settings.reweight
+
+
+@pytest.mark.parametrize("policy", ["round-robin", "srpt", "nonsense"])
+def test_a_policy_that_cannot_be_compared_is_refused(policy, tmp_path):
+    """The baseline with itself, one for simulations only, and one that there is not."""
+    (tmp_path / "jobs.yaml").write_text("jobs: [{name: a, command: 'true'}]\n")
+    flags = ["--jobs", str(tmp_path / "jobs.yaml"), "--policy", policy, "--compare"]
+    with pytest.raises(UsageError, match=policy):
+        demo.main(make_parser().parse_args(["demo", *flags]))
 
 
 def test_a_scenario_without_pytorch_says_what_is_missing(monkeypatch):

@@ -45,6 +45,24 @@ def test_ones_own_processes_are_told_from_others():
         pytest.skip("this system does not count the time of its CPUs: a container of another kind would")
     assert load.others >= 0.2  # the system counts in hundredths of a second, and by samples
     assert load.room == pytest.approx(len(cpus) * load.seconds)
+    (_, begin), (at, left) = load.left[0], load.left[-1]
+    assert begin == 0
+    assert 0.02 * at <= left <= at - (load.others - 0.1) / len(cpus)
+
+
+@pytest.mark.processes
+def test_a_child_counts_while_it_runs():
+    """Not only once it has ended: what is left to a run is known from second to second."""
+    child = burn(60)
+    try:
+        meter = LoadMeter(os.sched_getaffinity(0))
+        deadline = time.monotonic() + 60
+        while meter.load().own < 0.3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_shares_are_of_all_that_there_was():

@@ -15,7 +15,7 @@ from msgspec import Struct
 from specon_manager.backends.base import Emit, Order
 from specon_manager.backends.local import pods
 from specon_manager.backends.local.gangs import place_of
-from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in
+from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in, job_spec
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pod_files import (
     PodSpec,
@@ -24,9 +24,11 @@ from specon_manager.backends.local.pod_files import (
     replica_directory,
 )
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
+from specon_manager.backends.local.sharing import Sharing, member
+from specon_manager.backends.local.slicing import STOPPED_FILE
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
-from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.cluster import JobSpec, Phase, Replica
 from specon_manager.model.events import (
     Event,
     NodeObserved,
@@ -75,6 +77,7 @@ class LocalBackend:
         self._token = token
         self._nodes = {node.name: node for node in settings.nodes}
         self._pods: dict[str, Pod] = {}
+        self._sharing = Sharing(settings.nodes)
         self._ending: dict[str, asyncio.Task[object]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
         self._emit: Emit = _before_begin
@@ -92,7 +95,7 @@ class LocalBackend:
         for pod in await pods.find_pods(self._root):
             replica = state.replicas.get(pod.replica)
             if replica is not None and replica.incarnation == pod.incarnation:
-                self._watch(pod)
+                self._watch(pod, replica.node, state.jobs[replica.job].spec, replica.weight)
             elif pod.alive and not _awaited(pod, replica):
                 _log.warning("%s %s runs and is not wanted: evicted", pod.replica, pod.incarnation)
                 self._ending[pod.replica] = self._start(pod.evict())
@@ -104,6 +107,7 @@ class LocalBackend:
                 )
                 emit(lost)
         self._start(self._measure())
+        self._start(self._sharing.keep())
 
     async def carry_out(self, order: Order) -> None:
         """Carry one order out; see `Backend`."""
@@ -120,13 +124,18 @@ class LocalBackend:
                 refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=why)
                 self._emit(refused)
         elif isinstance(order, SetWeight):
-            raise NotImplementedError("virtual nodes cannot change shares of processors in place")
+            self._sharing.weigh(order.replica, order.incarnation, order.weight)
 
     async def end(self) -> None:
         """Stop watching; pods keep running."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._sharing.end()
+
+    def observe(self, state: State) -> None:
+        """Look at the state after a step: a job that a transaction is about is not stopped for others."""
+        self._sharing.spare({each.job for each in state.transactions.values()})
 
     async def evict_all(self, grace_seconds: float) -> None:
         """End every pod that runs, trainers by SIGTERM first; return once nothing of them is left.
@@ -162,7 +171,7 @@ class LocalBackend:
         self._emit(
             ReplicaStarted(replica=order.replica, incarnation=incarnation, node=node.name, start=order.start)
         )
-        self._watch(pod)
+        self._watch(pod, node.name, job_spec(msgspec.convert(order.template, LocalJob)))
 
     def _refuse(self, order: StartReplica, reason: str) -> None:
         self._emit(StartRefused(replica=order.replica, start=order.start, reason=reason))
@@ -176,17 +185,20 @@ class LocalBackend:
             return
         await pod.evict(order.grace_seconds)  # its watcher says what became of it
 
-    def _watch(self, pod: Pod) -> None:
+    def _watch(self, pod: Pod, node: str | None, job: JobSpec, weight: float = 1.0) -> None:
         if self._pods.get(pod.replica) is pod:
             return
         known = self._pods.get(pod.replica)
         if known is not None and known.incarnation == pod.incarnation:
             return
         self._pods[pod.replica] = pod
+        if node in self._nodes:
+            self._sharing.join(member(pod, node, job), weight)
         self._start(self._report_end(pod))
 
     async def _report_end(self, pod: Pod) -> None:
         ended = await pod.wait()
+        self._sharing.leave(pod)
         if self._pods.get(pod.replica) is pod:
             del self._pods[pod.replica]
         signalled = "" if ended.signal is None else f", signal {ended.signal}"
@@ -267,6 +279,7 @@ class LocalBackend:
             f"--fresh-from={log_size(log)}",
             f"--state-file={directory / 'sidecar.json'}",
             f"--heartbeat={job.heartbeat}",
+            f"--stopped-file={directory / 'incarnations' / incarnation / STOPPED_FILE}",
         ]
         optional = {"pattern": job.pattern, "metric": job.metric, "marker": job.marker}
         return command + [f"--{name}={value}" for name, value in optional.items() if value is not None]
@@ -293,7 +306,7 @@ class LocalBackend:
         return NodeObserved(
             node=node.name,
             capacity=Resources(
-                cpu=float(len(node.cpus)) if node.capacity is None else node.capacity,
+                cpu=node.processors,
                 memory=float(int(memory.total * share)),
                 gpu=0.0 if node.gpu is None else 1.0,
             ),

@@ -1,7 +1,8 @@
 """Job files: anybody's training commands for the virtual nodes of one machine.
 
 A file is YAML: `jobs`, a list of jobs; `defaults`, values for all of them; and what the manager is to do
-(`policy`, `parameters`, `budgets`, `gate`, `deadlines`). Reading names every mistake at once.
+(`policy`, `parameters`, `budgets`, `gate`, `deadlines`), and whether it may stop jobs so that others run
+(`reweight`). Reading names every mistake at once.
 """
 
 import re
@@ -158,7 +159,9 @@ def read_job_file(text: str) -> JobFile:
     if not isinstance(content, dict):
         raise JobFileError([f"a job file is a mapping with the key `jobs`, not {type(content).__name__}"])
     mistakes: list[str] = []
-    settings = read_settings(content, mistakes, beside=("jobs", "defaults"))
+    settings = read_settings(content, mistakes, beside=("jobs", "defaults", "reweight"))
+    reweight = converted(content.get("reweight", True), bool, "reweight", mistakes)
+    settings = msgspec.structs.replace(settings, reweight=reweight is True)
     defaults = content.get("defaults") or {}
     entries = content.get("jobs")
     if not isinstance(defaults, dict):

@@ -22,6 +22,11 @@ class VirtualNode(msgspec.Struct, frozen=True):
     capacity: float | None = None
     """How many processors jobs may reserve; None: as many as it has CPUs."""
 
+    @property
+    def processors(self) -> float:
+        """How many processors jobs may reserve."""
+        return float(len(self.cpus)) if self.capacity is None else self.capacity
+
 
 def divide_cpus(cpus: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
     """Divide `cpus` into `count` disjoint runs whose lengths differ by at most one, the longer ones first.

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +31,10 @@ from specon_manager.backends.local.pod_files import (
     replica_directory,
 )
 from specon_manager.backends.local.processes import Process, end_marked, kill_marked, poll
+from specon_manager.backends.local.slicing import LEASE_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "Exit",
@@ -135,6 +140,22 @@ class Pod:
             raise PodStuckError(
                 f"{self.replica} {self.incarnation}: still there {KILL_SECONDS:g} s after SIGKILL"
             ) from None
+
+    def share(self, lease: Mapping[str, object] | None, *, news: bool) -> None:
+        """Let the trainer run in its turns only (see `slicing`), or always again; `news`: at once.
+
+        Raises OSError where the lease cannot be written.
+        """
+        path = self.spec.incarnation_directory / LEASE_FILE
+        if lease is None:
+            path.unlink(missing_ok=True)
+        else:
+            # Not kept over a crash of the machine: it is over in seconds.
+            temporary = path.with_suffix(".tmp")
+            temporary.write_bytes(msgspec.json.encode(lease))
+            temporary.replace(path)
+        if news and self._record is not None:
+            self._record.supervisor.send(signal.SIGHUP)
 
     def kill(self) -> None:
         """SIGKILL every process of the pod at once; `wait` tells when they are gone."""

@@ -4,11 +4,12 @@ Run as `python -I -S supervise.py SPEC.json` in a session of its own, with the s
 the replica's exclusively locked lock file open at the number that the specification names. The trainer
 inherits that lock, so the kernel itself keeps a second incarnation out while any process of this one has it.
 
-One file, and only the standard library: one of these lives beside every trainer, so it must start fast, stay
-small and need no import path.
+Only the standard library: one of these lives beside every trainer, so it must start fast, stay small and need
+no import path. What lets it share its node (`slicing`) lies beside this file, and is loaded when SIGHUP says
+that there is a lease.
 """
 
-# ruff: noqa: PTH103, PTH105, PTH118, PTH120, PTH123, PTH208 # importing pathlib lengthens the start by a fifth
+# ruff: noqa: PTH100, PTH103, PTH105, PTH118, PTH120, PTH123, PTH208 # importing pathlib lengthens the start by a fifth
 
 from __future__ import annotations
 
@@ -26,19 +27,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, NoReturn
 
+    from specon_manager.backends.local.slicing import Slicing
+
 SPEC_FILE = "spec.json"  # in: what to run
 POD_FILE = "pod.json"  # out: the trainer runs
 EXIT_FILE = "exit.json"  # out: everything has ended
 EVICTION_FILE = "eviction.json"  # in, read at SIGTERM: a grace other than the specification's
 MARK = "SPECON_POD"  # environment variable of every process of a pod: its incarnation's directory
 
-# Blocked and waited for, so that none can be missed at any moment; SIGINT and SIGHUP are dropped.
+# Blocked and waited for, so that none can be missed at any moment; SIGINT is dropped, and SIGHUP is news of a
+# lease (`slicing`).
 HELD = frozenset({signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP})
 FIRST_RESTART_SECONDS = 0.2  # doubled for each restart of the sidecar...
 LAST_RESTART_SECONDS = 10.0  # ...up to this; a sidecar that lasted so long starts anew at the first
 LEFTOVER_SECONDS = 5.0  # a killed process can hang in the kernel; its lock then outlives this supervisor
 WAKE_SECONDS = 3600.0
 ROOM_SECONDS = 1.0  # between two looks whether a full disk has room again
+NEVER = float("inf")
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 # <linux/prctl.h>
@@ -164,6 +169,8 @@ class Supervisor:
         self._sidecar_started = 0.0
         self._sidecar_due = 0.0
         self._restart_seconds = FIRST_RESTART_SECONDS
+        self._slicing: Slicing | None = None
+        self._may_be_stopped = True
 
     def run(self) -> None:
         """Run the pod to its end and record it."""
@@ -178,9 +185,10 @@ class Supervisor:
         if self._trainer is not None:
             while self._ended is None:
                 self._revive_sidecar()
-                self._wait(min(self._sidecar_due, self._kill_at or self._sidecar_due))
+                self._wait(min(self._sidecar_due, self._kill_at or self._sidecar_due, self._share()))
                 if self._kill_at is not None and time.monotonic() >= self._kill_at:
                     self._kill_trainer()
+            self._end_sharing()
             self._end_leftovers()
             self._stop_sidecar()
             self._end_leftovers()
@@ -219,6 +227,8 @@ class Supervisor:
         seconds = max(0.0, min(until - time.monotonic(), WAKE_SECONDS))
         received = signal.sigtimedwait(HELD, seconds)
         self._reap()
+        if received is not None and received.si_signo == signal.SIGHUP:
+            self._begin_sharing()
         # In this order: a trainer that had ended by itself was not evicted.
         if received is not None and received.si_signo == signal.SIGTERM and self._ended is None:
             self._evict()
@@ -238,10 +248,46 @@ class Supervisor:
             elif ended.si_pid == self._sidecar:
                 self._sidecar = None
                 self._put_off_sidecar()
+            elif self._slicing is not None:
+                self._slicing.reaped(ended.si_pid)
             os.waitpid(ended.si_pid, 0)
+
+    def _begin_sharing(self) -> None:
+        if self._slicing is not None or not self._may_be_stopped:
+            return
+        folder = os.path.dirname(os.path.abspath(__file__))
+        sys.path.append(folder)
+        try:
+            freezing, slicing = map(__import__, ("freezing", "slicing"))
+            frozen = freezing.Frozen(_children, read_stat, lambda: {self._sidecar} - {None})
+            self._slicing = slicing.Slicing(self._directory, frozen)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
+            sys.stderr.write(f"the node cannot be shared: {error!r}\n")
+            self._may_be_stopped = False
+        finally:
+            sys.path.remove(folder)
+
+    def _share(self) -> float:
+        """Let the trainer run, or wait for its turn; return until when, monotonic seconds."""
+        if self._slicing is None:
+            return NEVER
+        try:
+            return self._slicing.look()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
+            sys.stderr.write(f"the node is not shared any more: {error!r}\n")
+            self._end_sharing()
+            return NEVER
+
+    def _end_sharing(self) -> None:
+        """Let the trainer run on for good: who is told to end, or has ended, waits for no turn."""
+        self._may_be_stopped = False
+        if self._slicing is not None:
+            self._slicing.end()
+            self._slicing = None
 
     def _evict(self) -> None:
         assert self._trainer is not None
+        self._end_sharing()
         grace = self._spec["grace_seconds"]
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             path = os.path.join(self._directory, EVICTION_FILE)

@@ -13,10 +13,11 @@ _STYLES = {TransactionState.ROLLED_BACK: "yellow", TransactionState.FAILED: "red
 
 
 def print_changes(result: RunResult, console: Console) -> None:
-    """Print what was changed, before and after; nothing where nothing was."""
-    if not result.changes:
+    """Print what was changed, before and after; nothing where jobs were only admitted."""
+    table = to_table(result)
+    if not table.row_count:
         return
-    console.print(to_table(result))
+    console.print(table)
     for name, course in result.workers.items():
         console.print(in_words(name, course), markup=False, highlight=False, soft_wrap=True)
 

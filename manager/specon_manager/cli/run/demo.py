@@ -1,4 +1,4 @@
-"""`specon demo`: the main job on this machine, with real training; `--compare` also without moves."""
+"""`specon demo`: the main job on this machine, with real training; `--compare` also with placement only."""
 
 import argparse
 import contextlib
@@ -13,7 +13,7 @@ from specon_manager.backends.local.jobs import JobFile
 from specon_manager.cli.output import console_for_results
 from specon_manager.cli.run import scenarios
 from specon_manager.cli.run.change_table import print_changes
-from specon_manager.cli.run.comparison import compare, print_comparison, write_json
+from specon_manager.cli.run.comparison import print_comparison, write_json
 from specon_manager.cli.run.gang_proofs import proofs
 from specon_manager.cli.run.plot import plot
 from specon_manager.cli.run.result import RunResult, print_result
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted(scenarios.PROMISES),
         help="elastic jobs instead: workers that leave for heavier jobs (kod2), or preemption (fitgpp)",
     )
+    parser.add_argument("--policy", metavar="NAME", help="another one than the job file names")
     parser.add_argument("--nodes", default="auto", help="auto (one per core, at most four), a number, or gpu")
     parser.add_argument("--compare", action="store_true", help="run again with placement only and compare")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
@@ -52,18 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Run and print; 0 when every job succeeded, 1 when one failed or a scenario did not show its point."""
     scenario: str | None = arguments.scenario
-    if scenario is not None:
-        for name, given in (
-            ("--jobs", arguments.jobs is not None),
-            ("--compare", arguments.compare),
-            ("--nodes", arguments.nodes != "auto"),
-        ):
-            if given:
-                raise UsageError(f"{name}: a scenario has its own")
-    if arguments.jobs is None:
-        _require("torch", "sklearn")
-    path = arguments.jobs or scenarios.file_of(scenario or "demo", samples_directory())
-    file = load(path)
+    file = _file(arguments)
     console = console_for_results()
     with _directory(arguments.keep) as directory:
         runs = [_run(arguments, file, directory / file.settings.policy)]
@@ -75,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
             baseline = with_policy(file, BASELINE)
             runs.append(_run(arguments, baseline, directory / BASELINE))
             print_result(runs[1], console)
-            print_comparison(compare(runs[0], runs[1]), console)
+            print_comparison(runs, console)
     if arguments.json is not None:
         write_json(arguments.json, runs)
         console.print(f"figures written to {arguments.json}")
@@ -87,6 +77,27 @@ def main(arguments: argparse.Namespace) -> int:
         console.print(f"{'shown' if met else 'NOT shown'}: {words}", style="" if met else "red")
         kept = kept and met
     return 0 if kept and all(job.succeeded for result in runs for job in result.jobs) else 1
+
+
+def _file(arguments: argparse.Namespace) -> JobFile:
+    """Return what is to be run; raises UsageError for flags that do not go together."""
+    if arguments.scenario is not None:
+        for name, given in (
+            ("--jobs", arguments.jobs is not None),
+            ("--compare", arguments.compare),
+            ("--policy", arguments.policy is not None),
+            ("--nodes", arguments.nodes != "auto"),
+        ):
+            if given:
+                raise UsageError(f"{name}: a scenario has its own")
+    if arguments.jobs is None:
+        _require("torch", "sklearn")
+    file = load(arguments.jobs or scenarios.file_of(arguments.scenario or "demo", samples_directory()))
+    if arguments.policy is not None:
+        file = with_policy(file, arguments.policy)
+    if arguments.compare and file.settings.policy == BASELINE:
+        raise UsageError(f"--compare: {BASELINE} is what another policy is compared with")
+    return file
 
 
 def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunResult:
@@ -107,6 +118,7 @@ def _run(arguments: argparse.Namespace, file: JobFile, directory: Path) -> RunRe
             plain=arguments.plain,
             web=arguments.web,
             verbose=arguments.verbose,
+            gains=True,
             anew="name another directory with --keep",
         )
     )

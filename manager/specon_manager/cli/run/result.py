@@ -16,7 +16,7 @@ from specon_manager.cli.run.placements import Placement, PlacementLog
 from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount, result_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
-from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.views.names import job_label
 from specon_sidecar.classify import Category
 
@@ -42,6 +42,8 @@ class JobResult(Struct, frozen=True, kw_only=True):
     """What its first replica was last said to be."""
     steps: int
     """The furthest step that a replica of it reported."""
+    gain_seconds: float | None = None
+    """From submission to 98 % of what it gained; None where nobody measured it."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -73,12 +75,30 @@ class RunResult(Struct, frozen=True, kw_only=True):
     """Admissions, scalings and preemptions, in the order of their begin."""
     workers: Mapping[str, tuple[WorkerCount, ...]] = {}
     """By job."""
+    reweighted: int = 0
+    """How often a replica was given another weight."""
 
     @property
-    def moved_something(self) -> bool:
-        """Whether anything that trained was moved, scaled or preempted: else it only placed jobs."""
+    def moved(self) -> int:
+        """Moves that succeeded."""
+        return self.moves_by_outcome.get(TransactionState.SUCCEEDED, 0)
+
+    @property
+    def preemptions(self) -> int:
+        """Preemptions that succeeded."""
+        succeeded = TransactionState.SUCCEEDED
+        return sum(each.kind is Kind.PREEMPT and each.state is succeeded for each in self.changes)
+
+    @property
+    def steps_lost(self) -> int:
+        """Steps that were trained again because of moves and changes."""
+        return sum(each.steps_lost or 0 for each in (*self.moves, *self.changes))
+
+    @property
+    def acted(self) -> bool:
+        """Whether anything that trained was moved, scaled, preempted or reweighted, and not only placed."""
         moved = any(job.moves or job.downtimes for job in self.jobs)
-        return moved or any(change.workers_before > 0 for change in self.changes)
+        return moved or self.reweighted > 0 or any(change.workers_before > 0 for change in self.changes)
 
 
 def summarize(state: State, *, began: float, placements: Iterable[Placement] = ()) -> RunResult:

@@ -17,6 +17,7 @@ from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.run.former_run import remarks
+from specon_manager.cli.run.gain import StepLog, with_gains
 from specon_manager.cli.run.live_view import LiveView
 from specon_manager.cli.run.machine_load import LoadMeter
 from specon_manager.cli.run.manager_log import logging_to
@@ -31,6 +32,7 @@ from specon_manager.views.happenings import happenings
 from specon_manager.views.names import printable
 
 _FRAMES_PER_SECOND: Final = 4
+_LOAD_SECONDS: Final = 1.0
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,8 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     web: bool = False
     """Plain lines, and before them a link to the status page: it shows what the live view would."""
     verbose: bool = False
+    gains: bool = False
+    """Whether logs are read at the end for when each job had 98 % of its gain."""
     anew: str = ""
     """What one does to run jobs again that have ended in the state directory."""
 
@@ -112,12 +116,16 @@ async def _run(options: RunOptions) -> RunResult:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     meter = LoadMeter({cpu for node in options.session.nodes for cpu in node.cpus})
+    metering = asyncio.ensure_future(_look_at(meter))
     async with open_session(options.session) as session:
         _say_what_is_known(options, session)
         placements = PlacementLog()
         session.controller.observers.append(lambda step: placements.observe(step.after, step.now))
         log = TransactionLog()
         session.controller.observers.append(log.observe)
+        steps, weights = StepLog(), WeightLog()
+        session.controller.observers.append(lambda step: steps.observe(step.after))
+        session.controller.observers.append(weights.observe)
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
         with _shown(options, session):
@@ -127,15 +135,25 @@ async def _run(options: RunOptions) -> RunResult:
             ending.cancel()
             print("stopping: ending every process of this run ...", file=sys.stderr, flush=True)
         state, began_at = session.controller.state, session.began_at
+    metering.cancel()
     if stop.is_set():
         raise KeyboardInterrupt
     result = summarize(state, began=began_at, placements=placements.placements)
+    if options.gains:
+        result = with_gains(result, state, steps, options.session.directory, began_at)
     return msgspec.structs.replace(
         result,
         load=meter.load(),
+        reweighted=weights.changes,
         changes=log.changes(state, began_at),
         workers=log.courses(began_at),
     )
+
+
+async def _look_at(meter: LoadMeter) -> None:
+    while True:
+        await asyncio.sleep(_LOAD_SECONDS)
+        meter.look()
 
 
 def _say_what_is_known(options: RunOptions, session: Session) -> None:
@@ -168,6 +186,20 @@ def _shown(options: RunOptions, session: Session) -> Iterator[None]:
         finally:
             drawing.cancel()
             view.update(controller.state, controller.clock.now(), controller.stalled)
+
+
+class WeightLog:
+    """Counts how often a running replica was given another weight."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+
+    def observe(self, stepped: Stepped) -> None:
+        """Look at a step."""
+        for name, replica in stepped.after.replicas.items():
+            before = stepped.before.replicas.get(name)
+            if before is not None and before is not replica and before.starts == replica.starts:
+                self.changes += before.weight != replica.weight
 
 
 class _Printer:

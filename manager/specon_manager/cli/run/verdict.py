@@ -1,6 +1,8 @@
-"""What can be said of the difference between two runs: by the times, and by what else the machine did."""
+"""What can be said of the difference between two runs: by their times, of a machine that nobody else used."""
 
+from collections.abc import Iterable
 from enum import StrEnum
+from statistics import fmean
 from typing import Final
 
 from msgspec import Struct
@@ -11,67 +13,75 @@ THRESHOLD_PERCENT: Final = 2.0
 """A job whose completion time differs by no more than this is called unchanged."""
 DRIFT: Final = 0.05
 """A load of others that differs by more than this part of the machine makes two runs hard to compare."""
-_BUSY: Final = 0.2
-"""Times go by the processor time that is left only where no more than this part of the machine is idle."""
+_BUSY: Final = 0.25
+"""What others took cost the run something only where no more than this part of the machine was idle."""
+
+Span = tuple[float, float]
+"""From and to, seconds since the begin of a run."""
 
 
 class Verdict(StrEnum):
-    """What the moves did to a job; one that failed in only one of the runs was hurt or helped as well."""
+    """What the policy did to a job; one that failed in only one of the runs was hurt or helped as well."""
 
     HELPED = "helped"
     HURT = "hurt"
     UNCHANGED = "unchanged"
-    NO_VERDICT = "no verdict"  # nothing was moved, or the difference may be that of the machine's load
+    NO_VERDICT = "no verdict"  # nothing was done, or the difference may be that of the machine's load
     NOT_COMPARABLE = "not comparable"  # not in both runs, not over in both, or a failure in both
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One time in both runs, in seconds; negative differences mean that it was shorter with moves."""
+    """One time in both runs, in seconds; negative differences mean that it was shorter in the first."""
 
-    with_moves: float | None
-    without: float | None
+    first: float | None
+    second: float | None
     seconds: float | None
     """None where one of the two is not known."""
     percent: float | None
-    """Of the time without moves; None where that is not known or 0."""
-    percent_normalised: float | None = None
-    """`percent`, had others left as much processor time in both runs; None where that cannot be said."""
+    """Of the second; None where that is not known or 0."""
 
 
 class Judge:
     """Knows what can be said of a difference, given what else the machine did."""
 
-    def __init__(self, with_moves: RunResult, without: RunResult) -> None:
-        """Look at whether anything was moved, and at the load during both runs."""
-        self.moved = with_moves.moved_something or without.moved_something
-        shares = [None if run.load is None else run.load.others_share for run in (with_moves, without)]
-        idle = [None if run.load is None else run.load.idle_share for run in (with_moves, without)]
-        first, second = shares
-        self.drifted = first is not None and second is not None and abs(first - second) > DRIFT
-        self._ratio: float | None = None
-        """What a time with moves has to be multiplied with, to be of a machine as busy as without."""
-        busy = all(each is not None and each <= _BUSY for each in idle)
-        if first is not None and second is not None and second < 1 and busy:
-            self._ratio = (1 - first) / (1 - second)
+    def __init__(self, first: RunResult, second: RunResult) -> None:
+        """Look at whether anything was done, and at the load during both runs."""
+        self._first, self._second = first, second
+        self.acted = first.acted or second.acted
+        loads = [run.load for run in (first, second)]
+        shares = [None if load is None else load.others_share for load in loads]
+        idle = [None if load is None else load.idle_share for load in loads]
+        self.drifted = None not in shares and abs((shares[0] or 0) - (shares[1] or 0)) > DRIFT
+        self.normalised = all(load is not None and load.left for load in loads) and all(
+            each is not None and each <= _BUSY for each in idle
+        )
+        """Whether times are seconds of a machine that others left alone; else they are by the clock."""
 
-    def difference(self, with_moves: float | None, without: float | None) -> Difference:
-        """Return how much a time differs."""
-        if with_moves is None or without is None:
-            return Difference(with_moves=with_moves, without=without, seconds=None, percent=None)
+    def seconds(self, run: RunResult, span: Span) -> float:
+        """Return how long a part of a run took."""
+        begin, end = span
+        if not self.normalised or run.load is None:
+            return end - begin
+        return run.load.left_until(end) - run.load.left_until(begin)
+
+    def difference(self, first: Iterable[Span], second: Iterable[Span]) -> Difference:
+        """Return how much the means differ of times in both runs."""
+        times = [
+            [self.seconds(run, span) for span in spans]
+            for run, spans in ((self._first, first), (self._second, second))
+        ]
+        one, other = (fmean(each) if each else None for each in times)
+        known = one is not None and other is not None
         return Difference(
-            with_moves=with_moves,
-            without=without,
-            seconds=with_moves - without,
-            percent=_percent(with_moves, without),
-            percent_normalised=None if self._ratio is None else _percent(with_moves * self._ratio, without),
+            first=one,
+            second=other,
+            seconds=one - other if one is not None and other is not None else None,
+            percent=100 * (one - other) / other if known and one is not None and other else None,
         )
 
     def job(self, first: JobResult | None, second: JobResult | None) -> tuple[Difference, Verdict]:
         """Compare the completion times of one job, as far as they are known."""
-        completion = self.difference(
-            None if first is None else first.completion_seconds,
-            None if second is None else second.completion_seconds,
-        )
+        completion = self.difference(completion_of(first), completion_of(second))
         if first is not None and second is not None and first.succeeded is not second.succeeded:
             # An end in failure is worse than any completion time; a job that still runs shows nothing.
             over = first.finished_at is not None and second.finished_at is not None
@@ -79,27 +89,30 @@ class Judge:
             verdict = ending if over else Verdict.NOT_COMPARABLE
         elif completion.percent is None:
             verdict = Verdict.NOT_COMPARABLE
+        elif self.drifted and not self.normalised:
+            verdict = Verdict.NO_VERDICT
         else:
-            verdict = self._verdict(completion)
-        if not self.moved and verdict is not Verdict.NOT_COMPARABLE:
+            verdict = _beyond(completion.percent)
+        if not self.acted and verdict is not Verdict.NOT_COMPARABLE:
             verdict = Verdict.NO_VERDICT
         return completion, verdict
 
-    def _verdict(self, completion: Difference) -> Verdict:
-        """Return what a difference says; where the load drifted, what it says with and without the drift."""
-        assert completion.percent is not None
-        told = _beyond(completion.percent)
-        if not self.drifted:
-            return told
-        normalised = completion.percent_normalised
-        return told if normalised is not None and _beyond(normalised) is told else Verdict.NO_VERDICT
+
+def completion_of(job: JobResult | None) -> list[Span]:
+    """Return from when to when a job took its completion time; nothing where it has none."""
+    if job is None or job.completion_seconds is None:
+        return []
+    return [(job.submitted_at, job.submitted_at + job.completion_seconds)]
+
+
+def gain_of(job: JobResult | None) -> list[Span]:
+    """Return from when to when a job took to 98 % of its gain; nothing where that is not known."""
+    if job is None or job.gain_seconds is None:
+        return []
+    return [(job.submitted_at, job.submitted_at + job.gain_seconds)]
 
 
 def _beyond(percent: float) -> Verdict:
     if abs(percent) <= THRESHOLD_PERCENT:
         return Verdict.UNCHANGED
     return Verdict.HURT if percent > 0 else Verdict.HELPED
-
-
-def _percent(with_moves: float, without: float) -> float | None:
-    return 100 * (with_moves - without) / without if without else None

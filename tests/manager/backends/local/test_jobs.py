@@ -171,3 +171,17 @@ def test_the_sidecar_takes_what_a_job_may_say(least):
     assert (classifier.remaining_gain, classifier.confidence) == tuple(values.values())
     with pytest.raises(JobFileError, match="remaining_gain"):
         read_job(b'{"name": "x", "command": "true", "remaining_gain": 1}')
+
+
+@pytest.mark.parametrize(
+    ("line", "reweight"), [("", True), ("reweight: true", True), ("reweight: false", False)]
+)
+def test_jobs_are_stopped_for_others_unless_the_file_forbids_it(line, reweight):
+    """Weights mean something on this machine."""
+    assert read_job_file(f"{line}\njobs: [{{name: a, command: 'true'}}]\n").settings.reweight is reweight
+
+
+def test_what_is_neither_true_nor_false_forbids_nothing_by_accident():
+    """It is a mistake, and named."""
+    with pytest.raises(JobFileError, match="reweight: Expected `bool`"):
+        read_job_file("reweight: sometimes\njobs: [{name: a, command: 'true'}]\n")
