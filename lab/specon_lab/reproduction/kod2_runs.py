@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
-from specon_lab.engine.run import settings_for
+from specon_lab.engine.run import preempting_freely, settings_for
 from specon_lab.reproduction.experiment import Measures, Run
 from specon_lab.workloads.kod2 import MODELS
 from specon_lab.workloads.table import workload_named
@@ -106,12 +106,8 @@ def _run(cell: Cell, seed: int, operator: str, parameters: Mapping[str, Any], se
 
 def _unbounded(workload: Workload) -> Settings:
     """Return settings without the manager's gate and budget of preemptions: put-backs count as such."""
-    settings = settings_for(workload)
-    return msgspec.structs.replace(
-        settings,
-        budgets=msgspec.structs.replace(settings.budgets, preemptions_per_job=10**6),
-        gate=msgspec.structs.replace(settings.gate, enabled=False),
-    )
+    settings = preempting_freely(settings_for(workload))
+    return msgspec.structs.replace(settings, gate=msgspec.structs.replace(settings.gate, enabled=False))
 
 
 def measure(outcome: Outcome) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
-from specon_lab.engine.run import settings_for
+from specon_lab.engine.run import preempting_freely, settings_for
 from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Run, Section
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, interval
@@ -38,11 +38,8 @@ def _of_seed(seed: int, *, quick: bool) -> Iterator[Run]:
     for scenario in SCENARIOS:
         text = f"kubeflow:scenario={scenario}"
         manager = settings_for(workload_named(text, seed))
-        unbounded = msgspec.structs.replace(
-            manager,
-            budgets=msgspec.structs.replace(manager.budgets, preemptions_per_job=10**6),
-            gate=msgspec.structs.replace(manager.gate, enabled=False),
-        )
+        gate = msgspec.structs.replace(manager.gate, enabled=False)
+        unbounded = msgspec.structs.replace(preempting_freely(manager), gate=gate)
         kinds = [
             (placement, "default-scheduler", {"placement": placement}, unbounded)
             for placement in PLACEMENTS[: 1 if quick else None]
