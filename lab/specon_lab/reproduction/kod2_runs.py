@@ -24,6 +24,8 @@ USE_BATCH: Final = 64
 SEEDS: Final = range(100, 116)
 """Each is a table of requests; the workload was fitted with the seeds 0 to 7, which are not among them."""
 _QUICK: Final = range(100, 102)
+BLOCKED: Final = 0.05
+"""Of a processor, what a worker uses that waits for the network: `benchmarks/blocked_worker.py`."""
 TIMEOUT: Final = 1800.0
 """Seconds after which a gang in part is put back: the paper's "about 30 minutes to over an hour"."""
 GRID: Final = 60.0
@@ -128,14 +130,21 @@ def measure(outcome: Outcome) -> dict[str, float]:
 
 
 def measure_use(workload: str, outcome: Outcome) -> Measures:
-    """Return the same, and `held N` and `computed N`: core seconds until N times GRID, to the end at most."""
+    """Return the same, and `held N`, `computed N` and `used N`: core seconds until N times GRID, or the end.
+
+    Used is what is computed and what blocked replicas use (`BLOCKED`) in the time in which their cores are
+    held and nothing is computed.
+    """
     measures = measure(outcome)
     given = workload_named(workload, outcome.seed)
     cores = sum(node.capacity.cpu for node in given.nodes)
+    requests = [job.spec.requests_of(name).cpu for job in given.jobs for name in job.spec.replicas]
+    blocked = BLOCKED * len(requests) / sum(requests)  # of a core that is held
     for moment in range(1, MOMENTS + 1):
         until = moment * GRID
-        measures[f"held {moment}"] = cores * _held(outcome, until)
-        measures[f"computed {moment}"] = _computed(given, outcome, until)
+        held, computed = cores * _held(outcome, until), _computed(given, outcome, until)
+        measures[f"held {moment}"], measures[f"computed {moment}"] = held, computed
+        measures[f"used {moment}"] = computed + blocked * max(0.0, held - computed)
         if until >= outcome.makespan:
             break
     return measures

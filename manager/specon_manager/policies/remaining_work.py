@@ -27,7 +27,7 @@ def remaining_seconds(job: Job, snapshot: Snapshot) -> float:
 
 
 def remaining_work(job: Job, snapshot: Snapshot) -> float:
-    """Return what is left of the declared seconds, whatever a job trains with; infinite where nothing is known.
+    """Return what is left of the declared seconds, whatever a job trains with; infinite where it is unknown.
 
     The remaining time of a job grows as it gets fewer workers than its owner asked for, and what it has
     trained says little then; its steps do not depend on that. Where its log names no total, the remaining

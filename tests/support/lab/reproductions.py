@@ -60,6 +60,7 @@ def sections(collected: Collected) -> Sequence[Section]:
                     unit="s",
                     tolerance="within 1000 %",
                     reproduced=True,
+                    runs=5,
                     note="it | differs",
                 ),
                 Row(
@@ -67,6 +68,7 @@ def sections(collected: Collected) -> Sequence[Section]:
                     paper=2000.0,
                     default=ours.get("srpt"),
                     reproduced=False,
+                    runs=5,
                     note="it | differs",
                 ),
                 Row(what="share", paper=None, default=12.5, unit="%"),
