@@ -30,7 +30,7 @@ TIMEOUT: Final = 1800.0
 """Seconds after which a gang in part is put back: the paper's "about 30 minutes to over an hour"."""
 GRID: Final = 60.0
 """Seconds between the moments at which the work done so far is kept."""
-MOMENTS: Final = 120
+MOMENTS: Final = 900
 
 BASELINE: Final[Mapping[str, Any]] = {"placement": "hashed", "order": "hashed", "gang_timeout": TIMEOUT}
 IN_ORDER: Final[Mapping[str, Any]] = {**BASELINE, "order": "fifo"}

@@ -29,8 +29,11 @@ from specon_lab.reproduction.ours_tables import (
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
 
-_WORDS: Final = {"default-scheduler": "kube-scheduler", QUOTA: "quota FIFO"}
 _REMARKS: Final = remarks_of("ours")
+_BESIDE: Final = (
+    (BASELINES[0], "kube-scheduler's", _REMARKS["beside kube-scheduler"]),
+    (QUOTA, "quota FIFO's", _REMARKS["beside quota FIFO"]),
+)
 
 
 def sections(collected: Collected) -> Sequence[Section]:
@@ -48,11 +51,11 @@ def sections(collected: Collected) -> Sequence[Section]:
         ),
         *(
             Section(
-                title=f"Average completion time beside {words}'s",
+                title=f"Average completion time beside {whose}",
                 rows=_rows(_against_baseline(collected, contest, policy) for contest in CONTESTS),
-                remarks=_REMARKS[f"beside {words}"],
+                remarks=said,
             )
-            for policy, words in _WORDS.items()
+            for policy, whose, said in _BESIDE
         ),
         Section(
             title="Jobs that finish more than 1 % later than with the better of these two",

@@ -7,6 +7,7 @@ import msgspec
 from specon_lab.engine.outcome import Outcome
 from specon_lab.reproduction.experiment import (
     Collected,
+    Line,
     Measures,
     Reproduction,
     Row,
@@ -73,6 +74,8 @@ def sections(collected: Collected) -> Sequence[Section]:
                 ),
                 Row(what="share", paper=None, default=12.5, unit="%"),
             ],
+            columns=["a | b (s)", "c"],
+            lines=[Line(what="one", figures=(1234.5, None)), Line(what="other", figures=(0.25, 101.0))],
             remarks=["Nothing could be read off the bars."],
         )
     ]
