@@ -250,6 +250,7 @@ async def test_what_is_gone_is_handed_nothing(cluster, stage):
 async def test_a_move_right_after_another_inherits_no_guard(cluster, stage):
     """What the first one kept is given back though the second is on record already."""
     source, _ = await _moved(stage, cluster, make_job)
+    assert cluster.pod(_guard(source)) is not None
     await _recorded(cluster, stage.keeper)
     await stage.over(R)
     await stage.hold("m-2", R, source)
