@@ -9,7 +9,6 @@ not fit.
 
 import asyncio
 import itertools
-import os
 import signal
 import sys
 import tempfile
@@ -23,15 +22,16 @@ from typing import TypeVar
 import child
 import figure
 from figure import Figure
+from one_job import session_of
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.gang_proofs import chain_of
-from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
+from specon_manager.cli.run.running import nodes_of_this_machine
 from specon_manager.core.state import State
 from specon_manager.model.events import MoveRequested
 from specon_manager.model.settings import Budgets, Settings
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from specon_manager.serving.session import Session, SessionOptions, open_session
+from specon_manager.serving.session import Session
 
 WORKERS = 4
 MOVES = 3
@@ -85,18 +85,8 @@ async def _moved(session: Session, number: int, target: str) -> Transaction:
 
 async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int) -> list[Transaction]:
     """Run the gang and move it to and fro; return the records."""
-    options = SessionOptions(
-        directory=directory,
-        jobs=(_JOB,),
-        settings=_SETTINGS,
-        nodes=nodes,
-        working_directory=directory.parent,
-        environment=os.environ,
-        samples=samples_directory(),
-        end_with_manager=True,
-    )
     found = list[Transaction]()
-    async with open_session(options) as session:
+    async with session_of(_JOB, directory, nodes, _SETTINGS) as session:
         for number in range(moves):
             target = nodes[(number + 1) % 2].name
             async with asyncio.timeout(_PATIENCE):

@@ -8,7 +8,6 @@ after.
 """
 
 import asyncio
-import os
 import signal
 import tempfile
 import time
@@ -20,12 +19,12 @@ from typing import NamedTuple
 import child
 import figure
 from figure import Figure
+from one_job import session_of
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli.run.running import nodes_of_this_machine, samples_directory
+from specon_manager.cli.run.running import nodes_of_this_machine
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import Transaction, TransactionState
-from specon_manager.serving.session import SessionOptions, open_session
 
 BOUND = 1.0
 MOVES = 4
@@ -68,17 +67,7 @@ class Own(NamedTuple):
 
 async def move(directory: Path, nodes: tuple[VirtualNode, ...]) -> Transaction:
     """Run the job until it was moved, and return the record of the move."""
-    options = SessionOptions(
-        directory=directory,
-        jobs=(_JOB,),
-        settings=_SETTINGS,
-        nodes=nodes,
-        working_directory=directory.parent,
-        environment=os.environ,
-        samples=samples_directory(),
-        end_with_manager=True,
-    )
-    async with asyncio.timeout(_PATIENCE), open_session(options) as session:
+    async with asyncio.timeout(_PATIENCE), session_of(_JOB, directory, nodes, _SETTINGS) as session:
         moved = asyncio.Event()
         controller = session.controller
         controller.observers.append(lambda stepped: moved.set() if stepped.after.history else None)

@@ -9,6 +9,7 @@ import json
 import time
 from pathlib import Path
 
+import blocked_worker
 import cluster
 import defragment
 import gang_move
@@ -60,6 +61,11 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         "what a simulated sidecar's report costs",
         simulated_reports.measure,
         simulated_reports.smallest,
+    ),
+    "blocked-worker": (
+        "what a worker uses that waits for the network",
+        blocked_worker.measure,
+        blocked_worker.smallest,
     ),
     "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),
 }

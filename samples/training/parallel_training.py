@@ -5,6 +5,7 @@ the same, however often one of them was moved, and a step that was lost or done 
 """
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 import torch
@@ -25,7 +26,7 @@ def linked(chain: str, tensors: Iterable[Tensor]) -> str:
     return link.hexdigest()[:_DIGITS]
 
 
-class SharedTraining(Training):
+class SharedTraining(Training, ABC):
     """The same steps for any number of workers, up to rounding: the batch is divided, not multiplied.
 
     Every worker draws the same batch and takes each `size`-th image of it, from its rank on. So a checkpoint
@@ -57,13 +58,13 @@ class SharedTraining(Training):
         self.chain = linked(self.chain, self._own())
         return said_together(float(loss.detach()) * share, *words)
 
+    @abstractmethod
     def _loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Return the mean loss of this worker's images; what follows from it is averaged over the workers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _own(self) -> Iterable[Tensor]:
         """Return the parameters that this worker has."""
-        raise NotImplementedError
 
 
 def said_together(number: float, *words: bool) -> tuple[float, list[bool]]:

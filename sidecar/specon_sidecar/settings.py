@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from specon_sidecar import parse
 from specon_sidecar.classify import ClassifierSettings
+from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 from specon_sidecar.parse import CheckpointMode
@@ -261,6 +262,10 @@ def _contradictions(settings: Settings) -> list[str]:
             found.append("--once: prints a verdict and talks to no manager; leave out --manager")
     if settings.classifier.literal and settings.classifier.classifier != "specon":
         found.append("--literal: is SpeCon's algorithm as printed; leave out --classifier horizon")
+    classifier = settings.classifier
+    if classifier.classifier == "horizon":
+        why = unreachable(classifier.remaining_gain, classifier.confidence)
+        found += [f"--confidence, --remaining-gain: {why}"] if why else []
     if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
         found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
     try:

@@ -10,6 +10,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LEAST = {
+    "blocked-worker": 2,
     "cluster": 23,
     "defragment": 6,
     "gang-move": 9,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
 from specon_sidecar.classify.curve import Curve
-from specon_sidecar.classify.horizon import judge_by_horizon, outlook
+from specon_sidecar.classify.horizon import judge_by_horizon, outlook, unreachable
 from specon_sidecar.classify.judgement import begin
 from specon_sidecar.formats.sample import Sample
 
@@ -192,6 +192,29 @@ def test_confidence_falls_with_the_limit_and_with_what_is_to_come():
     assert steep.confidence(0.01) < steep.confidence(0.05)
     assert steep.confidence(0.02) < flat.confidence(0.02)
     assert steep.share > flat.share >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("remaining", "confidence"), [(0.0027, 0.7), (0.02, 0.977), (0.01, 0.9), (None, None)]
+)
+def test_settings_that_a_curve_can_reach_are_taken(remaining, confidence):
+    """The highest confidence is that of a run that is over, of which nothing is to come."""
+    assert unreachable(remaining, confidence) == ""
+    over = outlook([math.exp(-step / 5) for step in range(400)], 1.0)
+    assert over.confidence(remaining or 0.02) >= (confidence or 0.7)
+
+
+@pytest.mark.parametrize(
+    ("remaining", "confidence"), [(0.0025, 0.7), (0.0025, None), (0.02, 0.979), (None, 0.979)]
+)
+def test_settings_that_no_curve_can_reach_are_named_with_what_can_be(remaining, confidence):
+    """Not even a run that is over would converge."""
+    assert (
+        f"{confidence or 0.7:g} is never reached with a remaining gain of {remaining or 0.02:g}"
+        in unreachable(remaining, confidence)
+    )
+    over = outlook([math.exp(-step / 5) for step in range(400)], 1.0)
+    assert over.confidence(remaining or 0.02) < (confidence or 0.7)
 
 
 def test_looking_at_a_full_curve_is_cheap():

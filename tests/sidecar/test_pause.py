@@ -154,8 +154,18 @@ async def test_the_end_of_the_sidecar_ends_the_lease(scene):
     assert scene.content() is None
 
 
-async def test_what_others_put_in_its_place_is_left_alone(scene):
-    """The lease is over then: nothing else is renewed, opened or waited for."""
+async def test_a_file_of_others_in_its_place_is_not_renewed(scene):
+    """The lease is over then, and the other one keeps its content and its time."""
+    await scene.obtain()
+    scene.file.write_text("move-2\n")
+    scene.grow_old()
+    await scene.subject.keep_pause()
+    assert (scene.content(), scene.file.stat().st_mtime) == ("move-2\n", 1.0)
+    assert (await scene.obtain()).paused is False
+
+
+async def test_what_is_no_file_in_its_place_is_left_alone(scene):
+    """The lease is over then: nothing is opened or waited for."""
     await scene.obtain()
     scene.file.unlink()
     os.mkfifo(scene.file)

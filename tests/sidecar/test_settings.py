@@ -130,6 +130,20 @@ def test_the_classifier_horizon_has_its_own_settings():
         read_settings([*flags, "--literal", "true"], {})
 
 
+def test_settings_of_horizon_that_could_never_be_met_are_refused():
+    """Both flags are named with what can be reached; the classifier of the paper does not ask for them."""
+    flags = ["--log", "/log", "--remaining-gain", "0.001"]
+    with pytest.raises(
+        SettingsError, match=r"--confidence, --remaining-gain: 0\.7 is never reached .* 0\.001"
+    ):
+        read_settings(flags, {})
+    with pytest.raises(
+        SettingsError, match=r"0\.99 is never reached with a remaining gain of 0\.02, 0\.978 at"
+    ):
+        read_settings(["--log", "/log"], {"SPECON_CONFIDENCE": "0.99"})
+    assert read_settings([*flags, "--classifier", "specon"], {}).classifier.classifier == "specon"
+
+
 def test_literal_implies_specon():
     """The algorithm as printed is SpeCon's, without saying so twice."""
     classifier = read_settings(["--log", "/log"], {"SPECON_LITERAL": "true"}).classifier

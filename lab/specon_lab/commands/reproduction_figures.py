@@ -15,6 +15,7 @@ NO_FIGURE: Final = "no figure"
 NO_VERDICT: Final = "no verdict"
 """Ours cannot be judged, for instance after few runs."""
 _UNKNOWN: Final = "-"
+_FAR: Final = 25.0
 _LARGE, _MIDDLE, _SMALL = 1000, 100, 0.1
 
 
@@ -25,20 +26,32 @@ class Counts(Struct, frozen=True, kw_only=True):
     missed: int
     without_verdict: int
     """Rows with nothing to compare with, or too little."""
+    compared: int
+    """Of how many figures of a paper there is one here."""
+    far: int
+    """How many of these are off by more than a quarter, whatever the verdict says."""
 
     @property
     def words(self) -> tuple[str, str]:
         """How many of the rows with a verdict are reproduced, and how many have none ('' where all have)."""
         none = self.without_verdict
         rest = f", {none} row{'s' if none > 1 else ''} without a verdict" if none else ""
+        if self.compared:
+            rest += f"; {self.far} of {self.compared} that a paper prints are off by more than {_FAR:g} %"
         return f"{self.reproduced} of {self.reproduced + self.missed} figures reproduced", rest
 
 
-def counts_of(sections: Iterable[Section]) -> Counts:
-    """Return the verdicts of the sections, counted."""
-    verdicts = [row.reproduced for section in sections for row in section.rows]
+def counts_of(sections: Iterable[Section], *, printed: bool) -> Counts:
+    """Return the verdicts of the sections, counted; `printed`: whether others printed what is beside ours."""
+    rows = [row for section in sections for row in section.rows]
+    verdicts = [row.reproduced for row in rows]
+    errors = [off for row in rows if printed and (off := relative_error(row)) is not None]
     return Counts(
-        reproduced=verdicts.count(True), missed=verdicts.count(False), without_verdict=verdicts.count(None)
+        reproduced=verdicts.count(True),
+        missed=verdicts.count(False),
+        without_verdict=verdicts.count(None),
+        compared=len(errors),
+        far=sum(abs(off) > _FAR for off in errors),
     )
 
 
@@ -67,15 +80,33 @@ def title(row: Row) -> str:
 
 
 def difference(row: Row) -> str:
-    """Return how our figure differs from the paper's: percents in points, everything else in percent."""
+    """Return how our figure differs from the paper's, in its unit: percents in points."""
     ours = compared(row)
     if ours is None or row.paper is None or math.isnan(ours):
         return _UNKNOWN
-    if row.unit.startswith(("%", "percent")):
-        return f"{ours - row.paper:+.1f} points"
-    if not row.paper:
-        return f"{ours - row.paper:+.{_places(row)}f}"
-    return f"{100 * (ours - row.paper) / abs(row.paper):+.1f} %"
+    points = " points" if row.unit.startswith(("%", "percent")) else ""
+    return f"{ours - row.paper:+,.{_places(row)}f}{points}"
+
+
+def error(row: Row) -> str:
+    """Return the relative error as it is shown."""
+    off = relative_error(row)
+    return _UNKNOWN if off is None else f"{off:+.1f} %"
+
+
+def relative_error(row: Row) -> float | None:
+    """Return by how many percent of the paper's figure ours is off; None without a figure, or beside 0."""
+    ours = compared(row)
+    if ours is None or not row.paper or math.isnan(ours):
+        return None
+    return 100 * (ours - row.paper) / abs(row.paper)
+
+
+def plain(value: float | None) -> str:
+    """Return a figure that stands by itself, with about four digits."""
+    if value is None or math.isnan(value):
+        return _UNKNOWN
+    return f"{value:,.{0 if abs(value) >= _LARGE else 1 if abs(value) >= _MIDDLE else 2}f}"
 
 
 def _places(row: Row) -> int:

@@ -69,7 +69,7 @@ def _figures(reproduced: Reproduced) -> ReproductionFigures:
         name=reproduction.name,
         title=reproduction.title,
         complete=reproduced.complete,
-        counts=counts_of(reproduced.sections),
+        counts=counts_of(reproduced.sections, printed=reproduction.printed),
         sections=reproduced.sections,
         remarks=tuple(reproduction.remarks),
         runs=tuple(

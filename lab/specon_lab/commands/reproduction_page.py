@@ -5,14 +5,22 @@ One line of it is about the computer and differs from run to run; it says so its
 
 from collections.abc import Iterator
 
-from specon_lab.commands.reproduction_figures import counts_of, difference, shown, title, verdict
+from specon_lab.commands.reproduction_figures import (
+    counts_of,
+    difference,
+    error,
+    plain,
+    shown,
+    title,
+    verdict,
+)
 from specon_lab.commands.reproduction_run import Reproduced
-from specon_lab.reproduction.experiment import Row
+from specon_lab.reproduction.experiment import Line, Row
 from specon_manager import __version__
 from specon_manager.views.names import printable
 
-_COLUMNS = "| | paper | literal | default | ± | difference | verdict | counts as reproduced | note |"
-_RULE = "|---|--:|--:|--:|--:|--:|---|---|---|"
+_COLUMNS = "| | paper | literal | default | ± | difference | error | verdict | counts as reproduced | note |"
+_RULE = "|---|--:|--:|--:|--:|--:|--:|---|---|---|"
 CLOCK_MARK = "(the only line that differs from run to run)"
 
 
@@ -36,7 +44,7 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
     yield ""
     yield f"by specon {__version__}: {len(reproduced.runs)} runs, {_seeds(reproduced)}."
     yield ""
-    verdicts, rest = counts_of(reproduced.sections).words
+    verdicts, rest = counts_of(reproduced.sections, printed=reproduction.printed).words
     yield f"**{verdicts}**{rest}."
     yield ""
     yield (
@@ -46,16 +54,23 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
     yield ""
     yield (
         "`literal` is the paper's algorithm as printed, `default` the repaired one as it ships; figures are "
-        "means over the seeds, `±` is half of their 95 % interval, and the difference is that of the literal "
-        "figure, where there is one, from the paper's."
+        "means over the seeds, `±` is half of their 95 % interval, difference and error (in percent of the "
+        "paper's figure) are those of the literal figure, where there is one."
     )
     for section in reproduced.sections:
         yield ""
         yield f"## {_cell(section.title)}"
         yield ""
-        yield _COLUMNS
-        yield _RULE
-        yield from map(_row, section.rows)
+        if section.rows:
+            yield _COLUMNS
+            yield _RULE
+            yield from map(_row, section.rows)
+        if section.rows and section.lines:
+            yield ""
+        if section.lines:
+            yield f"| | {' | '.join(map(_cell, section.columns))} |"
+            yield f"|---|{'--:|' * len(section.columns)}"
+            yield from map(_line, section.lines)
         for remark in section.remarks:
             yield ""
             yield printable(remark)
@@ -69,8 +84,12 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
 
 def _row(row: Row) -> str:
     numbers = [shown(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
-    cells = [title(row), *numbers, difference(row), verdict(row), row.tolerance, row.note]
+    cells = [title(row), *numbers, difference(row), error(row), verdict(row), row.tolerance, row.note]
     return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _line(line: Line) -> str:
+    return f"| {' | '.join((_cell(line.what), *map(plain, line.figures)))} |"
 
 
 def _cell(text: str) -> str:

@@ -12,6 +12,8 @@ from specon_lab.commands.reproduction_figures import (
     REPRODUCED,
     counts_of,
     difference,
+    error,
+    plain,
     shown,
     title,
     verdict,
@@ -21,7 +23,7 @@ from specon_lab.reproduction.experiment import Row, Section
 from specon_manager.views.names import printable
 
 _STYLES: Final = {REPRODUCED: "green", MISSED: "red"}
-_HEADINGS: Final = ("paper", "literal", "default", "±", "difference")
+_HEADINGS: Final = ("paper", "literal", "default", "±", "difference", "error")
 
 
 def print_reproduction(reproduced: Reproduced, console: Console) -> None:
@@ -32,7 +34,10 @@ def print_reproduction(reproduced: Reproduced, console: Console) -> None:
         console.print()
         _print(console, section.title, style="bold")
         notes = _notes(section)
-        console.print(_table(section, notes))
+        if section.rows:
+            console.print(_table(section, notes))
+        if section.lines:
+            console.print(_side_by_side(section))
         for note, number in notes.items():
             _print(console, f"  [{number}] {printable(note)}")
         for remark in section.remarks:
@@ -53,7 +58,7 @@ def print_summary(results: Sequence[Reproduced], console: Console) -> None:
 def summary(results: Sequence[Reproduced]) -> Iterator[str]:
     """Yield for each paper how many of its figures were reproduced, and what that took."""
     for each in results:
-        verdicts = "".join(counts_of(each.sections).words)
+        verdicts = "".join(counts_of(each.sections, printed=each.reproduction.printed).words)
         runs = (
             f"{len(each.runs)} runs"
             if len(each.runs) == each.asked
@@ -87,9 +92,19 @@ def _table(section: Section, notes: dict[str, int]) -> Table:
     return table
 
 
+def _side_by_side(section: Section) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("", overflow="fold")
+    for heading in section.columns:
+        table.add_column(printable(heading), justify="right")
+    for line in section.lines:
+        table.add_row(Text(printable(line.what)), *(Text(plain(each)) for each in line.figures))
+    return table
+
+
 def _cells(row: Row) -> list[str]:
     numbers = [shown(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
-    return [printable(title(row)), *numbers, difference(row)]
+    return [printable(title(row)), *numbers, difference(row), error(row)]
 
 
 def _style(row: Row) -> str:

@@ -8,9 +8,10 @@ from msgspec import Struct
 
 from specon_lab.commands.simulation_choice import PolicyChoice, chosen_settings
 from specon_lab.commands.simulation_workload import Source
-from specon_lab.engine.run import settings_for, simulate
+from specon_lab.engine.run import preempting_freely, settings_for, simulate
 from specon_lab.process_pool import Job, Note, OnProgress, run_all, where
 from specon_lab.results.report import Run, condense
+from specon_manager.policies.table import policy_named
 
 
 class Task(Struct, frozen=True, kw_only=True):
@@ -68,11 +69,14 @@ def _outcome_of(task: Task, on_progress: Note) -> Run | Failure:
     began = time.perf_counter()
     try:
         workload = task.workload.read(task.seed)
+        settings = settings_for(workload)
+        if policy_named(task.policy.name).clairvoyant:
+            settings = preempting_freely(settings)
         outcome = simulate(
             workload,
             task.policy.name,
             parameters=task.policy.parameters,
-            settings=chosen_settings(task.settings, settings_for(workload)),
+            settings=chosen_settings(task.settings, settings),
             oracle=task.oracle,
             ticks_only=task.ticks_only,
             stays=task.stays,

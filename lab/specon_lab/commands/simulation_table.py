@@ -24,7 +24,7 @@ _HIDDEN: Final = frozenset({"decisions"})
 _COMPARED: Final = (
     *("completion.mean", "completion.p50", "completion.p95", "completion.p99"),
     *("convergence.mean", "convergence.p95", "makespan"),
-    *("slowdown.trial.p95", "slowdown.best-effort.p95", "waiting.mean", "utilisation.used"),
+    *("slowdown.trial.p95", "slowdown.best-effort.p95", "fairness.p99", "waiting.mean", "utilisation.used"),
 )
 _MAX_TROUBLES: Final = 10
 _UNKNOWN: Final = "-"

@@ -3,7 +3,6 @@
 As JSON, one object, described in docs/what-if.md: `schema` 1; `versions`; `state`; `margin`; `jobs`.
 """
 
-import platform
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -11,8 +10,8 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
+from specon_lab.commands.what_if_result import StateSize, size_of, versions
 from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
-from specon_manager import __version__
 from specon_manager.cli.run.result import in_jobs
 from specon_manager.core.state import State
 from specon_manager.views.amounts import resources_text, span_text
@@ -21,15 +20,11 @@ from specon_manager.views.names import job_label, printable, short_name
 _UNIT: Final = "weighted replica-seconds"
 
 
-class Scattered(Struct, frozen=True, kw_only=True):
+class Scattered(StateSize, frozen=True, kw_only=True):
     """What the state says of room that is scattered."""
 
-    policy: str
     defragment: str
     """As it is set."""
-    nodes_ready: int
-    nodes: int
-    waiting: int
 
 
 class RoomMaking(Struct, frozen=True, kw_only=True):
@@ -48,14 +43,8 @@ def answer(state: State, now: float) -> RoomMaking:
     """Return everything that is told."""
     settings = state.settings
     return RoomMaking(
-        versions={"specon": __version__, "python": platform.python_version()},
-        state=Scattered(
-            policy=settings.policy,
-            defragment=settings.defragment,
-            nodes_ready=sum(node.ready for node in state.nodes.values()),
-            nodes=len(state.nodes),
-            waiting=len(state.snapshot(now).waiting),
-        ),
+        versions=versions(),
+        state=Scattered(defragment=settings.defragment, **size_of(state, len(state.snapshot(now).waiting))),
         margin=settings.gate.margin if settings.gate.enabled else None,
         jobs=room_making(state, now),
     )

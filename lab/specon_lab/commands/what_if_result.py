@@ -6,7 +6,7 @@ As JSON, for other programs, one object, described in docs/what-if.md: `schema` 
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -96,9 +96,15 @@ class StateSize(Struct, frozen=True, kw_only=True):
     policy: str
     nodes_ready: int
     nodes: int
+    waiting: int
+    """Jobs."""
+
+
+class Foreseen(StateSize, frozen=True, kw_only=True):
+    """What the future is made of."""
+
     jobs: int
     """Those that have not ended, and are not about to."""
-    waiting: int
 
 
 class WhatIf(Struct, frozen=True, kw_only=True):
@@ -106,11 +112,26 @@ class WhatIf(Struct, frozen=True, kw_only=True):
 
     schema: Literal[1] = 1
     versions: Mapping[str, str]
-    state: StateSize
+    state: Foreseen
     horizon_seconds: float | None
     approximations: tuple[str, ...]
     remaining: tuple[Remaining, ...]
     policies: tuple[PolicyForecast, ...]
+
+
+def versions() -> Mapping[str, str]:
+    """Return what made an answer."""
+    return {"specon": __version__, "python": platform.python_version()}
+
+
+def size_of(state: State, waiting: int) -> dict[str, Any]:
+    """Return the fields of `StateSize`, so many jobs of the state waiting."""
+    return {
+        "policy": state.settings.policy,
+        "nodes_ready": sum(node.ready for node in state.nodes.values()),
+        "nodes": len(state.nodes),
+        "waiting": waiting,
+    }
 
 
 def answer(
@@ -118,14 +139,8 @@ def answer(
 ) -> WhatIf:
     """Return everything that is told."""
     return WhatIf(
-        versions={"specon": __version__, "python": platform.python_version()},
-        state=StateSize(
-            policy=state.settings.policy,
-            nodes_ready=sum(node.ready for node in state.nodes.values()),
-            nodes=len(state.nodes),
-            jobs=len(remaining),
-            waiting=sum(each.waits for each in remaining),
-        ),
+        versions=versions(),
+        state=Foreseen(jobs=len(remaining), **size_of(state, sum(each.waits for each in remaining))),
         horizon_seconds=horizon,
         approximations=APPROXIMATIONS,
         remaining=remaining,

@@ -30,6 +30,10 @@ class Ledger:
     preemptions: int = 0
     scale_outs: int = 0
     scale_ins: int = 0
+    demand: float = 0.0
+    """What it would take with all that its owner asked for, of the resource that is accounted for."""
+    contended: float = 0.0
+    """`Utilisation.contended` when it arrived."""
     signals: list[float] = field(default_factory=list)
     """Preemptions after which it has not trained yet."""
     intervals: list[float] = field(default_factory=list)
@@ -61,7 +65,12 @@ class Account:
     def arrived(self, index: int, now: float) -> Ledger:
         """Open the ledger of the job that is the workload's number `index`."""
         self.use.waiting += 1
-        return Ledger(index=index, since=now)
+        submission = self._submissions[index]
+        spec = submission.spec
+        wanted = (*spec.ps, *spec.worker_names[: spec.wanted_workers])
+        demand = sum(amount_of(self, submission, spec.requests_of(replica)) for replica in wanted)
+        self.use.demanded += demand
+        return Ledger(index=index, since=now, demand=demand, contended=self.use.contended)
 
     def placed(self, ledger: Ledger, now: float) -> None:
         """Take note that something of the job is on a node."""
@@ -115,6 +124,9 @@ class Account:
             self.use.waiting -= 1
         else:
             self.use.running -= 1
+        # Sums of floats do not come back to nothing by themselves.
+        left = self.use.waiting + self.use.running
+        self.use.demanded = self.use.demanded - ledger.demand if left else 0.0
         if state in {"completed", "failed"}:
             self.last_at = max(self.last_at, now)
         self._record(ledger, state, now if state in {"completed", "failed"} else None, reason, converged_at)
@@ -145,6 +157,10 @@ class Account:
             ledger.waited += seconds
         ledger.mode, ledger.since = mode, now
 
+    def _contention(self, ledger: Ledger, ended_at: float | None) -> float:
+        seconds = 0.0 if ended_at is None else ended_at - self._submissions[ledger.index].at
+        return (self.use.contended - ledger.contended) / seconds if seconds > 0 else 1.0
+
     def _record(
         self,
         ledger: Ledger,
@@ -167,6 +183,7 @@ class Account:
             converged_at=converged_at,
             ended_at=ended_at,
             ideal_seconds=submission.training.seconds,
+            contention=self._contention(ledger, ended_at),
             trained_seconds=ledger.trained,
             paused_seconds=ledger.paused,
             waited_seconds=ledger.waited,

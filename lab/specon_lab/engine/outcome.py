@@ -33,6 +33,8 @@ class JobOutcome(Struct, frozen=True, kw_only=True, gc=False):
     ended_at: float | None
     ideal_seconds: float
     """How long it takes alone, with the workers that its owner asked for."""
+    contention: float = 1.0
+    """What all jobs asked for over what the cluster has, at least 1; mean from its submission to its end."""
     trained_seconds: float = 0.0
     """How long it trained, at whatever speed."""
     paused_seconds: float = 0.0
@@ -65,6 +67,16 @@ class JobOutcome(Struct, frozen=True, kw_only=True, gc=False):
         """1 + (time not needed) / (time needed): FitGpp's equation 5 with everything that is not training."""
         completion = self.completion_seconds
         return None if completion is None else completion / self.ideal_seconds
+
+    @property
+    def fairness(self) -> float | None:
+        """Finish-time fairness: completion over (time alone x mean contention); above 1, less than its share.
+
+        After Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020. None where it
+        did not complete.
+        """
+        completion = self.completion_seconds
+        return None if completion is None else completion / (self.ideal_seconds * self.contention)
 
 
 class UsePoint(Struct, frozen=True, kw_only=True, gc=False):

@@ -19,6 +19,7 @@ from specon_sidecar.classify import ClassifierSettings
 _REMEMBERED: Final = 50  # ended jobs: no policy looks at them, and each step copies them
 _TICKS: Final = 120  # of a job of mean length, where that makes ticks longer than the default
 _LONGEST_TICK: Final = 60.0
+_ANY_NUMBER: Final = 10**6
 _PATIENCE: Final = 20.0  # times as long as all jobs take one after the other
 
 
@@ -118,6 +119,13 @@ def settings_for(workload: Workload) -> Settings:
             checkpoint=max(default.checkpoint, 2 * save + tick),
             verify=min(1e9, max(default.verify, verify + tick)),
         ),
+    )
+
+
+def preempting_freely(settings: Settings) -> Settings:
+    """Return the settings without a bound on how often a job is preempted, whichonly a bound may have."""
+    return msgspec.structs.replace(
+        settings, budgets=msgspec.structs.replace(settings.budgets, preemptions_per_job=_ANY_NUMBER)
     )
 
 

@@ -64,6 +64,8 @@ class Sidecar:
             raise ValueError(f"interval {interval} is not a finite number above 0")
         spec = submission.spec
         self._training = submission.training
+        if oracle:  # who knows how long it takes knows how many steps that are
+            self._training = msgspec.structs.replace(submission.training, prints_total=True)
         self._replica = (spec.worker_names or spec.replicas)[0]
         self._seed = f"{seed}/{spec.name}"
         self._oracle = oracle

@@ -37,7 +37,7 @@ class Trainer:
         self.rate = 0.0
         """Progress in seconds per second; 0 while it does not train."""
         self.converged_at: float | None = None
-        """When it made nearly all of its gain, `loss.CONVERGED`, for good so far; None: not yet, or none."""
+        """When it had made nearly all of its gain (`loss.CONVERGED`); None: not yet, or it has no curve."""
         self._converges = (
             math.inf if training.curve is None else converged_part(training.curve) * training.seconds
         )

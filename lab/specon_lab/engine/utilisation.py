@@ -26,6 +26,10 @@ class Utilisation:
         """Begin at time 0 with nothing held; `capacity` is that of all nodes."""
         self.waiting = self.running = 0
         """How many jobs wait and how many are placed, for the course."""
+        self.demanded = 0.0
+        """What the jobs that are there would take together with all that their owners asked for."""
+        self.contended = 0.0
+        """Seconds until now, each times the contention then: demand over capacity, at least 1."""
         self._capacity = capacity
         self._held = self._used = 0.0
         self._held_area = self._used_area = 0.0
@@ -52,6 +56,8 @@ class Utilisation:
         held, used = self._shares()
         self._held_area += held * seconds
         self._used_area += used * seconds
+        demanded = self.demanded / self._capacity if self._capacity > 0 else 0.0
+        self.contended += max(1.0, demanded) * seconds
         self._course.add((self._since, seconds, held, used, self.waiting, self.running))
         self._since = now
 

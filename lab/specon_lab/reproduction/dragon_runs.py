@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
-from specon_lab.engine.run import settings_for
+from specon_lab.engine.run import preempting_freely, settings_for
 from specon_lab.reproduction.experiment import Measures, Run
 from specon_lab.workloads.dragon import TABLE_1
 from specon_lab.workloads.table import workload_named
@@ -109,12 +109,12 @@ def _run(key: str, workload: str, seed: int, scheduler: Scheduler, settings: Set
 
 def _unbounded(settings: Settings) -> Settings:
     """Return settings without gate and budgets: the paper has neither."""
-    return msgspec.structs.replace(
-        settings,
-        gate=msgspec.structs.replace(settings.gate, enabled=False),
-        budgets=msgspec.structs.replace(
-            settings.budgets, moves_at_once=10**6, moves_per_replica=10**6, preemptions_per_job=10**6
-        ),
+    return preempting_freely(
+        msgspec.structs.replace(
+            settings,
+            gate=msgspec.structs.replace(settings.gate, enabled=False),
+            budgets=msgspec.structs.replace(settings.budgets, moves_at_once=10**6, moves_per_replica=10**6),
+        )
     )
 
 

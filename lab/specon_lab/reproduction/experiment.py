@@ -1,7 +1,7 @@
 """What the reproduction of a paper consists of: runs, what is measured of each, and rows to compare."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, field
 
@@ -30,6 +30,15 @@ class Run(Struct, frozen=True, kw_only=True):
     ticks_only: bool = False
 
 
+FEWEST: Final = 5
+"""Seeds; a figure of fewer gets no verdict."""
+
+
+def judged(holds: bool | None, runs: int) -> bool | None:  # noqa: FBT001  (what is judged is the subject)
+    """Return the verdict of a figure that so many seeds were run for."""
+    return holds if runs >= FEWEST else None
+
+
 class Row(Struct, frozen=True, kw_only=True):
     """One figure: the paper's, and ours in both modes."""
 
@@ -45,16 +54,34 @@ class Row(Struct, frozen=True, kw_only=True):
     tolerance: str = ""
     """What counts as reproduced, in words."""
     reproduced: bool | None = None
-    """None where there is nothing to compare with."""
+    """None where there is nothing to compare with, or too little."""
+    runs: int = 0
+    """Of how many seeds it is the mean; 0: it is of no run."""
     note: str = ""
     """Why it differs."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where a verdict rests on too few seeds."""
+        if self.reproduced is not None and self.runs < FEWEST:
+            raise ValueError(f"{self.what}: a verdict needs {FEWEST} seeds, not {self.runs}")
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """Figures of one thing beside each other, without a verdict."""
+
+    what: str
+    figures: Sequence[float | None]
+    """One for each of the section's columns."""
 
 
 class Section(Struct, frozen=True, kw_only=True):
     """One table or figure of the paper."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[Row] = ()
+    columns: Sequence[str] = ()
+    """What the figures of `lines` are, with their units."""
+    lines: Sequence[Line] = ()
     remarks: Sequence[str] = ()
     """What could not be reproduced and why, and what was chosen where the paper is silent."""
 
@@ -73,4 +100,6 @@ class Reproduction(Struct, frozen=True, kw_only=True):
     """The runs; with True (`--quick`) few and small ones, for a first look and for tests."""
     sections: Callable[[Collected], Sequence[Section]]
     """The tables, from what was measured; keys of runs that were not made are absent."""
+    printed: bool = True
+    """Whether `Row.paper` is what somebody printed; else it was measured here, too."""
     remarks: Sequence[str] = ()

@@ -56,11 +56,13 @@ def _slowdown_rows(collected: Collected) -> Iterator[Row]:
     for policy, classes in _SLOWDOWNS.items():
         for name, printed in zip(("trial", "best-effort"), classes, strict=True):
             for percent, paper in zip(_SHOWN, printed, strict=True):
-                tolerance = _TENTH
+                tolerance: Tolerance | None = _TENTH
                 if percent == max(_SHOWN):
                     tolerance = _FIFTH_AWAY if name == "trial" and policy != "fifo" else _LAST
                 default = None
-                if policy != "fifo":
+                if policy == "fifo":
+                    tolerance = None
+                else:
                     default = cell(keys.table(policy, "default"), f"{name}-{percent}")
                 yield compared(
                     collected,
@@ -68,6 +70,7 @@ def _slowdown_rows(collected: Collected) -> Iterator[Row]:
                     cell(keys.table(policy, "literal"), f"{name}-{percent}"),
                     default,
                     paper=(paper, tolerance),
+                    note="fitted to it" if policy == "fifo" else "",
                 )
 
 

@@ -132,13 +132,13 @@ def _quick() -> Iterator[Run]:
 
 def _full() -> Iterator[Run]:
     whole, part = f"fitgpp:config=A,jobs={TABLE_JOBS}", "fitgpp:config=A,jobs=8000"
-    yield from _tables(whole, seeds=(1, 2, 3, 4), default_seeds=(1, 2))
-    yield from _unlimited(whole, seeds=(1, 2))
+    yield from _tables(whole, seeds=(1, 2, 3, 4, 5), default_seeds=(1, 2))
+    yield from _unlimited(whole, seeds=(1, 2, 3, 4, 5))
     yield from _figures(part, _Ranges(WEIGHTS, CAPS, PROPORTIONS, GRACE_FACTORS), seeds=(1, 2))
     for jobs in (SIZES[0], SIZES[-1]):
         for policy in ("fifo", "lrtp", "fitgpp"):
             yield _run(size(jobs, policy), f"fitgpp:config=A,jobs={jobs}", 1, policy, _literal(policy))
-    for seed in (1, 2, 3):
+    for seed in (1, 2, 3, 4, 5):
         for policy in POLICIES:
             yield _run(trace(policy, "literal"), TRACE, seed, policy, _literal(policy))
             if policy == "fitgpp":

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_lab.reproduction.experiment import Collected, Row
+from specon_lab.reproduction.experiment import Collected, Row, judged
 from specon_lab.results.statistics import Interval, interval
 
 
@@ -75,26 +75,30 @@ def compared(
     literal: Cell,
     default: Cell | None = None,
     *,
-    paper: tuple[float, Tolerance] | None = None,
+    paper: tuple[float, Tolerance | None] | None = None,
     unit: str = "",
+    note: str = "",
 ) -> Row:
     """Return the row of a figure; the literal mode is the one that is compared with the paper's.
 
-    There is no verdict on a single run: with one seed, and a small workload, it is a first look.
+    Without a tolerance beside the paper's figure there is no verdict.
     """
     ours, repaired = interval(values(collected, literal)), interval(values(collected, default))
-    reproduced = None
-    if paper is not None and ours is not None and ours.runs > 1:
-        reproduced = paper[1].met(ours.mean, paper[0])
+    printed, tolerance = (None, None) if paper is None else paper
+    holds = None
+    if printed is not None and tolerance is not None and ours is not None:
+        holds = tolerance.met(ours.mean, printed)
     return Row(
         what=what,
-        paper=None if paper is None else paper[0],
+        paper=printed,
         literal=_mean(ours),
         default=_mean(repaired),
         spread=None if ours is None else ours.half_width,
         unit=unit,
-        tolerance="" if paper is None else paper[1].words,
-        reproduced=reproduced,
+        tolerance="" if tolerance is None else tolerance.words,
+        reproduced=judged(holds, _runs(ours)),
+        runs=_runs(ours),
+        note=note,
     )
 
 
@@ -108,7 +112,8 @@ def trend(collected: Collected, what: str, figure: Cell, *, unit: str = "") -> R
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance="above 0",
-        reproduced=None if ours is None else ours.mean > 0,
+        reproduced=None if ours is None else judged(ours.mean > 0, ours.runs),
+        runs=_runs(ours),
     )
 
 
@@ -122,8 +127,13 @@ def band(collected: Collected, what: str, figure: Cell, most: float, *, unit: st
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance=f"from -{most:g} to {most:g}",
-        reproduced=None if ours is None else abs(ours.mean) <= most,
+        reproduced=None if ours is None else judged(abs(ours.mean) <= most, ours.runs),
+        runs=_runs(ours),
     )
+
+
+def _runs(found: Interval | None) -> int:
+    return 0 if found is None else found.runs
 
 
 def _mean(found: Interval | None) -> float | None:

@@ -31,6 +31,11 @@ def held_increase(run: Measures, baseline: Measures) -> float | None:
     return _increase(run, baseline, "held")
 
 
+def used_increase(run: Measures, baseline: Measures) -> float | None:
+    """Return by how many percent more processor time is used until KOD2 is through."""
+    return _increase(run, baseline, "used")
+
+
 def computed_increase(run: Measures, baseline: Measures) -> float | None:
     """Return by how many percent more the workers compute until KOD2 is through."""
     return _increase(run, baseline, "computed")

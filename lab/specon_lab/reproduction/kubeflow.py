@@ -9,8 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
-from specon_lab.engine.run import settings_for
-from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Run, Section
+from specon_lab.engine.run import preempting_freely, settings_for
+from specon_lab.reproduction.experiment import (
+    Collected,
+    Measures,
+    Reproduction,
+    Row,
+    Run,
+    Section,
+    judged,
+)
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, interval
 from specon_lab.workloads.table import workload_named
@@ -26,6 +34,8 @@ MODES: Final[Mapping[str, Mapping[str, Any]]] = {"literal": {"literal": True}, "
 PLACEMENTS: Final = ("spread", "hashed")
 """Of the default scheduler: the node with the most room, as Kubernetes has it, or any as if at random."""
 _FASTER: Final = 26.0
+_READ_AS: Final = ("spread", "training")
+"""Placement and time: the strictest of the readings of that one figure."""
 _TOLERANCE: Final = "more than 26 in the mean of the three scenarios"
 
 
@@ -38,11 +48,8 @@ def _of_seed(seed: int, *, quick: bool) -> Iterator[Run]:
     for scenario in SCENARIOS:
         text = f"kubeflow:scenario={scenario}"
         manager = settings_for(workload_named(text, seed))
-        unbounded = msgspec.structs.replace(
-            manager,
-            budgets=msgspec.structs.replace(manager.budgets, preemptions_per_job=10**6),
-            gate=msgspec.structs.replace(manager.gate, enabled=False),
-        )
+        gate = msgspec.structs.replace(manager.gate, enabled=False)
+        unbounded = msgspec.structs.replace(preempting_freely(manager), gate=gate)
         kinds = [
             (placement, "default-scheduler", {"placement": placement}, unbounded)
             for placement in PLACEMENTS[: 1 if quick else None]
@@ -123,11 +130,12 @@ def _rows(collected: Collected, placement: str, name: str, what: str) -> Iterato
         literal, default = (interval(_means(savings[mode])) for mode in MODES)
         row = _row(f"{what}, mean of {len(present)} scenarios", literal, default)
         means = [figure.mean for figure in (literal, default) if figure is not None]
+        if (placement, name) != _READ_AS:
+            yield msgspec.structs.replace(row, note="another reading of the one figure that is known")
+            return
+        met = all(value > _FASTER for value in means) if len(present) == len(SCENARIOS) else None
         yield msgspec.structs.replace(
-            row,
-            paper=_FASTER,
-            tolerance=_TOLERANCE,
-            reproduced=all(value > _FASTER for value in means) if len(present) == len(SCENARIOS) else None,
+            row, paper=_FASTER, tolerance=_TOLERANCE, reproduced=judged(met, row.runs)
         )
 
 
@@ -150,6 +158,7 @@ def _row(what: str, literal: Interval | None, default: Interval | None) -> Row:
         default=None if default is None else default.mean,
         spread=None if default is None else default.half_width,
         unit="%",
+        runs=min((figure.runs for figure in (literal, default) if figure is not None), default=0),
     )
 
 

@@ -3,31 +3,37 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
+from specon_lab.reproduction.experiment import Collected, Line, Reproduction, Row, Section
 from specon_lab.reproduction.ours_runs import (
-    BASELINE,
+    BASELINES,
     BEST_EFFORT,
     BOUND,
     CONTESTS,
     OURS,
+    QUOTA,
     TRIALS,
     Contest,
     runs,
 )
 from specon_lab.reproduction.ours_tables import (
+    COLUMNS,
     beside,
-    later,
+    later_row,
     paired,
-    part_of_the_way,
+    restarts,
+    side_by_side,
     unfinished,
     values,
+    way_row,
 )
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
 
-_MOST_LATER: Final = 10.0
-_LEAST_WAY: Final = 50.0
 _REMARKS: Final = remarks_of("ours")
+_BESIDE: Final = (
+    (BASELINES[0], "kube-scheduler's", _REMARKS["beside kube-scheduler"]),
+    (QUOTA, "quota FIFO's", _REMARKS["beside quota FIFO"]),
+)
 
 
 def sections(collected: Collected) -> Sequence[Section]:
@@ -43,13 +49,16 @@ def sections(collected: Collected) -> Sequence[Section]:
             rows=_rows(_against_rival(collected, contest, difference=True) for contest in CONTESTS),
             remarks=_REMARKS["same seeds"],
         ),
-        Section(
-            title="Average completion time beside kube-scheduler's",
-            rows=_rows(_against_baseline(collected, contest) for contest in CONTESTS),
-            remarks=_REMARKS["beside kube-scheduler"],
+        *(
+            Section(
+                title=f"Average completion time beside {whose}",
+                rows=_rows(_against_baseline(collected, contest, policy) for contest in CONTESTS),
+                remarks=said,
+            )
+            for policy, whose, said in _BESIDE
         ),
         Section(
-            title="Jobs that finish more than 1 % later than with kube-scheduler",
+            title="Jobs that finish more than 1 % later than with the better of these two",
             rows=_rows(_later(collected, contest) for contest in CONTESTS),
             remarks=_REMARKS["later"],
         ),
@@ -59,8 +68,8 @@ def sections(collected: Collected) -> Sequence[Section]:
             remarks=_REMARKS["beside SRPT"],
         ),
         Section(
-            title="How far from kube-scheduler to SRPT",
-            rows=_rows(_way(collected, contest) for contest in CONTESTS if contest.rival == "specon"),
+            title="How far from quota FIFO to SRPT",
+            rows=_rows(_way(collected, contest) for contest in CONTESTS),
             remarks=_REMARKS["way"],
         ),
         Section(
@@ -73,8 +82,14 @@ def sections(collected: Collected) -> Sequence[Section]:
             ),
             remarks=_REMARKS["classes"],
         ),
+        Section(
+            title="Side by side",
+            columns=COLUMNS,
+            lines=tuple(line for contest in CONTESTS for line in _side_by_side(collected, contest)),
+            remarks=_REMARKS["side by side"],
+        ),
     ]
-    return [section for section in found if section.rows]
+    return [section for section in found if section.rows or section.lines]
 
 
 def _rows(rows: Iterator[Row | None]) -> tuple[Row, ...]:
@@ -105,11 +120,11 @@ def _against_rival(collected: Collected, contest: Contest, *, difference: bool) 
     return (paired if difference else beside)(contest.name, theirs, ours, note=note)
 
 
-def _against_baseline(collected: Collected, contest: Contest) -> Row | None:
-    ours, theirs = values(collected, contest.key(OURS)), values(collected, contest.key(BASELINE))
+def _against_baseline(collected: Collected, contest: Contest, policy: str) -> Row | None:
+    ours, theirs = values(collected, contest.key(OURS)), values(collected, contest.key(policy))
     if ours is None or theirs is None:
         return None
-    note = _note(collected, "", (contest.key(OURS), contest.key(BASELINE)))
+    note = _note(collected, "", (contest.key(OURS), contest.key(policy)))
     return beside(contest.name, theirs, ours, note=note)
 
 
@@ -122,37 +137,31 @@ def _against_bound(collected: Collected, contest: Contest) -> Row | None:
         paper=mean(theirs),
         default=mean(ours),
         unit="s",
-        note=_note(collected, "", (contest.key(OURS), contest.key(BOUND))),
+        runs=len(ours),
+        note=_note(
+            collected, restarts(collected, contest.key(BOUND)), (contest.key(OURS), contest.key(BOUND))
+        ),
     )
 
 
 def _later(collected: Collected, contest: Contest) -> Row | None:
-    part = later(collected.get(contest.key(OURS), ()), collected.get(contest.key(BASELINE), ()))
-    if part is None:
-        return None
-    return Row(
-        what=contest.name,
-        paper=None,
-        default=part,
-        unit="%",
-        tolerance=f"at most {_MOST_LATER:g} %",
-        reproduced=part <= _MOST_LATER,
-    )
+    baselines = [contest.key(policy) for policy in BASELINES]
+    return later_row(contest.name, collected, contest.key(OURS), baselines)
 
 
 def _way(collected: Collected, contest: Contest) -> Row | None:
-    each = [values(collected, contest.key(policy)) for policy in (BASELINE, OURS, BOUND)]
-    part = part_of_the_way(*(found or () for found in each))
-    if part is None:
-        return None
-    return Row(
-        what=contest.name,
-        paper=None,
-        default=part,
-        unit="%",
-        tolerance=f"at least {_LEAST_WAY:g} %",
-        reproduced=part >= _LEAST_WAY,
-    )
+    keys = (contest.key(policy) for policy in (QUOTA, OURS, BOUND))
+    return way_row(contest.name, collected, *keys)
+
+
+def _side_by_side(collected: Collected, contest: Contest) -> Iterator[Line]:
+    best = _rival(collected, contest)
+    rival = [] if best is None else [(f"{contest.rival}, {best[1]}", best[0])]
+    others = [(policy, contest.key(policy)) for policy in (OURS, *BASELINES, BOUND)]
+    for words, key in (*others, *rival):
+        line = side_by_side(f"{contest.name}: {words}", collected, key, contest.key(QUOTA))
+        if line is not None:
+            yield line
 
 
 def _slowdown(collected: Collected, contest: Contest, figure: str, words: str) -> Row | None:
@@ -180,5 +189,6 @@ REPRODUCTION: Final = Reproduction(
     title="specon's own policy, progress, on the workloads of all five papers",
     runs=runs,
     sections=sections,
+    printed=False,
     remarks=_REMARKS["general"],
 )

@@ -1,30 +1,33 @@
 """The runs of specon's own policy against every paper's: workloads, rivals, seeds, and what is measured."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from specon_lab.engine.outcome import Outcome
-from specon_lab.engine.run import settings_for
-from specon_lab.reproduction.experiment import Run
+from specon_lab.engine.run import preempting_freely, settings_for
+from specon_lab.reproduction.experiment import Measures, Run
 from specon_lab.results.figures import figures_of
 from specon_lab.workloads.table import workload_named
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_sidecar.classify import ClassifierSettings
 
 OURS: Final = "progress"
-BASELINE: Final = "default-scheduler"
+BASELINES: Final = ("default-scheduler", "quota-fifo")
+"""What a cluster does without any of the policies here: pod by pod, and gang by gang in order of arrival."""
+QUOTA: Final = BASELINES[1]
 BOUND: Final = "srpt"
 JOB: Final = "job "
 """Before the name of a job: the measure is its completion time, seconds."""
 AVERAGE, INCOMPLETE, TRIALS, BEST_EFFORT = "average", "incomplete", "trials.p95", "best-effort.p95"
 CONVERGENCE: Final = "convergence"
 """The average time to convergence, seconds; no run of jobs without curves has it."""
+FAIRNESS, PREEMPTIONS, PAUSED = "fairness.p99", "preemptions", "paused"
+"""Finish-time fairness; means over the jobs of preemptions, and of seconds placed without training."""
 _SEEDS: Final = range(20)
 _QUICK: Final = range(2)
-_CALM: Final = 248  # seconds between arrivals, intensity 1; 62 is intensity 4
 _WIDE: Final = Budgets(
     moves_at_once=10**6,
     moves_at_once_per_node=10**6,
@@ -43,8 +46,6 @@ class Contest(Struct, frozen=True, kw_only=True):
     """A policy with a literal mode; it is run in both."""
     random: bool = True
     """Whether seeds differ."""
-    bound: bool = True
-    """Whether SRPT is run: where preemptions cost much it is no bound, and takes long to compute."""
 
     def key(self, policy: str, mode: str = "default") -> str:
         """Return the key of the runs of a policy on it."""
@@ -58,23 +59,19 @@ def _contests() -> Iterator[Contest]:
         workload = f"kod2:model={model},batch={batch}"
         yield Contest(name=f"kod2 {model}, {batch}", workload=workload, rival="kod2")
     yield Contest(name="dragon-table1", workload="dragon-table1", rival="dragon", random=False)
-    for interarrival in (62, _CALM):
+    # Seconds between arrivals: intensity 4, then 1.
+    for interarrival in (62, 248):
         workload = f"dragon-random:jobs=50,interarrival={interarrival}"
-        yield Contest(
-            name=f"dragon-random, {interarrival} s",
-            workload=workload,
-            rival="dragon",
-            bound=interarrival == _CALM,
-        )
+        yield Contest(name=f"dragon-random, {interarrival} s", workload=workload, rival="dragon")
     # As deep a queue as 3,000 jobs on the paper's 84 nodes.
     for words, extra in (("", ""), (", totals printed", ",prints_total=true")):
         workload = f"fitgpp:jobs=300,nodes=8{extra}"
-        yield Contest(name=f"fitgpp{words}", workload=workload, rival="fitgpp", bound=False)
+        yield Contest(name=f"fitgpp{words}", workload=workload, rival="fitgpp")
     for scenario in (1, 2, 3):
         workload = f"kubeflow:scenario={scenario}"
         yield Contest(name=f"kubeflow, scenario {scenario}", workload=workload, rival="kubeflow")
     poisson = "poisson:jobs=80,nodes=8,interarrival=180,curves=0"
-    yield Contest(name="poisson", workload=poisson, rival="dragon", bound=False)
+    yield Contest(name="poisson", workload=poisson, rival="dragon")
 
 
 CONTESTS: Final = tuple(_contests())
@@ -95,11 +92,10 @@ def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the signature of Repro
 
 
 def _of_seed(contest: Contest, seed: int) -> Iterator[Run]:
-    for policy in (OURS, BASELINE):
-        yield _run(contest, seed, policy, "default", measure=measure_jobs)
-    if contest.bound:
-        unbound = _without_cap(contest.workload, seed)
-        yield _run(contest, seed, BOUND, "default", measure=measure_means, settings=unbound)
+    for policy in (OURS, *BASELINES):
+        yield _run(contest, seed, policy, "default")
+    unbound = preempting_freely(settings_for(workload_named(contest.workload, seed)))
+    yield _run(contest, seed, BOUND, "default", settings=unbound)
     for mode, parameters in (("default", {}), ("literal", {"literal": True})):
         settings = classifier = None
         if contest.rival == "specon":
@@ -111,7 +107,6 @@ def _of_seed(contest: Contest, seed: int) -> Iterator[Run]:
             seed,
             contest.rival,
             mode,
-            measure=measure_means,
             parameters=parameters,
             settings=settings,
             classifier=classifier,
@@ -119,7 +114,14 @@ def _of_seed(contest: Contest, seed: int) -> Iterator[Run]:
 
 
 def _run(contest: Contest, seed: int, policy: str, mode: str, **rest: Any) -> Run:
-    return Run(key=contest.key(policy, mode), workload=contest.workload, seed=seed, policy=policy, **rest)
+    return Run(
+        key=contest.key(policy, mode),
+        workload=contest.workload,
+        seed=seed,
+        policy=policy,
+        measure=measure,
+        **rest,
+    )
 
 
 def _without_gate(workload: str, seed: int, *, wide: bool) -> Settings:
@@ -129,31 +131,19 @@ def _without_gate(workload: str, seed: int, *, wide: bool) -> Settings:
     )
 
 
-def _without_cap(workload: str, seed: int) -> Settings:
-    """Return settings under which a job is preempted as often as a policy likes: else SRPT is no bound."""
-    settings = settings_for(workload_named(workload, seed))
-    budgets = msgspec.structs.replace(settings.budgets, preemptions_per_job=10**6)
-    return msgspec.structs.replace(settings, budgets=budgets)
-
-
-def measure_means(outcome: Outcome) -> Mapping[str, float]:
-    """Return average times to completion and convergence, jobs that did not complete, and slowdowns."""
+def measure(outcome: Outcome) -> Measures:
+    """Return figures of a run, how many jobs did not complete, and the others' completion times, by name."""
     figures = figures_of(outcome)
+    count = len(outcome.jobs)
     found = {
         AVERAGE: figures["completion.mean"],
         CONVERGENCE: figures["convergence.mean"],
+        FAIRNESS: figures["fairness.p99"],
+        PREEMPTIONS: (figures["preemptions"] or 0.0) / count if count else None,
+        PAUSED: figures["paused.mean"],
         TRIALS: figures["slowdown.trial.p95"],
         BEST_EFFORT: figures["slowdown.best-effort.p95"],
         INCOMPLETE: float(sum(job.state != "completed" for job in outcome.jobs)),
+        **{f"{JOB}{job.name}": job.completion_seconds for job in outcome.jobs},
     }
     return {key: value for key, value in found.items() if value is not None}
-
-
-def measure_jobs(outcome: Outcome) -> Mapping[str, float]:
-    """Return the same, and each job's completion time, seconds; one that did not complete is missing."""
-    jobs = {
-        f"{JOB}{job.name}": job.completion_seconds
-        for job in outcome.jobs
-        if job.completion_seconds is not None
-    }
-    return {**measure_means(outcome), **jobs}

@@ -3,13 +3,34 @@
 from collections.abc import Sequence
 from typing import Final
 
-from specon_lab.reproduction.experiment import Collected, Measures, Row
-from specon_lab.reproduction.ours_runs import AVERAGE, INCOMPLETE, JOB
+from specon_lab.reproduction.experiment import Collected, Line, Measures, Row, judged
+from specon_lab.reproduction.ours_runs import (
+    AVERAGE,
+    CONVERGENCE,
+    FAIRNESS,
+    INCOMPLETE,
+    JOB,
+    PAUSED,
+    PREEMPTIONS,
+    QUOTA,
+)
 from specon_lab.results.statistics import change, interval, mean
 
 LATER_PERCENT: Final = 1.0
 """A job finishes later where it takes more than so much longer."""
-_ENOUGH: Final = 5  # runs before an interval is judged by; a single one is that of a workload without chance
+MOST_LATER: Final = 10.0
+LEAST_WAY: Final = 70.0
+"""Percent of the way from quota FIFO to SRPT."""
+_APART: Final = 2.0  # percent that SRPT is to be lower, before there is a way to speak of
+COLUMNS: Final = (
+    "completion (s)",
+    "to convergence (s)",
+    "finish-time fairness, p99",
+    f"later than with {QUOTA} (%)",
+    "preemptions of a job",
+    "paused (s)",
+)
+"""Of `side_by_side`: means over the jobs, then over the runs."""
 
 
 def values(collected: Collected, key: str, figure: str = AVERAGE) -> list[float] | None:
@@ -31,10 +52,7 @@ def beside(
     their, our = interval(theirs), interval(ours)
     if their is None or our is None:
         return None
-    if their.low is None or our.high is None:
-        apart, rule = our.mean < their.mean, "lower (one run)"
-    else:
-        apart, rule = our.high < their.low, "lower, the intervals do not overlap"
+    apart = None if their.low is None or our.high is None else our.high < their.low
     width = "" if their.half_width is None else f"± {their.half_width:.1f} of theirs"
     return Row(
         what=what,
@@ -42,8 +60,9 @@ def beside(
         default=our.mean,
         spread=our.half_width,
         unit=unit,
-        tolerance=rule,
-        reproduced=apart if _judged(len(ours)) else None,
+        tolerance="lower, the intervals do not overlap",
+        reproduced=judged(apart, our.runs),
+        runs=our.runs,
         note="; ".join(filter(None, (note, width))),
     )
 
@@ -65,13 +84,10 @@ def paired(what: str, theirs: Sequence[float], ours: Sequence[float], *, note: s
         spread=percent.half_width,
         unit="%",
         tolerance="the whole interval is below 0",
-        reproduced=high < 0 if _judged(len(ours)) else None,
+        reproduced=judged(high < 0, len(ours)),
+        runs=len(ours),
         note="; ".join(filter(None, (note, f"lower in {lower} of {len(ours)} runs"))),
     )
-
-
-def _judged(count: int) -> bool:
-    return count == 1 or count >= _ENOUGH
 
 
 def later(ours: Sequence[Measures], theirs: Sequence[Measures]) -> float | None:
@@ -90,9 +106,74 @@ def later(ours: Sequence[Measures], theirs: Sequence[Measures]) -> float | None:
     return mean(shares)
 
 
+def later_row(what: str, collected: Collected, ours: str, baselines: Sequence[str]) -> Row | None:
+    """Return how many jobs finish later than under the baseline with the lowest mean; arguments are keys."""
+    known = {key: average for key in baselines if (average := mean(values(collected, key) or ())) is not None}
+    parts = {key: later(collected.get(ours, ()), collected[key]) for key in known}
+    best = min(known, key=known.__getitem__, default=None)
+    if best is None or (part := parts[best]) is None:
+        return None
+    runs = len(collected[best])
+    others = [
+        f"{_policy(key)}: {each:.1f} %" for key, each in parts.items() if key != best and each is not None
+    ]
+    return Row(
+        what=what,
+        paper=None,
+        default=part,
+        unit="%",
+        tolerance=f"at most {MOST_LATER:g} %",
+        reproduced=judged(part <= MOST_LATER, runs),
+        runs=runs,
+        note="; ".join((f"the better is {_policy(best)}", *others)),
+    )
+
+
+def way_row(what: str, collected: Collected, start: str, ours: str, end: str) -> Row | None:
+    """Return how far ours is on the way between the runs of two keys; None where they do not differ."""
+    part = part_of_the_way(*(values(collected, key) or () for key in (start, ours, end)))
+    if part is None:
+        return None
+    runs = len(collected[ours])
+    return Row(
+        what=what,
+        paper=None,
+        default=part,
+        unit="%",
+        tolerance=f"at least {LEAST_WAY:g} %",
+        reproduced=judged(part >= LEAST_WAY, runs),
+        runs=runs,
+        note=restarts(collected, end),
+    )
+
+
+def restarts(collected: Collected, key: str) -> str:
+    """Return in words what preemptions cost the jobs of these runs."""
+    often, paused = (mean(values(collected, key, figure) or ()) for figure in (PREEMPTIONS, PAUSED))
+    if often is None or paused is None:
+        return ""
+    return f"{_policy(key)}: a job is preempted {often:.2f} times and pauses for {paused:.0f} s"
+
+
+def side_by_side(what: str, collected: Collected, key: str, quota: str) -> Line | None:
+    """Return the figures of one policy, by its key; `quota` is that of quota FIFO on the same jobs."""
+    average, convergence, fairness, preemptions, paused = (
+        mean(values(collected, key, figure) or ())
+        for figure in (AVERAGE, CONVERGENCE, FAIRNESS, PREEMPTIONS, PAUSED)
+    )
+    if average is None:
+        return None
+    hurt = None if key == quota else later(collected[key], collected.get(quota, ()))
+    return Line(what=what, figures=(average, convergence, fairness, hurt, preemptions, paused))
+
+
+def _policy(key: str) -> str:
+    return key.split("/")[1]
+
+
 def part_of_the_way(start: Sequence[float], ours: Sequence[float], end: Sequence[float]) -> float | None:
     """Return how far the mean of ours is on the way from the start to the end, percent; None: no way."""
     first, reached, last = mean(start), mean(ours), mean(end)
-    if first is None or reached is None or last is None or first <= last:
+    if first is None or reached is None or last is None or first * (1 - _APART / 100) < last:
         return None
     return 100 * (first - reached) / (first - last)

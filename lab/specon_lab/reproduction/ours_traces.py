@@ -14,10 +14,28 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from specon_lab.engine.run import settings_for
-from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Run, Section
-from specon_lab.reproduction.ours_runs import BASELINE, BOUND, JOB, OURS, measure_jobs
-from specon_lab.reproduction.ours_tables import LATER_PERCENT, beside, later, paired, values
+from specon_lab.engine.run import preempting_freely, settings_for
+from specon_lab.reproduction.experiment import (
+    Collected,
+    Measures,
+    Reproduction,
+    Row,
+    Run,
+    Section,
+    judged,
+)
+from specon_lab.reproduction.ours_runs import BASELINES, BOUND, FAIRNESS, JOB, OURS, QUOTA, measure
+from specon_lab.reproduction.ours_tables import (
+    COLUMNS,
+    LATER_PERCENT,
+    beside,
+    later_row,
+    paired,
+    restarts,
+    side_by_side,
+    values,
+    way_row,
+)
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
 from specon_lab.traces.options import TraceOptions
@@ -25,11 +43,12 @@ from specon_lab.traces.pollux import read_summary
 from specon_lab.traces.read import read_workload
 from specon_lab.workloads.parameters import parameters_of
 
-POLICIES: Final = (OURS, BASELINE, "fifo", "dragon", BOUND)
+POLICIES: Final = (OURS, *BASELINES, "dragon", BOUND)
 PUBLISHED: Final = ("pollux", "optimus", "tiresias")
 """Policies whose results were published with the workloads of Pollux, as their folders name them."""
 _LOAD: Final = "1.0"  # of the published results: the job load of `workloads`
 _NUMBERS: Final = range(1, 9)
+_MOST_UNFAIR: Final = 2.0
 _REMARKS: Final = remarks_of("ours_traces")
 
 
@@ -61,7 +80,7 @@ ELASTIC: Final = Trace(
     name="pollux, elastic",
     title="Pollux: 8 workloads of 160 jobs on 16 nodes with 4 GPUs, any number of replicas",
     files=_POLLUX,
-    policies=(OURS, "dragon"),
+    policies=(OURS, QUOTA, "dragon", BOUND),
     tick=60.0,
     source=_POLLUX_SOURCE,
 )
@@ -108,6 +127,7 @@ def trace_reproduction(directory: Path) -> Reproduction:
         title="specon's own policy, progress, on published traces",
         runs=partial(trace_runs, directory),
         sections=partial(trace_sections, directory),
+        printed=False,
         remarks=_REMARKS["general"],
     )
 
@@ -134,8 +154,8 @@ def _runs(directory: Path, trace: Trace, *, quick: bool) -> Iterator[Run]:
                 workload=f"{path}:{options}" if options else str(path),
                 seed=number,
                 policy=policy,
-                measure=measure_jobs,
-                settings=settings,
+                measure=measure,
+                settings=preempting_freely(settings) if policy == BOUND else settings,
             )
 
 
@@ -149,7 +169,7 @@ def trace_sections(directory: Path, collected: Collected) -> Sequence[Section]:
     """Return the tables of what was measured; the published results are read from the directory."""
     found = [_beside_published(directory, collected, trace) for trace in (ELASTIC, RIGID)]
     found += [_beside_others(collected, trace) for trace in TRACES]
-    return [section for section in found if section.rows]
+    return [section for section in found if section.rows or section.lines]
 
 
 def _beside_published(directory: Path, collected: Collected, trace: Trace) -> Section:
@@ -199,20 +219,46 @@ def _beside_others(collected: Collected, trace: Trace) -> Section:
             continue
         if policy == BOUND:
             what = f"{policy}, which knows the future: average completion time"
-            rows.append(Row(what=what, paper=mean(theirs), default=mean(ours), unit="s"))
+            note = restarts(collected, trace.key(policy))
+            rows.append(
+                Row(what=what, paper=mean(theirs), default=mean(ours), unit="s", runs=len(ours), note=note)
+            )
             continue
         rows.append(beside(f"{policy}: average completion time", theirs, ours))
         rows.append(paired(f"{policy}: difference on the same workloads", theirs, ours))
-    part = later(collected.get(trace.key(OURS), ()), collected.get(trace.key(BASELINE), ()))
-    if part is not None:
-        what = f"jobs that finish more than {LATER_PERCENT:g} % later than with {BASELINE}"
-        rows.append(Row(what=what, paper=None, default=part, unit="%"))
+    baselines = [trace.key(policy) for policy in BASELINES]
+    what = f"jobs that finish more than {LATER_PERCENT:g} % later than with the better baseline"
+    rows.append(later_row(what, collected, trace.key(OURS), baselines))
+    what = f"way from {QUOTA} to {BOUND}"
+    rows.append(way_row(what, collected, trace.key(QUOTA), trace.key(OURS), trace.key(BOUND)))
+    rows.append(_fairness(collected, trace))
+    lines = [
+        side_by_side(policy, collected, trace.key(policy), trace.key(QUOTA)) for policy in trace.policies
+    ]
     options = trace.options or "(none)"
     return Section(
         title=trace.title,
         rows=[row for row in rows if row is not None],
+        columns=COLUMNS,
+        lines=[line for line in lines if line is not None],
         remarks=(
             f"Source: {trace.source}. Options of the trace: {options}.",
             *_REMARKS["each trace"],
         ),
+    )
+
+
+def _fairness(collected: Collected, trace: Trace) -> Row | None:
+    ours, quota = (values(collected, trace.key(policy), FAIRNESS) for policy in (OURS, QUOTA))
+    if ours is None:
+        return None
+    fair = mean(ours)
+    assert fair is not None
+    return Row(
+        what=f"finish-time fairness, p99, beside {QUOTA}",
+        paper=None if quota is None else mean(quota),
+        default=fair,
+        tolerance=f"below {_MOST_UNFAIR:g}",
+        reproduced=judged(fair < _MOST_UNFAIR, len(ours)),
+        runs=len(ours),
     )

@@ -127,7 +127,6 @@ _TABLE_3_COLUMNS: Final = (
 )
 _FIGURE_1: Final = {"vae": 65.0, "bi-rnn": 98.0, "gru": 90.0}
 _EARLY: Final = 0.2  # of the training
-_NEAR: Final = 3.0  # percentage points
 _REDUCTIONS: Final = (
     ("average, reduction", average_reduction),
     ("makespan, reduction", makespan_reduction),
@@ -173,9 +172,7 @@ def _figure_1() -> Section:
             literal=fmean(parts[model]),
             default=fmean(parts[model]),
             unit="%",
-            tolerance="3 percentage points",
-            reproduced=abs(fmean(parts[model]) - paper) <= _NEAR,
-            note=f"{len(parts[model])} jobs",
+            note=f"a check of the generator; {len(parts[model])} jobs",
         )
         for model, paper in _FIGURE_1.items()
     ]

@@ -5,12 +5,10 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from specon_lab.reproduction.experiment import Collected, Measures, Row
+from specon_lab.reproduction.experiment import FEWEST, Collected, Measures, Row
 from specon_lab.reproduction.specon_runs import DEFAULT, JOB, LITERAL, Cell, Mode
 from specon_lab.results.statistics import CONFIDENCE, interval, mean, student_quantile
 
-FEWEST: Final = 8
-"""Seeds; with fewer there is no verdict."""
 TOLERANCE: Final = "one run is expected there (95 % of runs)"
 GAIN_TOLERANCE: Final = "the same, and the mean is above 0 (95 % confidence)"
 _EQUAL: Final = 1e-6  # seconds: no difference
@@ -86,6 +84,9 @@ def moves(run: Measures, baseline: Measures) -> float | None:
 
 GAINS: Final = frozenset({average_reduction, makespan_reduction, best})
 """What is to be above zero, else it is no gain."""
+DERIVED: Final = frozenset({average_seconds, makespan_seconds})
+"""What follows from the runs without moves, to which the durations are fitted, and the reduction."""
+_DERIVED: Final = "follows from the fitted runs and the reduction"
 
 
 def values(
@@ -117,7 +118,8 @@ def row(
     if not literal and not default:
         return None
     compared = literal or default
-    gain = figure in GAINS
+    gain, derived = figure in GAINS, figure in DERIVED
+    judging = paper is not None and not derived
     return Row(
         what=what,
         paper=paper,
@@ -125,9 +127,12 @@ def row(
         default=mean(default),
         spread=_half_width(compared),
         unit=unit,
-        tolerance="" if paper is None else GAIN_TOLERANCE if gain else TOLERANCE,
-        reproduced=verdict(compared, paper, gain=gain),
-        note=seeds_note({"literal": literal, "default": default}),
+        tolerance="" if not judging else GAIN_TOLERANCE if gain else TOLERANCE,
+        reproduced=verdict(compared, paper, gain=gain) if judging else None,
+        runs=len(compared),
+        note="; ".join(
+            filter(None, (_DERIVED * derived, seeds_note({"literal": literal, "default": default})))
+        ),
     )
 
 
@@ -145,9 +150,8 @@ def baseline_row(
         default=mean(found),
         spread=_half_width(found),
         unit="s",
-        tolerance="" if paper is None else TOLERANCE,
-        reproduced=verdict(found, paper, gain=False),
-        note=seeds_note({"": found}),
+        runs=len(found),
+        note=seeds_note({"": found}) if paper is None else f"fitted to it; {seeds_note({'': found})}",
     )
 
 

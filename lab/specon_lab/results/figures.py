@@ -39,6 +39,7 @@ def _described() -> Iterator[tuple[str, Figure]]:
         for percent in _PERCENTILES:
             title = f"slowdown, {name}, p{percent:g}"
             yield f"slowdown.{name}.p{percent:g}", Figure(title=title, unit="ratio")
+    yield "fairness.p99", Figure(title="finish-time fairness, p99", unit="ratio")
     yield "utilisation.allocated", Figure(title="allocated", unit="share", better="higher")
     yield "utilisation.used", Figure(title="used for training", unit="share", better="higher")
     yield "waiting.mean", Figure(title="waiting, average", unit="s")
@@ -77,6 +78,7 @@ def figures_of(outcome: Outcome) -> dict[str, float | None]:
         **times_of("convergence", (job.convergence_seconds for job in jobs)),
         "makespan": outcome.makespan if jobs else None,
         **_slowdowns(jobs),
+        "fairness.p99": percentile(_known(job.fairness for job in jobs), 99.0),
         "utilisation.allocated": outcome.allocated,
         "utilisation.used": outcome.used,
         "waiting.mean": mean([job.waited_seconds for job in jobs]),
@@ -99,17 +101,20 @@ def figures_of(outcome: Outcome) -> dict[str, float | None]:
 
 def times_of(prefix: str, seconds: Iterable[float | None]) -> dict[str, float | None]:
     """Return mean, median, 95th and 99th percentile of times; None among them is passed over."""
-    known = sorted(value for value in seconds if value is not None)
+    known = _known(seconds)
     return {f"{prefix}.mean": mean(known), **_percentiles(prefix, known, _PERCENTILES)}
 
 
 def _slowdowns(jobs: Sequence[JobOutcome]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in CLASSES:
-        slowdowns = [job.slowdown for job in jobs if job.job_class == name]
-        known = sorted(slowdown for slowdown in slowdowns if slowdown is not None)
+        known = _known(job.slowdown for job in jobs if job.job_class == name)
         found.update(_percentiles(f"slowdown.{name}", known, _PERCENTILES))
     return found
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return sorted(value for value in values if value is not None)
 
 
 def _intervals(jobs: Sequence[JobOutcome]) -> dict[str, float | None]:

@@ -57,6 +57,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         step_at=progress.step_at if last is None else now - last.age,
         total_steps=report.total_steps if report.total_steps is not None else progress.total_steps,
         gain=report.gain if report.gain is not None else progress.gain,
+        falls_on=_falls_on(progress, report),
         expected_gain=report.expected_gain,
         remaining_seconds=report.remaining_seconds,
         until_converged=report.until_converged,
@@ -97,6 +98,18 @@ def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None,
     if steps <= 0:
         return progress.cpu_from, progress.cpu_per_step
     return progress.cpu_from, seconds / steps
+
+
+def _falls_on(progress: Progress, report: Report) -> bool:
+    """Return whether a gain is below that of the interval before, the verdict having stood then already.
+
+    Reports that come between two intervals say what the last of them said.
+    """
+    if report.category is not Category.CONVERGED or progress.category is not Category.CONVERGED:
+        return False
+    if report.gain is None or progress.gain is None or report.gain == progress.gain:
+        return progress.falls_on
+    return report.gain < progress.gain
 
 
 def _since(progress: Progress, report: Report, now: float) -> float:

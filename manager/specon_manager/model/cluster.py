@@ -306,6 +306,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     step_at: float | None = None
     total_steps: int | None = None
     gain: float | None = None
+    falls_on: bool = False
+    """Whether its gain fell once more in an interval that it began as converged (SpeCon, Algorithm 1)."""
     expected_gain: Estimate | None = None
     remaining_seconds: Estimate | None = None
     until_converged: float | None = None

@@ -24,3 +24,25 @@ def remaining_seconds(job: Job, snapshot: Snapshot) -> float:
             return max(0.0, *reported)
     declared = job.spec.declared_seconds
     return math.inf if declared is None else max(0.0, declared - job.attained(now))
+
+
+def remaining_work(job: Job, snapshot: Snapshot) -> float:
+    """Return what is left of the declared seconds, whatever a job trains with; infinite where it is unknown.
+
+    The remaining time of a job grows as it gets fewer workers than its owner asked for, and what it has
+    trained says little then; its steps do not depend on that. Where its log names no total, the remaining
+    time stands for it.
+    """
+    declared = job.spec.declared_seconds
+    told = [
+        (progress.reported_at, progress.step / progress.total_steps, progress.remaining_seconds)
+        for progress in (replica.progress for replica in snapshot.members[job.name])
+        if progress.step is not None and progress.total_steps and progress.reported_at is not None
+    ]
+    if declared is None or not told:
+        return remaining_seconds(job, snapshot)
+    at, done, remaining = max(told, key=lambda each: each[:2])
+    left = declared * max(0.0, 1.0 - done)
+    if job.trains_since is None or at < job.trains_since or remaining is None or not remaining.value:
+        return left
+    return left * max(0.0, 1.0 - (snapshot.now - at) / remaining.value)

@@ -89,7 +89,7 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
     yield from migrations
     if settings.rebalance:
         taken = {proposal.replica for proposal in migrations if isinstance(proposal, Migrate)}
-        yield from _rebalance(snapshot, taken, literal=settings.literal)
+        yield from (_rebalance_as_printed if settings.literal else _rebalance)(snapshot, taken)
 
 
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
@@ -103,7 +103,7 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     heapq.heapify(ranking)
     literal, weight = settings.literal, settings.converged_weight
     crowded = _crowded(snapshot, settings)
-    requests = [replica for replica in _movable(snapshot, MIGRATE) if replica.node in crowded]
+    requests = [replica for replica in _asking(snapshot, literal=literal) if replica.node in crowded]
     requests.sort(key=attrgetter("progress.category_since"))  # of equals, those submitted first
     lowest, first = ranking[0]  # the score and the place in `names` of the best target
     for replica in requests:
@@ -143,6 +143,12 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         lowest, first = ranking[0]
 
 
+def _asking(snapshot: Snapshot, *, literal: bool) -> list[Replica]:
+    """Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move."""
+    movable = _movable(snapshot, MIGRATE)
+    return [replica for replica in movable if replica.progress.falls_on] if literal else movable
+
+
 def _eligible(
     replica: Replica, names: Sequence[str], scores: Mapping[str, float], snapshot: Snapshot
 ) -> str | None:
@@ -152,21 +158,14 @@ def _eligible(
     return min(fit, key=scores.__getitem__, default=None)
 
 
-def _rebalance(snapshot: Snapshot, taken: set[str], *, literal: bool) -> Iterator[Migrate]:
+def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
     """Algorithm 3: fill idle nodes to the balance factor, else lift nodes that are below it by two."""
-    nodes = snapshot.ready_nodes
-    held = {node.name: snapshot.census(node.name).replicas for node in nodes}
-    factor = sum(held.values()) // len(nodes)
-    idle = [node.name for node in nodes if not held[node.name]]
-    takers = idle or [node.name for node in nodes if held[node.name] < factor - 1]
+    held, factor, idle, takers = _short(snapshot)
     if not takers:
         return
     short = frozenset(takers)
     goal, floor = (factor, factor) if idle else (factor - 1, None)
-    chosen = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
-    # The smallest converged duration d_c: converged last, expected to run longest.
-    chosen.sort(key=lambda replica: (-replica.progress.category_since, replica.name))
-    candidates = deque(chosen)
+    candidates = deque(_latest_converged(snapshot, taken))
     for node in takers:
         passed: list[Replica] = []
         barred: list[Replica] = []
@@ -176,21 +175,66 @@ def _rebalance(snapshot: Snapshot, taken: set[str], *, literal: bool) -> Iterato
             if source is None or source in short or not _gives(source, node, held, floor):
                 passed.append(replica)
                 continue
-            if not literal and snapshot.objection_to(node, replica.job) is not None:
+            if snapshot.objection_to(node, replica.job) is not None:
                 passed.append(replica)
                 barred.append(replica)
                 continue
-            yield Migrate(
-                replica=replica.name,
-                target=node,
-                purpose=REBALANCE,
-                reason=_Balanced(replica, node, held[node], source, held[source], factor),
-            )
+            yield _balanced(replica, node, held, source, factor)
             held[source] -= 1
             held[node] += 1
         # Another node may take what this one may not. An idle one may not either, unless a taint or a label
         # was the reason: sources only shrink.
         candidates.extendleft(reversed(barred if idle else passed))
+
+
+def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
+    """Algorithm 3, lines 10 to 31: one job for each idle node and call, wherever it runs.
+
+    Where no node is idle, one job of each node that is not short, for the first that is. Lines 21 and 27
+    test the size of the source, which none passes; it is read as the taker's, as the prose has it.
+    """
+    held, factor, idle, takers = _short(snapshot)
+    candidates = _latest_converged(snapshot, taken)
+    if idle:
+        for node, replica in zip(idle if factor else (), candidates, strict=False):
+            if replica.node in held:
+                yield _balanced(replica, node, held, replica.node, factor)
+        return
+    first: dict[str, Replica] = {}
+    for replica in candidates:
+        if replica.node is not None and replica.node in held and replica.node not in takers:
+            first.setdefault(replica.node, replica)
+    for source in (node for node in held if node in first):
+        taker = next((node for node in takers if held[node] < factor - 1), None)
+        if taker is None:
+            return
+        yield _balanced(first[source], taker, held, source, factor)
+        held[source] -= 1
+        held[taker] += 1
+
+
+def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str]]:
+    """Return what each node holds, the balance factor, the idle nodes, and the nodes that are to get more."""
+    nodes = snapshot.ready_nodes
+    held = {node.name: snapshot.census(node.name).replicas for node in nodes}
+    factor = sum(held.values()) // len(nodes)
+    idle = [node.name for node in nodes if not held[node.name]]
+    return held, factor, idle, idle or [node.name for node in nodes if held[node.name] < factor - 1]
+
+
+def _latest_converged(snapshot: Snapshot, taken: set[str]) -> list[Replica]:
+    """Return the candidates, the smallest converged duration d_c first: it is expected to run longest."""
+    chosen = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
+    return sorted(chosen, key=lambda replica: (-replica.progress.category_since, replica.name))
+
+
+def _balanced(replica: Replica, node: str, held: Mapping[str, int], source: str, factor: int) -> Migrate:
+    return Migrate(
+        replica=replica.name,
+        target=node,
+        purpose=REBALANCE,
+        reason=_Balanced(replica, node, held[node], source, held[source], factor),
+    )
 
 
 def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -> bool:

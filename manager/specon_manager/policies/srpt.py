@@ -21,7 +21,7 @@ from specon_manager.model.standing import to_preemption
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
-from specon_manager.policies.remaining_work import remaining_seconds
+from specon_manager.policies.remaining_work import remaining_work
 from specon_manager.policies.slots import Room
 
 
@@ -170,13 +170,13 @@ class _Ranking:
         return {r.name: r.node for r in members if r.active and r.node is not None}
 
     def _rank(self, job: Job) -> float:
-        seconds = remaining_seconds(job, self._snapshot)
+        seconds = remaining_work(job, self._snapshot)
         if self._settings.rank == "seconds" or math.isinf(seconds):
             return seconds
         return seconds * self._now.share(job.spec)
 
     def _words(self, job: Job) -> str:
-        seconds = remaining_seconds(job, self._snapshot)
+        seconds = remaining_work(job, self._snapshot)
         return "an unknown time" if math.isinf(seconds) else f"{seconds:.0f} s"
 
     def _given_up(self) -> Iterator[Claim]:

@@ -77,8 +77,28 @@ class Outlook(Struct, frozen=True, kw_only=True):
         """Return the probability that at most `limit`, a share of the gain so far, is still to come."""
         if math.isinf(self.share):
             return 0.0
-        distance = math.log((limit + _FLOOR) / (self.share + _FLOOR)) / self.spread
-        return (1 + math.erf(distance / math.sqrt(2))) / 2
+        return _within(limit, self.share, self.spread)
+
+
+def surest(limit: float) -> float:
+    """Return the highest confidence that any curve can reach for a limit, a share of the gain so far.
+
+    That of a curve of which nothing at all is to come, at the end of its job: what is expected is never as
+    certain as what was measured.
+    """
+    return _within(limit, 0.0, _SPREAD)
+
+
+def unreachable(remaining_gain: float | None, confidence: float | None) -> str:
+    """Return why no job could ever converge with these settings, None being the default; "" where one can."""
+    known = ClassifierSettings()
+    remaining_gain = known.remaining_gain if remaining_gain is None else remaining_gain
+    confidence = known.confidence if confidence is None else confidence
+    highest = surest(remaining_gain)
+    if confidence <= highest:
+        return ""
+    asked = f"{confidence:g} is never reached with a remaining gain of {remaining_gain:g}"
+    return f"{asked}, {highest:.3g} at most: no job would ever converge"
 
 
 def outlook(values: Sequence[float], done: float | None, limit: float = 0.02) -> Outlook | None:
@@ -114,6 +134,12 @@ def outlook(values: Sequence[float], done: float | None, limit: float = 0.02) ->
         spread=spread,
         until_converged=until,
     )
+
+
+def _within(limit: float, share: float, spread: float) -> float:
+    """Return the probability that no more than `limit` comes where `share` is expected."""
+    distance = math.log((limit + _FLOOR) / (share + _FLOOR)) / spread
+    return (1 + math.erf(distance / math.sqrt(2))) / 2
 
 
 def _after_first_values(values: Sequence[float]) -> Sequence[float]:

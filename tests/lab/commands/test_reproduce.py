@@ -38,10 +38,13 @@ TABLES = """\
 A. Author, B. Author: On the Smallest of Things, Proc. of Nowhere 2020
 
 Table 1
-                         paper  literal  default    ±  difference  verdict     note
-first in, first out (s)    4.0      3.5        -  1.2     -12.5 %  reproduced  [1]
-the bound                2,000        -        6    -     -99.7 %  missed      [1]
-share (%)                    -        -     12.5    -           -  no figure
+                         paper  literal  default    ±  difference    error  verdict     note
+first in, first out (s)    4.0      3.5        -  1.2        -0.5  -12.5 %  reproduced  [1]
+the bound                2,000        -        6    -      -1,994  -99.7 %  missed      [1]
+share (%)                    -        -     12.5    -           -        -  no figure
+       a | b (s)      c
+one        1,234      -
+other       0.25  101.0
   [1] it | differs
   Nothing could be read off the bars.
 
@@ -51,12 +54,15 @@ The last page is missing.
 
 
 def test_the_tables_hold_the_papers_figures_and_ours(known, capsys):
-    """Paper, both modes, spread, difference, verdict and notes; the counts of the paper come last."""
+    """Both modes, spread, difference, error, verdict, notes, figures side by side; the counts come last."""
     assert run() == 0
     out, err = capsys.readouterr()
     *lines, last = out.splitlines(keepends=True)
     assert "".join(f"{line.rstrip()}\n" for line in lines) == TABLES
-    assert last.startswith("tiny: 1 of 2 figures reproduced, 1 row without a verdict; 4 runs, ")
+    assert last.startswith(
+        "tiny: 1 of 2 figures reproduced, 1 row without a verdict; "
+        "1 of 2 that a paper prints are off by more than 25 %; 4 runs, "
+    )
     assert "4 of 4 runs: tiny fifo, seed 1" in err
 
 
@@ -79,7 +85,13 @@ def test_json_is_the_same_however_many_processes_there_are(known, capsys, tmp_pa
     assert main(["reproduce", "tiny", "--jobs", "2", "--json", str(other)]) == 0
     assert one.read_bytes() == other.read_bytes()
     found = json.loads(one.read_bytes())["reproductions"][0]
-    assert found["counts"] == {"reproduced": 1, "missed": 1, "without_verdict": 1}
+    assert found["counts"] == {
+        "reproduced": 1,
+        "missed": 1,
+        "without_verdict": 1,
+        "compared": 2,
+        "far": 1,
+    }
     assert [set(each["measures"]) for each in found["runs"]] == [{"completed", "seed"}] * 4
     assert "Table 1" in capsys.readouterr().out
 
@@ -97,7 +109,10 @@ def test_a_page_is_the_same_each_time_but_for_the_line_that_says_so(known, tmp_p
     text = "\n".join(pages[0])
     assert "$ specon reproduce tiny\n" in text
     assert "4 runs, seeds 0 to 1." in text
-    assert "**1 of 2 figures reproduced**, 1 row without a verdict." in text
+    assert (
+        "**1 of 2 figures reproduced**, 1 row without a verdict; 1 of 2 that a paper prints are off" in text
+    )
+    assert "| other | 0.25 | 101.0 |" in text
     assert "| within 1000 % | it \\| differs |" in text
     assert "\nNothing could be read off the bars.\n" in text
     assert text.endswith("The last page is missing.")

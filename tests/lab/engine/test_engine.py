@@ -39,6 +39,21 @@ def test_a_job_is_told_to_have_converged_when_its_curve_has():
     assert (stopped.state, stopped.convergence_seconds) == ("unfinished", pytest.approx(53.0, abs=0.5))
 
 
+def test_finish_time_fairness_is_completion_over_time_alone_and_mean_contention():
+    """Three jobs that each want the whole node, all there at once: contention is 3, then 2, then 1."""
+    whole = [job(number, seconds=100, requests=Resources(cpu=8.0)) for number in range(3)]
+    done = simulate(workload(*whole, on=nodes(1)), "fifo").jobs
+    assert [each.completion_seconds for each in done] == [100, 200, 300]
+    assert [each.contention for each in done] == pytest.approx([3.0, 2.5, 2.0])
+    assert [each.fairness for each in done] == pytest.approx([1 / 3, 2 / 2.5, 3 / 2.0])
+
+
+def test_a_cluster_with_room_for_all_has_no_contention():
+    """Half a cluster that is asked for is no advantage that a job would have to pay back."""
+    alone = simulate(workload(job(0, seconds=100, requests=Resources(cpu=2.0)), on=nodes(1)), "fifo").jobs
+    assert (alone[0].contention, alone[0].fairness) == (1.0, 1.0)
+
+
 def test_two_jobs_share_a_node():
     """Of two jobs that could each use the whole node, each trains at half speed while both are there."""
     shared = workload(sharing_job(0), sharing_job(1, at=50.0), on=nodes(1))

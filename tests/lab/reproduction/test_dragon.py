@@ -98,24 +98,19 @@ def test_a_measure_that_changes_changes_its_row(collected):
     assert [after[name].literal for name in (bar, factor)] == [before[name].literal for name in (bar, factor)]
 
 
-def test_verdicts_follow_the_tolerance(collected):
-    """DRAGON's 79 % is reproduced within ten points in both modes, and not outside."""
-
-    def verdict(literal, default):
-        shares = {"dragon/literal": literal, "dragon/default": default}
-        used = {
-            table_key(name): [{**run, "allocated": share} for run in collected[table_key(name)]]
-            for name, share in shares.items()
-        }
-        return rows_of(collected | used)["Figure 8: average utilisation of the GPUs", "DRAGON"].reproduced
-
-    assert verdict(0.70, 0.88)
-    assert not verdict(0.70, 0.90)
-    assert not verdict(0.68, 0.79)
+def test_what_was_fitted_has_no_verdict(collected):
+    """However many seeds there are: Figures 6 to 8 say how well three numbers were chosen."""
+    many = rows_of({key: runs * 5 for key, runs in collected.items()})
+    fitted = [
+        row for (title, _), row in many.items() if title.startswith(("Figure 6", "Figure 7", "Figure 8"))
+    ]
+    assert len(fitted) > 10
+    assert all(row.reproduced is None for row in fitted if row.paper is not None)
+    assert any(row.reproduced is not None for row in many.values())
 
 
 def test_a_sign_that_the_seeds_do_not_agree_on_has_no_verdict(collected):
-    """Two seeds with time saved are reproduced, two with time lost are missed, one of each is neither."""
+    """Five seeds with time saved are reproduced, five with time lost are missed, some of each is neither."""
     ours, theirs = sweep_key(1.0, "dragon/default"), sweep_key(1.0, "locality-aware")
 
     def verdict(*times):
@@ -125,7 +120,11 @@ def test_a_sign_that_the_seeds_do_not_agree_on_has_no_verdict(collected):
         title = "Figure 9: time saved against the locality-aware scheduler"
         return rows[title, "elapsed time, intensity 1"].reproduced
 
-    assert [verdict(80.0, 81.0), verdict(120.0, 121.0), verdict(80.0, 119.0)] == [True, False, None]
+    def near(seconds):
+        return [seconds + number for number in range(5)]
+
+    assert [verdict(*near(80.0)), verdict(*near(120.0)), verdict(*near(98.0))] == [True, False, None]
+    assert verdict(*near(80.0)[1:]) is None  # four are too few
 
 
 def test_waiting_is_compared_over_all_seeds():

@@ -57,9 +57,9 @@ def test_the_full_runs_are_20_cells_in_both_modes_and_can_travel():
 
 
 def test_kod2_is_faster_than_the_baseline_in_every_cell_of_the_quick_runs(collected):
-    """Completion times are shorter, and more is computed, in both modes."""
+    """Completion times are shorter, and more processor time is used, in both modes."""
     rows = rows_of(collected)
-    checked = [row for (_, what), row in rows.items() if what.startswith(("reduction, ", "computing, "))]
+    checked = [row for (_, what), row in rows.items() if what.startswith(("reduction, ", "processor time, "))]
     assert len(checked) == 3 + 2 + 1
     for row in checked:
         assert row.literal > 0
@@ -89,17 +89,20 @@ def test_a_measure_that_changes_changes_its_row(collected):
 
 
 def test_verdicts_follow_the_bounds(collected):
-    """The largest reduction is reproduced between 74 and 90 %, and not outside."""
+    """The paper's largest reduction is reproduced between 74 and 90 %, and not outside, with five seeds."""
     title = "Figure 7: average completion time, reduction by KOD2"
 
-    def verdict(percent):
+    def verdict(percent, seeds=5):
         changed = {
             key: [{**run, "jct": 100.0 if "tf-operator" in key else 100.0 - percent} for run in runs]
             for key, runs in collected.items()
         }
-        return rows_of(changed)[title, "largest of 3 cells"].reproduced
+        rows = rows_of({key: (runs * 5)[:seeds] for key, runs in changed.items()})
+        assert rows[title, "largest of 3 cells"].reproduced is None  # the same figure once more
+        return rows[title, "reduction, vgg-16, batch 128"].reproduced
 
     assert [verdict(percent) for percent in (73.0, 84.0, 91.0)] == [False, True, False]
+    assert verdict(84.0, seeds=4) is None
 
 
 def test_sections_cope_with_what_is_missing(collected):

@@ -33,7 +33,7 @@ def made_up(saved):
     whole = {"completion": 100.0, "training": 100.0, "makespan": 100.0, "unfinished": 0.0}
     part = {name: value * (1 - saved / 100) for name, value in whole.items()}
     return {
-        f"{scenario}/{name}": [part if name in MODES else whole] * 2
+        f"{scenario}/{name}": [part if name in MODES else whole] * 5
         for scenario in SCENARIOS
         for name in (*PLACEMENTS, *MODES)
     }
@@ -64,13 +64,14 @@ def test_every_job_completes_in_every_run(collected):
 
 @pytest.mark.parametrize(("saved", "reproduced"), [(25.0, False), (27.0, True)])
 def test_more_than_26_percent_is_reproduced(saved, reproduced):
-    """The mean of the scenarios is what counts; each row says what its measures say."""
+    """The mean of the scenarios in the strictest reading is what counts; each row says what was measured."""
     rows = rows_of(made_up(saved))
     means = {what: row for what, row in rows.items() if "mean of 3" in what}
     assert len(means) == 3
     for row in means.values():
         assert row.default == pytest.approx(saved)
-        assert row.reproduced is reproduced
+        assert row.runs == 5
+        assert row.reproduced is (reproduced if "training" in row.what else None)
     other = made_up(saved)
     other["2/default"] = other["2/hashed"]
     assert rows_of(other)["makespan, mean of 3 scenarios"].default == pytest.approx(saved * 2 / 3)

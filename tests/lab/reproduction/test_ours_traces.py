@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from specon_lab.engine.run import simulate
-from specon_lab.reproduction.ours_traces import trace_reproduction
+from specon_lab.reproduction.ours_traces import RIGID, _beside_others, trace_reproduction
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.read import read_workload
 
@@ -52,17 +52,20 @@ def test_a_directory_without_traces_is_refused(tmp_path):
 
 
 def test_only_traces_that_are_there_are_run(directory):
-    """Each policy once on each workload that is found; what Pollux may resize is run under two only."""
+    """Each policy once on each workload that is found."""
     runs = trace_reproduction(directory).runs(False)
     assert [run.key for run in runs] == [
         "pollux, elastic/progress",
+        "pollux, elastic/quota-fifo",
         "pollux, elastic/dragon",
+        "pollux, elastic/srpt",
         "pollux, rigid/progress",
         "pollux, rigid/default-scheduler",
-        "pollux, rigid/fifo",
+        "pollux, rigid/quota-fifo",
         "pollux, rigid/dragon",
         "pollux, rigid/srpt",
     ]
+    assert all((run.settings.budgets.preemptions_per_job > 10**5) == (run.policy == "srpt") for run in runs)
     assert {run.settings.tick for run in runs} == {60.0}
 
 
@@ -91,13 +94,27 @@ def test_parts_of_a_workload_are_not_held_against_published_times(directory, col
 
 
 def test_the_bound_is_not_judged(directory, collected):
-    """Rows beside SRPT show both means and no verdict; the others have one."""
-    reproduction = trace_reproduction(directory)
-    section = reproduction.sections(collected)[-1]
+    """Rows beside SRPT show both means and no verdict; the others have one, given five workloads."""
+    section = _beside_others({key: found * 5 for key, found in collected.items()}, RIGID)
     verdicts = {row.what.split(":")[0]: row.reproduced for row in section.rows if "average" in row.what}
     assert verdicts.pop("srpt, which knows the future") is None
-    assert verdicts.keys() == {"default-scheduler", "fifo", "dragon"}
+    assert verdicts.keys() == {"default-scheduler", "quota-fifo", "dragon"}
     assert all(verdict is not None for verdict in verdicts.values())
+    single = trace_reproduction(directory).sections(collected)[-1]
+    assert {row.reproduced for row in single.rows} == {None}
+
+
+def test_fairness_and_who_is_hurt_are_columns_of_every_policy(collected):
+    """The table without verdicts has a line for each policy, and fairness is judged below 2."""
+    section = _beside_others({key: found * 5 for key, found in collected.items()}, RIGID)
+    assert [line.what for line in section.lines] == [
+        *("progress", "default-scheduler", "quota-fifo"),
+        *("dragon", "srpt"),
+    ]
+    fairness = next(row for row in section.rows if row.what.startswith("finish-time fairness"))
+    ours = dict(zip(section.columns, section.lines[0].figures, strict=True))
+    assert ours["finish-time fairness, p99"] == fairness.default
+    assert fairness.reproduced is (fairness.default < 2)
 
 
 def test_no_runs_no_tables(directory):

@@ -166,5 +166,5 @@ def test_verdict():
     assert verdict(around_ten, 20.0, gain=True) is False
     assert verdict(around_none, 1.0, gain=False) is True
     assert verdict(around_none, 1.0, gain=True) is False
-    assert verdict(around_ten[:7], 10.0, gain=True) is None
+    assert verdict(around_ten[:4], 10.0, gain=True) is None
     assert verdict(around_ten, None, gain=True) is None

@@ -5,6 +5,7 @@ import pytest
 
 from specon_manager.core import defragment
 from specon_manager.core.admission_gate import prepared
+from specon_manager.core.defragment_picture import Scene
 from specon_manager.core.plan import plan
 from specon_manager.core.waiting import waiting_of
 from specon_manager.model import events as ev
@@ -215,6 +216,21 @@ def test_a_gang_makes_room_as_a_whole():
     (move,) = moves(cluster)
     assert (move.whole, sorted(move.after.values())) == (True, ["node-0", "node-2"])
     assert move.state is TransactionState.SUCCEEDED
+
+
+def test_a_gang_that_rests_is_not_among_what_may_be_moved():
+    """What the plan would refuse is not chosen, or it would be chosen for ever."""
+    cluster = Cluster(nodes=2, cpus=2.0, settings=msgspec.structs.replace(SETTINGS, policy="quota-fifo"))
+    cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, cpu=1.0, resizing="none")))
+    goes_on(cluster, 3)
+
+    def units():
+        return [unit.name for unit in Scene(cluster.state.snapshot(cluster.now), cluster.state).units]
+
+    assert units() == ["default/g"]
+    rests = msgspec.structs.replace(cluster.state.jobs["default/g"], cooldown_until=cluster.now + 60.0)
+    cluster.state = cluster.state.with_job(rests)
+    assert units() == []
 
 
 @pytest.mark.parametrize("policy", sorted({*POLICIES} - {"lrtp", "srpt"}))

@@ -370,6 +370,16 @@ def test_a_person_need_not_wait_until_a_gang_has_rested():
         assert change_of(cluster).in_flight
 
 
+def test_a_gang_that_was_changed_rests_before_a_policy_moves_it():
+    """However long its replicas have been where they are."""
+    with runs(**FIXED) as cluster:
+        rests = msgspec.structs.replace(cluster.state.jobs[G], cooldown_until=cluster.now + 60.0)
+        cluster.state = cluster.state.with_job(rests)
+        move(cluster, on("node-1", W0, W1))
+        assert cluster.state.verdicts[G].refusal is Refusal.COOLDOWN
+        assert not cluster.state.transactions
+
+
 def test_replicas_that_train_by_themselves_are_not_moved_as_one():
     """Each has its own checkpoint."""
     with runs(**FIXED, coupled=False) as cluster:

@@ -67,6 +67,18 @@ def test_a_report_is_what_is_known_then(cluster):
     assert progress.reported_at == cluster.now
 
 
+def test_a_converged_job_falls_on_while_its_gain_falls_once_more(cluster):
+    """Compared from interval to interval, from the one in which it converged on; repeated reports keep it."""
+    told = ((Category.WATCHING, 0.009), (Category.CONVERGED, 0.008), (Category.CONVERGED, 0.008))
+    told += ((Category.CONVERGED, 0.007), (Category.CONVERGED, 0.007), (Category.CONVERGED, None))
+    told += ((Category.CONVERGED, 0.0075), (Category.CONVERGED, 0.001), (Category.PROGRESSING, 0.0005))
+    found = [
+        tell(cluster, report(number, category=category, gain=gain)).falls_on
+        for number, (category, gain) in enumerate(told, start=1)
+    ]
+    assert found == [False, False, False, True, True, True, False, True, False]
+
+
 def test_what_a_report_does_not_say_is_kept_where_it_still_holds(cluster):
     """Step, value, total and gain stay; estimates are of the moment and do not."""
     estimate = Estimate(value=1.0, uncertainty=0.1)

@@ -268,6 +268,35 @@ def test_rebalancing_can_be_switched_off():
     assert moves(snapshot_of({"node-0": "cccc", "node-1": ""}), ONLY_MIGRATE) == []
 
 
+def printed(layout, **changes):
+    return moves(snapshot_of(layout, **changes), LITERAL, purpose=REBALANCE)
+
+
+def test_as_printed_each_idle_node_gets_one_job_at_a_time():
+    """Algorithm 3, lines 12 to 16: one for each idle node and call, the smallest d_c of all, from any."""
+    assert printed({"node-0": "cccccc", "node-1": "ccc", "node-2": ""}) == [("c8", "node-2")]
+    assert printed({"node-0": "cccccc", "node-1": "", "node-2": ""}) == [("c5", "node-1"), ("c4", "node-2")]
+    assert printed({"node-0": "c", "node-1": "pp", "node-2": ""}) == [("c0", "node-2")]
+    assert printed({"node-0": "c", "node-1": ""}) == []
+
+
+def test_as_printed_each_node_that_is_not_short_gives_one_job():
+    """Lines 23 to 30: its own smallest d_c, to a node that holds fewer than bf - 1, as long as one does."""
+    layout = {"node-0": "cccccc", "node-1": "cccccc", "node-2": "c"}
+    assert printed(layout) == [("c5", "node-2"), ("c11", "node-2")]
+    assert printed({"node-0": "cccccc", "node-1": "cccccc", "node-2": "cc"}) == [("c5", "node-2")]
+
+
+def test_as_printed_only_who_falls_once_more_asks():
+    """Algorithm 1, lines 6 and 13 to 16: a converged job whose gain does not fall stays where it is."""
+    state = cluster_of({"node-0": "ppc", "node-1": ""})
+    replica = state.replicas[replica_of("c2")]
+    still = msgspec.structs.replace(replica.progress, falls_on=False)
+    state = state.with_replica(msgspec.structs.replace(replica, progress=still))
+    assert moves(state.snapshot(NOW), LITERAL, MIGRATE) == []
+    assert moves(state.snapshot(NOW), DEFAULT, MIGRATE) == [("c2", "node-1")]
+
+
 # -- always --------------------------------------------------------------------------------------
 
 layouts = st.lists(st.text("pwcuds", max_size=6), min_size=1, max_size=5).map(

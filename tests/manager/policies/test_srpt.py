@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from specon_manager.model.actions import AdmitGang, Claim, Preempt
 from specon_manager.model.cluster import Progress
 from specon_manager.model.resources import NOTHING, Resources
-from specon_manager.policies.remaining_work import remaining_seconds
+from specon_manager.policies.remaining_work import remaining_seconds, remaining_work
 from specon_manager.policies.srpt import SrptSettings, propose
 from specon_sidecar.classify.curve import Estimate
 from support.decisions.gang_worlds import NOW, InstantWorld, Layout, layouts, nodes_of, said, spec_of
@@ -55,6 +55,36 @@ def test_what_nothing_is_known_of_comes_last():
     assert done(layout) == [("AdmitGang", "b", "worker/0@0")]
     over = Layout().add(lasting("a", 10), "0")
     assert remaining_seconds(over.state.jobs["default/a"], over.snapshot) == 0.0
+
+
+def test_what_is_left_does_not_depend_on_what_a_job_trains_with():
+    """Steps tell it, and the time since at its present speed; remaining time only where no total is known."""
+    layout = Layout().add(lasting("a", 1000), "0")
+    told = Progress(
+        step=60,
+        total_steps=100,
+        remaining_seconds=Estimate(value=800.0, uncertainty=0.0),  # at half of the speed
+        reported_at=NOW - 200,
+    )
+    layout.change("a/worker/0", progress=told)
+    job = layout.state.jobs["default/a"]
+    assert remaining_work(job, layout.snapshot) == pytest.approx(400.0 * 600 / 800)
+    waits = msgspec.structs.replace(job, trains_since=None)
+    assert remaining_work(waits, layout.snapshot) == pytest.approx(400.0)
+    layout.change("a/worker/0", progress=msgspec.structs.replace(told, total_steps=None))
+    assert remaining_work(job, layout.snapshot) == 600.0
+
+
+def test_jobs_that_run_smaller_than_they_are_do_not_swap_for_ever():
+    """By its present speed one has 160 s left and the other 90 s; by its steps it has 80 s, and stays."""
+    layout = Layout(nodes_of(1, gpu=1.0)).add(lasting("a", 100, 2, min_workers=1), "0", **JUST_STARTED)
+    layout.add(lasting("b", 90, 2, min_workers=1))
+    remaining = Estimate(value=160.0, uncertainty=0.0)
+    told = Progress(step=20, total_steps=100, remaining_seconds=remaining, reported_at=NOW)
+    layout.change("a/worker/0", progress=told)
+    assert done(layout) == []
+    layout.change("a/worker/0", progress=msgspec.structs.replace(told, total_steps=None))
+    assert done(layout)[0] == ("Preempt", "a", "")
 
 
 # -- who runs ------------------------------------------------------------------------------------

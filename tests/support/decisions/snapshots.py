@@ -62,7 +62,10 @@ def cluster_of(
                 incarnation="1",
                 starts=1,
                 progress=Progress(
-                    category=CATEGORIES[letter], category_since=since.get(short, float(number)), step=100
+                    category=CATEGORIES[letter],
+                    category_since=since.get(short, float(number)),
+                    step=100,
+                    falls_on=letter == "c",
                 ),
             )
     return State(settings=settings or Settings(policy="specon"), nodes=nodes, jobs=jobs, replicas=replicas)

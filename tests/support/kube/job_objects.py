@@ -1,5 +1,6 @@
 """Objects of every kind of training job, as users write them, for a number of workers."""
 
+from fakekube.kinds import JOB_KINDS, JOBS
 from support.kube.stage import template
 
 ELASTIC = {"specon.io/min-workers": "1", "specon.io/max-workers": "8"}
@@ -39,3 +40,5 @@ _SPECS = {
     "StatefulSet": lambda workers, pods: {"replicas": workers, "template": pods},
 }
 KINDS = tuple(sorted(_SPECS))
+SUSPENDABLE = {kind.name: kind for kind in (JOBS, *JOB_KINDS)}
+"""The kinds that have a switch which suspends them, as the API server knows them."""

@@ -1,5 +1,6 @@
 """Jobs as a whole on a stage: queued and elastic ones, and the orders that place them."""
 
+from collections.abc import Callable
 from typing import Any
 
 from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
@@ -26,34 +27,41 @@ def gang(*nodes: str | None, first: int = 0) -> dict[str, str | None]:
     return {worker(first + index): node for index, node in enumerate(nodes)}
 
 
-def held_by_webhook(cluster: Any) -> None:
-    """Gate pods that name a queue, as the admission webhook does."""
+def admitting_pods(cluster: Any, change: Callable[[Object], Object]) -> None:
+    """Have each pod that is created go through `change`, behind whatever admits it already."""
     admit = cluster.machinery.admission
 
     async def admission(kind: Any, value: Object, operation: str) -> Object:
         value = await admit(kind, value, operation)
-        annotations = value["metadata"].get("annotations") or {}
-        if kind.plural == "pods" and operation == "CREATE" and "specon.io/queue" in annotations:
-            value["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
-        return value
+        return change(value) if kind.plural == "pods" and operation == "CREATE" else value
 
     cluster.machinery.admission = admission
+
+
+def held_by_webhook(cluster: Any) -> None:
+    """Gate pods that name a queue, as the admission webhook does."""
+
+    def gated(pod: Object) -> Object:
+        if "specon.io/queue" in (pod["metadata"].get("annotations") or {}):
+            pod["spec"]["schedulingGates"] = [{"name": ADMISSION_GATE}]
+        return pod
+
+    admitting_pods(cluster, gated)
 
 
 def pinned_by_webhook(cluster: Any) -> dict[str, str]:
     """Pin pods of these replicas, to be filled in, to their nodes, as the webhook does while one moves."""
-    admit, pins = cluster.machinery.admission, dict[str, str]()
+    pins = dict[str, str]()
 
-    async def admission(kind: Any, value: Object, operation: str) -> Object:
-        value = await admit(kind, value, operation)
-        identity = identity_of(value) if kind.plural == "pods" and operation == "CREATE" else None
+    def pinned(pod: Object) -> Object:
+        identity = identity_of(pod)
         if identity is not None and identity.replica in pins:
             hostname = pins[identity.replica]
-            value["spec"]["nodeSelector"] = {"kubernetes.io/hostname": hostname}
-            value["metadata"]["annotations"] = {**value["metadata"]["annotations"], PINNED: hostname}
-        return value
+            pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": hostname}
+            pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], PINNED: hostname}
+        return pod
 
-    cluster.machinery.admission = admission
+    admitting_pods(cluster, pinned)
     return pins
 
 

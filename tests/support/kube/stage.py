@@ -18,6 +18,7 @@ from specon_manager.model.resources import NOTHING
 Object = dict[str, Any]
 E = TypeVar("E")
 INJECTED = {"specon.io/sidecar": "injected"}
+HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 
 
 class Keeper:

@@ -7,6 +7,7 @@ import msgspec
 from specon_lab.engine.outcome import Outcome
 from specon_lab.reproduction.experiment import (
     Collected,
+    Line,
     Measures,
     Reproduction,
     Row,
@@ -60,6 +61,7 @@ def sections(collected: Collected) -> Sequence[Section]:
                     unit="s",
                     tolerance="within 1000 %",
                     reproduced=True,
+                    runs=5,
                     note="it | differs",
                 ),
                 Row(
@@ -67,10 +69,13 @@ def sections(collected: Collected) -> Sequence[Section]:
                     paper=2000.0,
                     default=ours.get("srpt"),
                     reproduced=False,
+                    runs=5,
                     note="it | differs",
                 ),
                 Row(what="share", paper=None, default=12.5, unit="%"),
             ],
+            columns=["a | b (s)", "c"],
+            lines=[Line(what="one", figures=(1234.5, None)), Line(what="other", figures=(0.25, 101.0))],
             remarks=["Nothing could be read off the bars."],
         )
     ]

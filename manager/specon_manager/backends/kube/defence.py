@@ -30,7 +30,8 @@ from specon_manager.backends.kube.guards import Guard, guards_of
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.context import Hands
-from specon_manager.backends.kube.placeholder import placeholder, placeholder_name
+from specon_manager.backends.kube.placeholder import placeholder_name
+from specon_manager.backends.kube.room_pods import give_back, room_for
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
@@ -143,22 +144,21 @@ class Defence:
         if known is not None and known.wanted and target != pod.node:
             guarded = await self._guard(pod, Guard(move, replica, target))
             if guarded:
-                await self._delete(placeholder_name(move, replica), pod.namespace)
+                await give_back(self._hands, placeholder_name(move, replica), pod.namespace)
 
     async def _guard(self, pod: PodInfo, guard: Guard) -> bool:
         """Have a guard wait for its room, or take it; return whether there is one that is nominated."""
         node = self._watch.nodes.node(guard.node)
         if node is None:
             return False
-        live = await self._hands.api.get(PODS, pod.name, pod.namespace)
-        body = placeholder(
-            live,
+        body = await room_for(
+            self._hands,
+            pod,
+            node,
             move=guard.move,
             replica=guard.replica,
             migration=self._migration(guard.move, guard.replica),
-            node=node,
             priority_class=self._class,
-            reference=self._hands.keeper.reference(guard.replica),
             name=guard.name,
         )
         self._guards[guard.name] = guard
@@ -177,7 +177,7 @@ class Defence:
                 self._say("rank", f"its priority, {pod.detail.priority}, is above that of {self._class}")
         if await self._nominated(guard.name, pod.namespace, guard.node):
             return True
-        await self._delete(guard.name, pod.namespace)
+        await give_back(self._hands, guard.name, pod.namespace)
         return False
 
     async def _nominated(self, name: str, namespace: str, node: str) -> bool:
@@ -218,7 +218,7 @@ class Defence:
         for room in found:
             await self._gone(room)
             if self._holds_target(room):
-                await self._delete(placeholder_name(room.move, replica), pod.namespace)
+                await give_back(self._hands, placeholder_name(room.move, replica), pod.namespace)
 
     async def give_back(self, replica: str, node: str) -> None:
         """Give back what is kept for a replica on a node: it is there."""
@@ -256,16 +256,8 @@ class Defence:
 
     async def _gone(self, guard: Guard) -> None:
         if guard.name in self._guards:
-            await self._delete(guard.name, guard.replica.partition("/")[0])
+            await give_back(self._hands, guard.name, guard.replica.partition("/")[0])
             self._guards.pop(guard.name, None)
-
-    async def _delete(self, name: str, namespace: str) -> None:
-        self._hands.fence()
-        try:
-            await self._hands.api.delete(PODS, name, namespace, grace_seconds=0)
-        except ApiError as error:
-            if not error.not_found:
-                raise
 
     # -- said ------------------------------------------------------------------------------------
 

@@ -13,7 +13,8 @@ from specon_manager.backends.kube.guards import guards_of
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.objects.ways import immovable_because
 from specon_manager.backends.kube.owners.context import Hands
-from specon_manager.backends.kube.placeholder import former_name, placeholder, placeholder_name, room
+from specon_manager.backends.kube.placeholder import former_name, placeholder_name, room
+from specon_manager.backends.kube.room_pods import give_back, room_for
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.cluster_watch import ClusterWatch
@@ -143,9 +144,9 @@ class Rooms:
     async def _give_back(self, move: str, replica: str) -> None:
         """Delete the placeholder for a replica of a move, if there is one; also one of version 0.1."""
         namespace, former = replica.partition("/")[0], former_name(move)
-        await self._delete(placeholder_name(move, replica), namespace)
+        await give_back(self._hands, placeholder_name(move, replica), namespace)
         if self._watch.pods is not None and (namespace, former) in self._watch.pods.items:
-            await self._delete(former, namespace)
+            await give_back(self._hands, former, namespace)
 
     def look(self, name: str) -> None:
         """See what became of the room that the placeholder of this name holds."""
@@ -190,7 +191,7 @@ class Rooms:
         for pod in sorted(found, key=lambda pod: pod.key):
             while pod.name not in needed:
                 try:
-                    await self._delete(pod.name, pod.namespace)
+                    await give_back(self._hands, pod.name, pod.namespace)
                 except (ApiError, ApiUnavailableError) as error:
                     _log.warning("placeholder %s/%s: %s", pod.namespace, pod.name, error)
                     await self._hands.sleep(_PAUSE)
@@ -223,15 +224,14 @@ class Rooms:
 
     async def _place(self, order: HoldRoom, pod: PodInfo, node: NodeInfo) -> bool:
         """Create the placeholder; one that is there already is the same."""
-        live = await self._hands.api.get(PODS, pod.name, pod.namespace)
-        body = placeholder(
-            live,
+        body = await room_for(
+            self._hands,
+            pod,
+            node,
             move=order.transaction,
             replica=order.replica,
             migration=self.migration(order.transaction, order.replica),
-            node=node,
             priority_class=self._settings.priority_class,
-            reference=self._hands.keeper.reference(order.replica),
         )
         self._hands.fence()
         try:
@@ -249,14 +249,6 @@ class Rooms:
         self._holding.pop(placeholder_name(order.transaction, order.replica), None)
         refused = RoomRefused(transaction=order.transaction, replica=order.replica, reason=reason)
         self._emit(refused)
-
-    async def _delete(self, name: str, namespace: str) -> None:
-        self._hands.fence()
-        try:
-            await self._hands.api.delete(PODS, name, namespace, grace_seconds=0)
-        except ApiError as error:
-            if not error.not_found:
-                raise
 
 
 def _needed(transaction: Transaction) -> list[str]:

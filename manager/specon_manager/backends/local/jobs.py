@@ -19,6 +19,7 @@ from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.settings import Settings
 from specon_sidecar import parse
+from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 
@@ -273,6 +274,9 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
         _mode_of(values.get("checkpoint", "periodic"))
     except ValueError as error:
         found.append(f"checkpoint: {values['checkpoint']!r} {error}")
+    why = unreachable(values.get("remaining_gain"), values.get("confidence"))
+    if values.get("classifier", "horizon") == "horizon" and why:
+        found.append(f"confidence, remaining_gain: {why}")
     command = values.get("command", ())
     try:
         words = shlex.split(command) if isinstance(command, str) else command

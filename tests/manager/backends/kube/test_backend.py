@@ -5,13 +5,11 @@ import asyncio
 import msgspec
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOBS as FAKE_JOBS
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.rooms import RoomSettings
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, NODES, PDBS, PODS
 from specon_manager.core.state import State
 from specon_manager.model.events import (
@@ -25,6 +23,7 @@ from specon_manager.model.events import (
     RoomHeld,
     RoomRefused,
 )
+from support.kube.placing_stage import admitting_pods
 from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
 
 R = "default/train/worker/0"
@@ -32,38 +31,21 @@ HASTY = KubeSettings(rooms=RoomSettings(patience=0.5), eviction_patience=0.5, un
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def stage(api):
-    async with Stage(api, settings=HASTY) as made:
-        yield made
+def settings():
+    return HASTY
 
 
 def _pin(cluster, node_of):
     """Do what the admission webhook does for moves: new pods go where `node_of` says, if it names a node."""
-    admit = cluster.machinery.admission
 
-    async def admission(kind, value, operation):
-        value = await admit(kind, value, operation)
-        labels = value["metadata"].get("labels") or {}
-        wanted = node_of() if kind.plural == "pods" and operation == "CREATE" else None
-        if wanted and "specon.io/sidecar" in labels:
-            value["spec"].setdefault("nodeSelector", {})["kubernetes.io/hostname"] = wanted
-            value["metadata"].setdefault("annotations", {})["specon.io/pinned"] = wanted
-        return value
+    def pinned(pod):
+        wanted = node_of()
+        if wanted and "specon.io/sidecar" in (pod["metadata"].get("labels") or {}):
+            pod["spec"].setdefault("nodeSelector", {})["kubernetes.io/hostname"] = wanted
+            pod["metadata"].setdefault("annotations", {})["specon.io/pinned"] = wanted
+        return pod
 
-    cluster.machinery.admission = admission
+    admitting_pods(cluster, pinned)
 
 
 def _target(stage, source):
@@ -240,15 +222,13 @@ async def test_a_new_pod_without_a_sidecar_is_refused_and_goes_first(cluster, ap
     await make_job(api, "train")
     started = await stage.hear(ReplicaStarted)
     away = True
-    admit = cluster.machinery.admission
 
-    async def admission(kind, value, operation):
-        value = await admit(kind, value, operation)
-        if away and kind.plural == "pods" and operation == "CREATE":
-            value["metadata"].get("labels", {}).pop("specon.io/sidecar", None)
-        return value
+    def admitted(pod):
+        if away:
+            pod["metadata"].get("labels", {}).pop("specon.io/sidecar", None)
+        return pod
 
-    cluster.machinery.admission = admission
+    admitting_pods(cluster, admitted)
     await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
     await stage.come(started.replica, _target(stage, started.node))

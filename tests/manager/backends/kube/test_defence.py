@@ -5,7 +5,6 @@ import logging
 import msgspec
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.admission.gate import awaited
@@ -19,6 +18,7 @@ from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.model.events import JobObserved, NodeObserved, ReplicaGone, ReplicaStarted, RoomHeld
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from support.kube.placing_stage import admitting_pods
 from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set
 
 R, R1 = "default/train/worker/0", "default/train/worker/1"
@@ -71,9 +71,13 @@ class Recording(Api):
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=2) as made:
-        yield made
+def nodes():
+    return 2
+
+
+@pytest.fixture
+def settings():
+    return GUARDED
 
 
 @pytest.fixture
@@ -83,26 +87,17 @@ async def api(cluster):
     await made.close()
 
 
-@pytest.fixture
-async def stage(api):
-    async with Stage(api, settings=GUARDED) as made:
-        yield made
-
-
 def _webhook(cluster, pins):
     """Pin and gate the next pods of what moves, as our webhook does."""
-    admit = cluster.machinery.admission
 
-    async def admission(kind, value, operation):
-        value = await admit(kind, value, operation)
-        labels = value["metadata"].get("labels") or {}
-        if kind.plural != "pods" or operation != "CREATE" or "specon.io/sidecar" not in labels or not pins:
-            return value
-        value["spec"]["nodeSelector"] = {"kubernetes.io/hostname": pins[R]}
-        value["metadata"].setdefault("annotations", {}).update({REPLICA: R, PINNED: pins[R]})
-        return awaited(Injection(value), pins).pod
+    def held_back(pod):
+        if "specon.io/sidecar" not in (pod["metadata"].get("labels") or {}) or not pins:
+            return pod
+        pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": pins[R]}
+        pod["metadata"].setdefault("annotations", {}).update({REPLICA: R, PINNED: pins[R]})
+        return awaited(Injection(pod), pins).pod
 
-    cluster.machinery.admission = admission
+    admitting_pods(cluster, held_back)
 
 
 def _guard(node, replica=R):
@@ -255,6 +250,7 @@ async def test_what_is_gone_is_handed_nothing(cluster, stage):
 async def test_a_move_right_after_another_inherits_no_guard(cluster, stage):
     """What the first one kept is given back though the second is on record already."""
     source, _ = await _moved(stage, cluster, make_job)
+    assert cluster.pod(_guard(source)) is not None
     await _recorded(cluster, stage.keeper)
     await stage.over(R)
     await stage.hold("m-2", R, source)

@@ -2,11 +2,9 @@
 
 import pytest
 
-from fakekube.cluster import FakeCluster
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.weights import quantity, whole_cpu, why_not
 from specon_manager.backends.kube.owners.bare import manifest_of
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS
 from specon_manager.core.state import State
 from specon_manager.model.actions import SetWeight
@@ -19,16 +17,8 @@ ALLOWED = {"specon.io/min-cpu": "0.25"}
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=1) as made:
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
+def nodes():
+    return 1
 
 
 async def _running(api, stage, annotations=ALLOWED, **spec):

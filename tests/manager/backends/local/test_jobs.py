@@ -94,6 +94,10 @@ jobs:
         ("parameters: {min: 1}\njobs: [{name: a, command: 'true'}]", "parameters of policy progress"),
         ("jobs: [{name: a, command: 'true'}", "not YAML"),
         ("jobs: [{name: a, command: 'true', pattern: 'x(y'}]", "jobs[0] (a).format"),
+        (
+            "jobs: [{name: a, command: 'true', remaining_gain: 0.001}]",
+            "jobs[0] (a).confidence, remaining_gain: 0.7 is never reached",
+        ),
         ("defaults: 3\njobs: [{name: a, command: 'true'}]", "defaults: must be a mapping"),
     ],
 )

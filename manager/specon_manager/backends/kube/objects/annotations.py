@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct
 
 from specon_sidecar import parse
+from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 from specon_sidecar.parse import CheckpointMode
@@ -456,6 +457,9 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
             for field in fields
             if field in values and asked != owner
         ]
+    why = unreachable(values.get("remaining_gain"), values.get("confidence"))
+    if asked == "horizon" and why:
+        found.append(f"{PREFIX}confidence, {PREFIX}remaining-gain: {why}")
     if values.get("savers") == "all" and values.get("replicas") == "independent":
         found.append(
             f"{PREFIX}savers: all is for pods that train as one, and {PREFIX}replicas is independent"

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.objects.names import Name
-from specon_manager.backends.kube.records.decoding import bounded, moment
+from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.due_writes import DueWrites
-from specon_manager.backends.kube.records.external import move_state
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.job_record import nodes_in_words
-from specon_manager.backends.kube.records.migration_record import Migrated, MigrationStatus, message_of
+from specon_manager.backends.kube.records.migration_record import Migrated, MigrationStatus, told_of
 from specon_manager.backends.kube.records.records import checkpoint_status, part_of, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError
@@ -39,30 +39,14 @@ def is_answered_apart(transaction: Transaction) -> bool:
 def answer(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
     """Return what the Migration says of the move of a whole job that it asks for; `now` in seconds."""
     witness = next(iter(move.witnesses.values()), None)
-    return MigrationStatus(
-        id=bounded(move.request, 128),
-        state=move_state(move.state),
+    return msgspec.structs.replace(
+        told_of(move, manager=manager, now=now),
         job=move.job,
         source=bounded(nodes_in_words(Counter(move.before.values())), _WORDS) if move.before else None,
         target=bounded(nodes_in_words(Counter(move.after.values())), _WORDS) if move.after else None,
-        policy=bounded(move.policy, 64),
-        purpose=bounded(move.purpose, 64),
-        reason=bounded(move.reason),
-        message=bounded(message_of(move)),
-        attempt=move.attempt,
         checkpoint=checkpoint_status(move.checkpoint),
-        proposed_at=moment(move.proposed_at),
-        deadline=moment(move.deadline),
-        evicted_at=moment(move.changing_at),
-        gone_at=moment(move.gone_at),
-        restarted_at=moment(move.running_at),
-        ended_at=moment(move.ended_at),
         last_step=None if witness is None else witness.last_step,
         first_step=None if witness is None else witness.first_step,
-        downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
-        steps_lost=move.steps_lost,
-        manager=bounded(manager, 253),
-        updated_at=moment(now),
     )
 
 

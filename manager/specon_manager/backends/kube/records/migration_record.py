@@ -158,6 +158,29 @@ def migration_object(move: Transaction) -> Object:
     }
 
 
+def told_of(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
+    """Return what every Migration says of its move, whatever it is about; `now` in seconds."""
+    return MigrationStatus(
+        id=bounded(move.request, 128),
+        state=move_state(move.state),
+        policy=bounded(move.policy, 64),
+        purpose=bounded(move.purpose, 64),
+        reason=bounded(move.reason),
+        message=bounded(message_of(move)),
+        attempt=move.attempt,
+        proposed_at=moment(move.proposed_at),
+        deadline=moment(move.deadline),
+        evicted_at=moment(move.changing_at),
+        gone_at=moment(move.gone_at),
+        restarted_at=moment(move.running_at),
+        ended_at=moment(move.ended_at),
+        downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
+        steps_lost=move.steps_lost,
+        manager=bounded(manager, 253),
+        updated_at=moment(now),
+    )
+
+
 def migration_status(
     move: Transaction,
     replica: Replica | None,
@@ -175,39 +198,23 @@ def migration_status(
     """
     witness = move.witnesses.get(move.replica, Witness())
     known = {} if replica is None else {replica.name: replica}
-    return MigrationStatus(
-        id=bounded(move.request, 128),
-        state=move_state(move.state),
+    return msgspec.structs.replace(
+        told_of(move, manager=manager, now=now),
         replica=move.replica,
         source=move.source,
         target=move.target,
         destination=move.destination,
         destination_hostname=hostname,
-        policy=bounded(move.policy, 64),
-        purpose=bounded(move.purpose, 64),
-        reason=bounded(move.reason),
-        message=bounded(message_of(move)),
-        attempt=move.attempt,
         incarnation=_incarnation(move, replica),
         checkpoint=checkpoint_status(witness.checkpoint),
-        proposed_at=moment(move.proposed_at),
-        deadline=moment(move.deadline),
-        evicted_at=moment(move.changing_at),
-        gone_at=moment(move.gone_at),
-        restarted_at=moment(move.running_at),
-        ended_at=moment(move.ended_at),
         last_step=witness.last_step,
         last_step_at=moment(witness.last_step_at),
         first_step=witness.first_step,
         resumed_from=witness.resumed_from,
-        downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
-        steps_lost=move.steps_lost,
         record=None if replica is None else record_of(replica),
         averages=None if move.in_flight else averages_of(measured),
         manifest=manifest,
         transaction=_text(move, known),
-        manager=bounded(manager, 253),
-        updated_at=moment(now),
     )
 
 

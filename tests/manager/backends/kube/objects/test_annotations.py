@@ -140,6 +140,10 @@ def test_all_mistakes_are_named_at_once():
             "specon.io/confidence: is for specon.io/classifier: horizon, and it is specon",
         ),
         (
+            {"confidence": "0.99"},
+            "specon.io/confidence, specon.io/remaining-gain: 0.99 is never reached",
+        ),
+        (
             {"format": "csv", "pattern": "x"},
             "specon.io/format, specon.io/pattern: pattern 'x' is for the format",
         ),

@@ -2,31 +2,16 @@
 
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.kinds import PDBS as FAKE_PDBS
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.owners.context import BlockedError, Hands
 from specon_manager.backends.kube.owners.disruption_ledger import Grants
 from specon_manager.backends.kube.owners.patching import may_go
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import PDBS, PODS
 from support.kube.stage import Keeper, make_pod
 
 NAMES = ("a", "b", "c")
 TRAINING = {"matchLabels": {"app": "training"}}
-
-
-@pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
 
 
 class Scene:

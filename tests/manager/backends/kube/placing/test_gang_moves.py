@@ -4,11 +4,8 @@ import asyncio
 
 import pytest
 
-from fakekube.cluster import FakeCluster
-from fakekube.kinds import JOB_SETS, JOBS, MPI_JOBS, PYTORCH_JOBS, STATEFUL_SETS, TF_JOBS, TRAIN_JOBS
-from specon_manager.backends.kube.backend import KubeSettings
+from fakekube.kinds import STATEFUL_SETS
 from specon_manager.backends.kube.placeholder import placeholder_name
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS as OF_JOBS
 from specon_manager.backends.kube.transport.resources import PDBS
 from specon_manager.core.state import State
@@ -25,45 +22,22 @@ from specon_manager.model.events import (
 )
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
-from support.kube.job_objects import job_object
+from support.kube.job_objects import SUSPENDABLE, job_object
 from support.kube.placing_stage import pinned_by_webhook
-from support.kube.stage import Stage, template
+from support.kube.stage import HASTY, Stage, template
 
-HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 COUPLED = {"specon.io/replicas": "coupled"}
-KINDS = {
-    "Job": JOBS,
-    "TFJob": TF_JOBS,
-    "PyTorchJob": PYTORCH_JOBS,
-    "MPIJob": MPI_JOBS,
-    "JobSet": JOB_SETS,
-    "TrainJob": TRAIN_JOBS,
-}
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        made.train_jobs.runtimes["torch"] = template(COUPLED)
-        yield made
+def cluster(cluster):
+    cluster.train_jobs.runtimes["torch"] = template(COUPLED)
+    return cluster
 
 
 @pytest.fixture
 def pins(cluster):
     return pinned_by_webhook(cluster)
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def stage(api):
-    async with Stage(api, settings=HASTY) as made:
-        yield made
 
 
 class Gang:
@@ -77,7 +51,7 @@ class Gang:
         body = job_object(self.kind, workers, annotations=COUPLED)
         body["metadata"] = {"name": "train"}
         body["spec"] |= changes
-        await self.cluster.machinery.create(KINDS[self.kind], "default", body)
+        await self.cluster.machinery.create(SUSPENDABLE[self.kind], "default", body)
         number = workers + (self.kind in {"TFJob", "MPIJob"})
         await self.stage.until(lambda: len(self.runs()) == number)
         known = {event.replica: event for event in self.stage.said(ReplicaStarted)}
@@ -115,7 +89,7 @@ class Gang:
 
     @property
     def object(self):
-        return self.cluster.store.get(KINDS[self.kind], ("default", "train"))
+        return self.cluster.store.get(SUSPENDABLE[self.kind], ("default", "train"))
 
     @property
     def mark(self):
@@ -128,10 +102,12 @@ class Gang:
 
     async def patched(self, **spec):
         """Let its user change it."""
-        await self.cluster.machinery.patch(KINDS[self.kind], ("default", "train"), "merge", {"spec": spec})
+        await self.cluster.machinery.patch(
+            SUSPENDABLE[self.kind], ("default", "train"), "merge", {"spec": spec}
+        )
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
 async def test_a_gang_of_each_kind_goes_as_a_whole_and_comes_as_a_whole_where_it_is_wanted(
     cluster, stage, pins, kind
 ):

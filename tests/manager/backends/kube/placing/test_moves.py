@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOBS as FAKE_JOBS
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.placeholder import placeholder_name
@@ -18,17 +17,10 @@ from specon_manager.model.events import (
     RoomHeld,
 )
 from support.kube.manifests import IGNORE_DISRUPTIONS
-from support.kube.stage import Stage, make_job, make_pod, make_stateful_set
+from support.kube.stage import HASTY, Stage, make_job, make_pod, make_stateful_set
 
 R, R1 = "default/train/worker/0", "default/train/worker/1"
-HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 ONE_OF_EACH = [make_pod, make_job, make_stateful_set]
-
-
-@pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        yield made
 
 
 @pytest.fixture
@@ -36,12 +28,6 @@ async def api(cluster):
     made = Api(cluster.url, seconds=1.0)
     yield made
     await made.close()
-
-
-@pytest.fixture
-async def stage(api):
-    async with Stage(api, settings=HASTY) as made:
-        yield made
 
 
 def _lives(cluster, name="train"):

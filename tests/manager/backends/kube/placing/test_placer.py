@@ -4,14 +4,11 @@ import asyncio
 
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.failures import FailureError
 from fakekube.kinds import JOBS as FAKE_JOBS
 from fakekube.kinds import TF_JOBS as FAKE_TF_JOBS
-from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
 from specon_manager.backends.kube.owners import patching
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS
 from specon_manager.model.events import JobGone, JobObserved, JobRefused, ReplicaGone, ReplicaStarted
 from support.kube.placing_stage import (
@@ -28,29 +25,13 @@ from support.kube.placing_stage import (
     where,
     worker,
 )
-from support.kube.stage import Stage, make_pod
-
-HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
+from support.kube.stage import make_pod
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        held_by_webhook(made)
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def stage(api):
-    async with Stage(api, settings=HASTY) as made:
-        yield made
+def cluster(cluster):
+    held_by_webhook(cluster)
+    return cluster
 
 
 def _job(cluster, kind=FAKE_JOBS):

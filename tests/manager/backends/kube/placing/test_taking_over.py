@@ -4,10 +4,7 @@ import asyncio
 
 import pytest
 
-from fakekube.cluster import FakeCluster
 from fakekube.kinds import JOBS as FAKE_JOBS
-from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
@@ -25,25 +22,16 @@ from support.kube.placing_stage import (
     pods_of,
     where,
 )
-from support.kube.stage import Stage
+from support.kube.stage import HASTY, Stage
 
-HASTY = KubeSettings(eviction_patience=0.5, unschedulable_seconds=0.5)
 SPREAD = gang("node-0", "node-1", "node-2")
 A_WHILE = 1.5  # seconds in which a manager that takes over has looked at everything once
 
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        held_by_webhook(made)
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
+def cluster(cluster):
+    held_by_webhook(cluster)
+    return cluster
 
 
 async def _queued(cluster, api, **spec):

@@ -3,34 +3,17 @@
 import pytest
 
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import JOB_KINDS, JOB_SETS, JOBS, MPI_JOBS, PYTORCH_JOBS, TF_JOBS, TRAIN_JOBS
+from fakekube.kinds import JOB_KINDS, JOBS
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
-from support.kube.job_objects import ELASTIC, job_object
+from support.kube.job_objects import ELASTIC, SUSPENDABLE, job_object
 from support.kube.stage import Stage
 
-KINDS = {
-    "Job": JOBS,
-    "TFJob": TF_JOBS,
-    "PyTorchJob": PYTORCH_JOBS,
-    "MPIJob": MPI_JOBS,
-    "JobSet": JOB_SETS,
-    "TrainJob": TRAIN_JOBS,
-}
-
 
 @pytest.fixture
-async def cluster():
-    async with FakeCluster(nodes=3) as made:
-        made.train_jobs.runtimes["torch"] = job_object("Job")["spec"]["template"]
-        yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
+def cluster(cluster):
+    cluster.train_jobs.runtimes["torch"] = job_object("Job")["spec"]["template"]
+    return cluster
 
 
 def suspended(kind, *, held):
@@ -43,10 +26,10 @@ def suspended(kind, *, held):
     return body
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
 async def test_a_suspended_job_of_each_kind_is_known_and_runs_when_it_is_resumed(cluster, api, kind):
     """Under the same name, with the replicas that were named before; all end evicted, and it is gone."""
-    await cluster.machinery.create(KINDS[kind], "default", suspended(kind, held=True))
+    await cluster.machinery.create(SUSPENDABLE[kind], "default", suspended(kind, held=True))
     async with Stage(api) as stage:
         told = await stage.hear(JobObserved)
         assert (told.spec.held, told.spec.present) == (True, 2)
@@ -54,11 +37,11 @@ async def test_a_suspended_job_of_each_kind_is_known_and_runs_when_it_is_resumed
         body = {"spec": {"suspend": False}}
         if kind in {"TFJob", "PyTorchJob", "MPIJob"}:
             body = {"spec": {"runPolicy": {"suspend": False}}}
-        await cluster.machinery.patch(KINDS[kind], ("default", "train"), "merge", body)
+        await cluster.machinery.patch(SUSPENDABLE[kind], ("default", "train"), "merge", body)
         number = 3 if kind in {"TFJob", "MPIJob"} else 2
         await stage.until(lambda: len(stage.said(ReplicaStarted)) == number)
         assert {event.replica for event in stage.said(ReplicaStarted)} <= set(told.spec.replicas)
-        await cluster.machinery.delete(KINDS[kind], ("default", "train"))
+        await cluster.machinery.delete(SUSPENDABLE[kind], ("default", "train"))
         await stage.hear(JobGone, job=told.spec.name)
         assert all(event.evicted for event in stage.said(ReplicaGone))
         assert {event.spec.name for event in stage.said(JobObserved)} == {told.spec.name}
