@@ -34,9 +34,9 @@ def liars(monkeypatch):
     """Let the sidecars of about half of the jobs say the opposite of what they found."""
     honest = sidecar.Sidecar._of_curve
 
-    def lying(self, now, done, rate, replica, incarnation):
-        report = honest(self, now, done, rate, replica, incarnation)
-        if random.Random(replica).random() < 0.5:  # noqa: S311  (a reproducible choice)
+    def lying(*about):
+        report = honest(*about)
+        if random.Random(report.replica).random() < 0.5:
             report = msgspec.structs.replace(report, category=WRONG.get(report.category, report.category))
         return report
 
