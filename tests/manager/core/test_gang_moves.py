@@ -173,6 +173,17 @@ def test_a_gang_whose_target_is_lost_goes_back_whole():
         assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running"}
 
 
+def test_a_gang_is_not_ended_when_the_node_of_one_that_stays_is_lost():
+    """It begins anew there like the others: the move is refused while all of it still runs."""
+    with owned(resizing="none", most=2, fewest=None) as cluster:
+        cluster.propose(Migrate(replica=W1, target="node-2", purpose="migrate", reason="room"))
+        cluster.post(ev.NodeGone(node="node-0"))
+        over = cluster.state.history[-1]
+        assert (over.state, over.moved) == (TransactionState.ROLLED_BACK, (W1,))
+        assert "node-0" in over.note
+        assert not any(order.ending for order in of_kind(cluster.orders, PlaceJob))
+
+
 def test_room_is_kept_on_both_sides_until_it_is_proven():
     """Nobody takes the way back, nor the room on the target."""
     with runs(**FIXED) as cluster:

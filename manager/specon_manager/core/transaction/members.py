@@ -1,16 +1,18 @@
 """The replicas that a transaction is about: which must go, which are wanted, which can come back."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica, role_of
 from specon_manager.model.resources import NOTHING, Resources
-from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 Purpose = Literal["preempt", "scale-in", "restart", "put-back"]
+_COME: Final = frozenset({TransactionState.COMING, TransactionState.VERIFYING})
+"""Before these all that begins anew has still to start, also where it runs already."""
 
 
 def records(state: State, transaction: Transaction) -> list[Replica]:
@@ -101,7 +103,8 @@ def node_lost(state: State, transaction: Transaction) -> str | None:
         replica, node = state.replicas.get(name), transaction.wanted[name]
         if replica is None or not node or replica.ended:
             continue
-        if replica.phase is Phase.RUNNING and replica.node == node:
+        begins_anew = transaction.restart and transaction.state not in _COME
+        if replica.phase is Phase.RUNNING and replica.node == node and not begins_anew:
             continue
         known = state.nodes.get(node)
         if known is None or not known.ready:
