@@ -9,6 +9,7 @@ from specon_lab.workloads.workload import LossCurve
 _TABLE: Final = 4093  # different noises of a job; prime, so that no stride comes back to the same few
 CONVERGED: Final = 0.98
 """The part of the gain of its whole run at which a training counts as converged."""
+_STRAIGHT: Final = 1e-9  # the curve of a smaller rate is a straight line, as far as a float can tell
 _STEEPEST: Final = 700.0  # exp() of more is too large for a float
 
 
@@ -20,14 +21,14 @@ def value(curve: LossCurve, progress: float) -> float:
     At a rate of 0 it is a straight line.
     """
     rate = curve.rate
-    gained = math.expm1(-rate * progress) / math.expm1(-rate) if rate else progress
+    gained = progress if abs(rate) < _STRAIGHT else math.expm1(-rate * progress) / math.expm1(-rate)
     return curve.floor + (curve.first - curve.floor) * (1 - gained)
 
 
 def converged_part(curve: LossCurve) -> float:
     """Return after which part of the training, 0 to 1, the value has made `CONVERGED` of its whole gain."""
     rate = curve.rate
-    return -math.log1p(CONVERGED * math.expm1(-rate)) / rate if rate else CONVERGED
+    return CONVERGED if abs(rate) < _STRAIGHT else -math.log1p(CONVERGED * math.expm1(-rate)) / rate
 
 
 class Losses:

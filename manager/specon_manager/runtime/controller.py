@@ -47,6 +47,8 @@ _TURN_SECONDS: Final = 0.05  # after which there is a commit with fewer; of thou
 _REST: Final = 4.0
 """After a Tick that an event called for the next one waits so many times as long as it took, so that a burst
 of events is no burst of Ticks: they take a fifth of the time at most."""
+_BRIEF: Final = 0.01
+"""Seconds of the processor; after a Tick that took less there is no such wait."""
 _ROOM_SECONDS: Final = 1.0  # between two looks whether there is room again
 _RECORD_SECONDS: Final = 20.0  # that somebody who asks waits for an answer
 
@@ -170,12 +172,14 @@ class Controller:
             self._tick_due = self._tick_due or calls_for_tick(event)
             actions += self._step(event)
         overdue = self.clock.now() - self._ticked >= self.state.settings.tick
-        began = time.perf_counter()
-        if self._taken_over and (overdue or (self._tick_due and began >= self._rests_until)):
+        rested = time.perf_counter() >= self._rests_until
+        if self._taken_over and (overdue or (self._tick_due and rested)):
             self._ticked, self._tick_due = self.clock.now(), False
+            began = time.thread_time()
             actions += self._step(Tick())
-            took = time.perf_counter() - began
-            self._rests_until = began + took + min(_REST * took, self.state.settings.tick)
+            took = time.thread_time() - began
+            rest = min(_REST * took, self.state.settings.tick) if took > _BRIEF else 0.0
+            self._rests_until = time.perf_counter() + rest
         if self._events:
             self._woken.set()
             # A commit that has nothing to wait for lets nobody else have a turn.

@@ -5,7 +5,7 @@ from statistics import fmean, stdev
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specon_lab.engine.loss import CONVERGED, Losses, converged_part, value
@@ -34,6 +34,7 @@ def test_it_only_ever_moves_towards_the_floor(curve, one, other):
     assert abs(value(curve, late) - curve.floor) <= abs(value(curve, early) - curve.floor) + 1e-9
 
 
+@example(5e-324)
 @given(st.floats(-20, 50))
 def test_a_training_converges_where_98_percent_of_its_gain_are_made(rate):
     """Before that part less of the gain is made, at it just so much."""

@@ -106,7 +106,8 @@ def test_staying_is_remembered_on_the_replica():
     settings = msgspec.structs.replace(SETTINGS, parameters={"literal": True})
     cluster = Cluster(settings=settings)
     cluster.run("a", "b", "c", "d", "e", "f")
-    cluster.report(A, Category.CONVERGED, step=10)
+    for gain in (0.2, 0.1):  # it asks once its gain falls further
+        cluster.report(A, Category.CONVERGED, step=10, gain=gain)
     assert cluster.tick() == []
     assert cluster.state.replicas[A].moved_for == ("migrate",)
     assert cluster.state.verdicts[A].proposal == "Stay"
