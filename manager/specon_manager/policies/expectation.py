@@ -1,9 +1,9 @@
 """How much a job has left to do, as far as anybody can know while it runs.
 
-Best is what its sidecar measured: steps left, times what a step costs. Without that, what jobs of its kind
-took; without those, the jobs of all kinds; and a job that outlived every expectation is taken to be half
-done, as heavy tails teach (the expected rest of a Pareto-distributed time grows with what has passed: least
-attained service first).
+Best is what its sidecar measured: steps left, times what a step costs. Without that, what longer jobs of its
+kind had left; without those, the mean of all kinds. A job that outlived them all is taken to need the longer,
+the more they differ, as heavy tails teach (the expected rest of a Pareto-distributed time grows with what has
+passed: least attained service first).
 """
 
 from collections.abc import Mapping, Sequence

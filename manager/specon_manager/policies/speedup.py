@@ -18,10 +18,13 @@ def largest_worthwhile(paces: Mapping[int, float], wanted: int) -> int:
     where it was measured to be at least `WORTH` of linear from there on, as is every smaller one that was
     measured; beyond the largest of them up to `_TRIED` times as many are tried until a measured one is not.
     """
+    larger = sorted(size for size in paces if size > wanted)
     own, worth = paces.get(wanted), wanted
-    for workers in sorted(size for size in paces if size > wanted):
-        if own is None or own / paces[workers] < WORTH * workers / wanted:
-            return worth if own is None else min(workers - 1, _TRIED * worth)
+    if own is None:
+        return wanted if larger else _TRIED * wanted
+    for workers in larger:
+        if own / paces[workers] < WORTH * workers / wanted:
+            return min(workers - 1, _TRIED * worth)
         worth = workers
     return _TRIED * worth
 

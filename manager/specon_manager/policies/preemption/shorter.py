@@ -80,7 +80,8 @@ class ShorterFirst:
         leaving = left_soon(snapshot) if snapshot.claims else {}
         for job in waiting:
             claim = snapshot.claims.get(job.name)
-            if claim is None or self._late(job):  # for who is late room is kept that is free some day
+            # For who is late room is kept that is free some day, and so it is by a firm claim.
+            if claim is None or claim.firm or self._late(job):
                 continue
             if not comes(job.name, dict(claim.placement), snapshot, self._idle, leaving):
                 yield Claim(
