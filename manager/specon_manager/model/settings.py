@@ -28,8 +28,8 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     preemptions_per_job: Annotated[int, Meta(ge=0)] = 4
     """Preemptions of one job within `preemption_window`, whatever the policy would do."""
     preemptions_per_node: Annotated[float, Meta(ge=0, le=1e6)] = 6.0
-    """Times the ready nodes: so many preemptions within `preemption_window`, whatever they were for, and no job
-    is preempted for another that is no trial."""
+    """Times the ready nodes. After so many preemptions within `preemption_window`, whatever they were for, no
+    job is preempted for another but for a trial."""
     preemption_window: Seconds = 3600.0
     """Seconds. Who was preempted when is forgotten when a manager on Kubernetes is started again."""
     changes_at_once: Annotated[int, Meta(ge=0)] = 16

@@ -100,6 +100,15 @@ def test_a_claim_is_given_up_when_nobody_is_about_to_leave_its_room():
     assert done(layout) == [("Claim", "short", "")]
 
 
+def test_a_firm_claim_is_nobodys_to_give_up():
+    """The manager keeps it for the job that has waited longest, also while its room is taken."""
+    layout = layout_of(110.0, 100.0)
+    layout.claim("short", {f"default/short/worker/{k}": "node-0" for k in range(2)})
+    claims = {name: msgspec.structs.replace(claim, firm=True) for name, claim in layout.state.claims.items()}
+    layout.state = msgspec.structs.replace(layout.state, claims=claims)
+    assert done(layout) == []
+
+
 def test_a_job_of_which_only_the_kind_is_known_can_be_the_newcomer():
     """It has not run yet: what its kind took is what is known."""
     layout = Layout(nodes_of(1)).add(spec_of("long", 4), "0 0 0 0").add(spec_of("new", 2, kind="short"))
