@@ -9,11 +9,12 @@ from signals import REQUESTS  # first of all: it installs the signal handlers
 # isort: split
 import gang
 from arguments import Arguments, Defaults
-from checkpoints import CheckpointDirectory, read
 from log import Log
 from parallel_training import ParallelTraining, SharedTraining
 from perceptron import Perceptron
 from rendezvous import Team
+
+from checkpoints import CheckpointDirectory, read
 
 DEFAULTS = Defaults(steps=2000, batch_size=1024, hidden=256, learning_rate=1e-3)
 

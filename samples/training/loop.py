@@ -11,10 +11,11 @@ import arguments
 import torch
 from arguments import Arguments, Defaults
 from asked import Asked
-from checkpoints import CheckpointDirectory
 from log import Log
 from signals import Requests
 from training import MismatchError, Trainable, Training
+
+from checkpoints import CheckpointDirectory
 
 _PAUSED_SECONDS = 0.05  # between two looks whether a pause is over
 

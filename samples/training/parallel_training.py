@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable
 
 import torch
 from arguments import Arguments
-from checkpoints import State
 from torch import Generator, Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from training import Trainable, Training
+
+from checkpoints import State
 
 _DIGITS = 16
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterable
 
 from arguments import Arguments
-from checkpoints import State
 from parallel_training import SharedTraining
 from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor
 from training import Trainable
+
+from checkpoints import State
 
 
 class ShardedTraining(SharedTraining):

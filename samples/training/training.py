@@ -6,8 +6,9 @@ import digits
 import torch
 from adam import Adam
 from arguments import Arguments
-from checkpoints import State
 from torch import Generator, Tensor, nn
+
+from checkpoints import State
 
 
 class Trainable(nn.Module):

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Final
 
 from specon_sidecar.run import Sidecar
@@ -25,6 +26,8 @@ def main() -> int:
     """Run the sidecar; returns 0 at its end, 2 for unusable settings, 1 for what was not foreseen."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     logging.getLogger("watchdog.observers.inotify").addFilter(_is_news)
+    if sys.argv[1:2] == ["copy-helper"]:
+        return _copy_helper(sys.argv[2:])
     try:
         settings = read_settings()
     except SettingsError as error:
@@ -48,6 +51,21 @@ def main() -> int:
         return 1
     except Exception:  # noqa: BLE001 - the log of the pod is all that anybody will see of it
         _LOG.exception("the sidecar ends for a reason that was not foreseen")
+        return 1
+    return 0
+
+
+def _copy_helper(targets: list[str]) -> int:
+    """Copy the helper of trainers to the folder that is named."""
+    from specon_sidecar.copy_helper import copy_helper  # noqa: PLC0415 - a sidecar itself never copies
+
+    if len(targets) != 1:
+        sys.stderr.write("specon-sidecar: copy-helper: name the folder to copy to\n")
+        return 2
+    try:
+        copy_helper(Path(targets[0]))
+    except OSError as error:
+        sys.stderr.write(f"specon-sidecar: copy-helper: {error}\n")
         return 1
     return 0
 

@@ -10,10 +10,11 @@ import msgspec
 from specon_sidecar.formats.safe_pattern import compile_safely
 from specon_sidecar.wire import Identifier, ReplicaName
 
-CheckpointKind = Literal["periodic", "file", "http", "signal", "sigterm", "none"]
+CheckpointKind = Literal["periodic", "hook", "file", "http", "signal", "sigterm", "none"]
 _SIGNALS: Final = ("USR1", "USR2", "HUP", "INT", "ALRM", "WINCH")
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_TEXT: Final = 4096
+_MAX_SOCKET: Final = 107  # of the kernel's 108 bytes, the last one of which ends the path
 
 
 class CheckpointMode(NamedTuple):
@@ -24,6 +25,26 @@ class CheckpointMode(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.target}" if self.target else self.kind
+
+
+class Verification(NamedTuple):
+    """How much of a checkpoint is read: all of it, or after so many seconds a sample of a large one."""
+
+    whole: bool = False
+    seconds: float = 10.0
+
+    def __str__(self) -> str:
+        return "whole" if self.whole else f"sampled:{self.seconds:g}"
+
+
+def verification(given: str) -> Verification:
+    """Read `whole`, `sampled` or `sampled:SECONDS`."""
+    kind, colon, seconds = given.partition(":")
+    if kind == "whole" and not colon:
+        return Verification(whole=True)
+    if kind == "sampled":
+        return Verification(seconds=number(1, 3600)(seconds)) if colon else Verification()
+    raise ValueError("is neither whole, sampled nor sampled:SECONDS")
 
 
 def text(given: str) -> str:
@@ -96,6 +117,18 @@ def absolute_path(given: str) -> str:
     return given
 
 
+def volumes(given: str) -> tuple[str, ...]:
+    """Read absolute paths with a NUL between two, which no path has; `none` is no path."""
+    return tuple(absolute_path(each) for each in given.split("\0") if each != "none")
+
+
+def socket_path(given: str) -> str:
+    """Read where a Unix socket is to be: an absolute path that its address has room for."""
+    if len(absolute_path(given).encode()) > _MAX_SOCKET:
+        raise ValueError(f"is longer than {_MAX_SOCKET} bytes, the most that a Unix socket has room for")
+    return given
+
+
 def url(given: str) -> str:
     """Read an http or https URL with a host, without user, query or fragment; the last slash is dropped."""
     parts = urlsplit(given)
@@ -138,12 +171,12 @@ def marker(given: str) -> str:
 
 
 def checkpoint_mode(given: str) -> CheckpointMode:
-    """Read `periodic`, `file:PATH`, `http:URL` (or a URL alone), `signal:NAME`, `sigterm` or `none`."""
+    """Read `periodic`, `hook`, `file:PATH`, `http:URL` or a URL, `signal:NAME`, `sigterm` or `none`."""
     name, _, target = given.partition(":")
     if name in {"http", "https"}:
         return CheckpointMode("http", _trainer_url(given if target.startswith("//") else target))
     if name not in get_args(CheckpointKind):
-        raise ValueError("is not periodic, file:PATH, http:URL, signal:NAME, sigterm or none")
+        raise ValueError("is not periodic, hook, file:PATH, http:URL, signal:NAME, sigterm or none")
     kind = cast("CheckpointKind", name)
     if kind == "file":
         return CheckpointMode(kind, absolute_path(target))

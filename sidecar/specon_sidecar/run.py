@@ -9,22 +9,33 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import astuple
+
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
-from specon_sidecar.checkpoints.pause_lease import RENEW_SECONDS, PauseLease, lease_file
-from specon_sidecar.checkpoints.verify import CancelledError
+from specon_sidecar.checkpoints.find import Fingerprint
+from specon_sidecar.checkpoints.pause_lease import RENEW_SECONDS, Keeper, PauseLease, file_keeper, lease_file
+from specon_sidecar.checkpoints.verify import Budget, CancelledError
 from specon_sidecar.clock import RealTime
-from specon_sidecar.following.log_choice import choose_log
+from specon_sidecar.event_files.events import EventFiles
+from specon_sidecar.following.file_position import FilePosition
+from specon_sidecar.following.log_choice import Log, choose_log
+from specon_sidecar.hook.held import SocketKeeper
+from specon_sidecar.hook.messages import Progress, Saved
+from specon_sidecar.hook.server import Hook
 from specon_sidecar.observing.follow import LogFollower
+from specon_sidecar.observing.follow_output import OutputFollower
+from specon_sidecar.observing.lookout import Lookout
 from specon_sidecar.observing.resume import begin
+from specon_sidecar.observing.state import Kept
 from specon_sidecar.observing.state_file import save
-from specon_sidecar.observing.trouble import explain
+from specon_sidecar.observing.trouble import Trouble, explain
 from specon_sidecar.reporting.console import Narrator, summary
 from specon_sidecar.reporting.links import Instructed, Manager, Reporter
 from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
 from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.reporting.snapshot import Snapshot
-from specon_sidecar.settings import Settings
+from specon_sidecar.settings import STDOUT, Settings
 from specon_sidecar.trainer.process import Trainer, TrainerProcess, Usage
 from specon_sidecar.trainer.search import SearchedTrainer
 from specon_sidecar.trainer.stops import TrainingTime
@@ -42,9 +53,12 @@ _LOG = logging.getLogger(__name__)
 _FAREWELL_SECONDS: Final = (
     2.0  # each: to read the log to its end, to verify a checkpoint, to send the last report
 )
+_OFFER_SECONDS: Final = 10.0  # to verify a checkpoint that the trainer waits to go on from
+_REMEMBER_SECONDS: Final = 15.0  # of those that the trainer waits: for a manager that says from where
 _RETRY_SECONDS: Final = 0.1
 _SCAN_SECONDS: Final = 1.0
 _LOOKS: Final = 0.02  # of an interval: between two looks whether it is over, where the trainer was stopped
+_PROOF_SECONDS: Final = 300.0  # to verify what a trainer that hangs has saved
 _SCAN_SHARE: Final = 20.0  # a scan that takes long is made so many times rarer than it is long
 
 
@@ -56,20 +70,30 @@ class Sidecar:
         self._settings = settings
         self._write = write
         self._time = RealTime()
+        self._loop = asyncio.get_running_loop()
         log = choose_log(settings.log)
         self._training = TrainingTime(self._time, _file(settings.stopped_file))
         self._observer, start = begin(settings, self._training.now(), log)
-        self._follower = LogFollower(settings, log, start)
+        self._follower = _follower(settings, log, start, manager)
         self._process = _trainer(settings)
+        self._hook = None if settings.hook is None else Hook(Path(settings.hook), self, self._time)
         self._checkpoints = Checkpoints(
             mode=settings.checkpoint,
             watch=_watch(settings),
             process=self._process,
             step=lambda: self._observer.step,
             clock=self._time,
-            lease=PauseLease(settings.checkpoint, _path(settings)),
+            lease=PauseLease(self._keeper),
             training=self._training.now,
+            hook=self._hook,
+            budget=Budget(settings.verify.seconds, settings.verify.whole),
+            volumes=settings.volume,
         )
+        self._left = self._observer.kept if self._observer.brought_back else ()
+        for kept in self._observer.kept:
+            looked = None if kept.fingerprint is None else Fingerprint(*kept.fingerprint)
+            self._checkpoints.note_saved(Saved(kept.path, kept.step), looked)
+        self._lookout = Lookout(self._observer, self._process, _path(settings))
         rng = Random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox = Outbox(OutboxSettings(heartbeat=settings.heartbeat), rng)
         self._narrator = Narrator()
@@ -130,9 +154,19 @@ class Sidecar:
         )
 
     def _parts(self) -> list[Coroutine[Any, Any, None]]:
-        parts = [self._judge(), self._explain()]
+        parts = [self._judge(), self._explain(), self._watch_for_hang()]
         if self._settings.checkpoint_path is not None:
-            parts += [self._look(), self._keep_pause()]
+            parts.append(self._look())
+        if self._settings.checkpoint_path is not None or self._hook is not None:
+            parts.append(self._keep_pause())
+        if self._hook is not None:
+            parts.append(self._hook.serve())
+        port, token = self._settings.status_port, self._settings.incarnation
+        if port is not None and token is not None:
+            # Only here: most sidecars that stand alone have no such port.
+            from specon_sidecar.status_server.server import StatusServer  # noqa: PLC0415 - see above
+
+            parts.append(StatusServer(port, token, self._on_status).serve())
         if self._reporter is not None:
             parts.append(self._reporter.run())
         return parts
@@ -142,8 +176,65 @@ class Sidecar:
         async for lines in self._follower.batches():
             trained = self._observer.first_seen
             self._observer.take(lines, self._training.now())
+            self._lookout.take(lines)
             if self._observer.first_seen and not trained:
                 self._offer()
+
+    def on_report(self, progress: Progress) -> None:
+        """Take what the trainer says of itself."""
+        trained = self._observer.first_seen
+        self._observer.hear(progress, self._training.now())
+        if not trained:
+            self._offer()
+
+    def _on_status(self, progress: Progress) -> None:
+        """Take what the trainer reports as to Kubeflow Trainer, unless its helper says more."""
+        if self._hook is None or not self._hook.spoke:
+            self.on_report(progress)
+
+    async def on_saved(self, saved: Saved) -> None:
+        """Take note of a checkpoint, and keep that for the next incarnation."""
+        await self._checkpoints.hear(saved)
+        self._observer.kept = tuple(self._kept(told) for told in self._checkpoints.told)
+        self._offer()
+        await self._save()
+
+    def _kept(self, told: Saved) -> Kept:
+        looked = self._checkpoints.told_as(told)
+        return Kept(told.path, told.step, None if looked is None else astuple(looked))
+
+    async def offer(self) -> Saved | None:
+        """Return the verified checkpoint that this incarnation may go on from, where another one left it."""
+        for kept in reversed(self._left or await self._remembered()):
+            found = await self._checkpoints.verify_told(Saved(kept.path, kept.step), _OFFER_SECONDS)
+            if found is not None:
+                return Saved(found.path, found.step)
+        return None
+
+    async def _remembered(self) -> tuple[Kept, ...]:
+        """Return from where the manager says that the training may go on: where pods leave nothing behind."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REMEMBER_SECONDS):
+                while self._manager is not None:
+                    outcome, found = await self._manager.resumable()
+                    if outcome is not Outcome.LOST:
+                        return () if found is None else (Kept(found.path, found.step),)
+                    await self._time.sleep(_RETRY_SECONDS)
+        return ()
+
+    @property
+    def _silence(self) -> Trouble | None:
+        """Why the trainer's helper says nothing, where it was to."""
+        if self._hook is None or self._observer.first_seen:
+            return None
+        text = self._hook.silence or "the trainer's helper is there, and has reported no step yet"
+        return Trouble(text, text)
+
+    def _keeper(self) -> Keeper | None:
+        """Return how the trainer can be kept waiting after a save."""
+        if self._settings.checkpoint.kind == "hook" and self._hook is not None:
+            return SocketKeeper(self._hook, self._loop) if self._hook.can_ask else None
+        return file_keeper(self._settings.checkpoint, _path(self._settings))
 
     async def _judge(self) -> None:
         interval = self._settings.classifier.interval
@@ -163,15 +254,42 @@ class Sidecar:
     async def _explain(self) -> None:
         """Say, as long as there is no sample, what is seen instead, and again where that changes."""
         known = ""
-        while not self._observer.samples:
+        while True:
             await self._time.sleep(self._settings.explain_after)
+            # Of a job whose log is understood it stands beside the verdict: that job cannot be asked.
+            self._observer.remark = self._hook.silence if self._hook is not None else ""
+            if self._observer.first_seen:
+                if not self._observer.remark:
+                    return
+                continue
             follower, options = self._follower, self._settings.format_options
-            trouble = explain(self._observer, follower.look(), options, follower.oversized)
+            trouble = self._silence or explain(self._observer, follower.look(), options, follower.oversized)
             if trouble is None or trouble.kind == known:
                 continue
             known, self._observer.trouble = trouble.kind, trouble.text
             _LOG.warning("%s", trouble.text)
             self._offer()
+
+    async def _watch_for_hang(self) -> None:
+        end = self._time.now()
+        while True:
+            await self._time.sleep(self._lookout.pace)
+            begin, end = end, self._time.now()
+            if not await self._lookout.look(self._training.now(), self._checkpoints.paused(begin, end)):
+                continue
+            _LOG.warning("the trainer %s", "hangs" if self._lookout.hangs else "hangs no more")
+            self._offer()
+            if self._lookout.hangs:
+                await self._prove()
+                self._offer()
+
+    async def _prove(self) -> None:
+        """Verify the newest checkpoint: what hangs saves none any more, and may have to go on from it."""
+        try:
+            async with asyncio.timeout(_PROOF_SECONDS):
+                await self._checkpoints.verify_newest(_PROOF_SECONDS)
+        except (OSError, CancelledError) as error:
+            _LOG.warning("checkpoint path: %s", str(error) or type(error).__name__)
 
     async def _look(self) -> None:
         complained = False
@@ -246,7 +364,7 @@ class Sidecar:
 
     async def _save(self) -> None:
         position, events = self._follower.position, self._follower.event_positions
-        if self._settings.state_file is None or (position is None and not events):
+        if self._settings.state_file is None or (position is None and not events and self._hook is None):
             return
         state = self._observer.state(self._training.now(), self._settings.incarnation or "", position, events)
         if state is None:
@@ -263,9 +381,9 @@ class Sidecar:
         return self._state_report(None if process is None else process.usage())
 
     def _state_report(self, usage: Usage | None) -> Report:
-        identity = self._identity()
+        identity, now = self._identity(), self._training.now()
         return self._observer.report(
-            self._training.now(),
+            now,
             replica=identity.replica,
             incarnation=identity.incarnation,
             session=self._session,
@@ -273,6 +391,7 @@ class Sidecar:
             cpu_seconds=None if usage is None else usage.cpu_seconds,
             memory_bytes=None if usage is None else usage.memory_bytes,
             stopped_seconds=self._training.stopped or None,
+            hang=None if self._ended else self._lookout.evidence(now),
             ended=self._ended,
         )
 
@@ -286,6 +405,14 @@ class Sidecar:
     def _tell(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._write(line)
+
+
+def _follower(
+    settings: Settings, log: Log, start: FilePosition | EventFiles | None, manager: Manager | None
+) -> LogFollower | OutputFollower:
+    if settings.log == STDOUT and settings.log_container is not None and manager is not None:
+        return OutputFollower(manager, settings.log_container)
+    return LogFollower(settings, log, start)
 
 
 def _trainer(settings: Settings) -> Trainer | None:

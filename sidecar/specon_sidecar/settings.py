@@ -18,6 +18,8 @@ from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 from specon_sidecar.parse import CheckpointMode
 
+STDOUT: Final = "stdout"
+
 
 class SettingsError(ValueError):
     """Settings that cannot be used; `mistakes` names each field with its value and what is wrong."""
@@ -31,7 +33,12 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Everything a sidecar is told."""
 
     log: str
-    """The training log to follow; it may not exist yet."""
+    """The training log to follow; it may not exist yet. With `hook` it need not be named.
+
+    `stdout` is what the trainer prints, as the manager relays it.
+    """
+    log_container: str | None = None
+    """Of which container of this pod the standard output is relayed."""
     format: str = "auto"
     """Name of a log format of `formats`, or `auto`."""
     pattern: str | None = None
@@ -57,6 +64,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Directory of checkpoints, or the one file that is written again and again."""
     marker: str | None = None
     """File that tells a checkpoint is complete: `_SUCCESS`, or beside it as `{name}.done`."""
+    verify: parse.Verification = parse.Verification()
+    """How much of a checkpoint is read before it counts as verified."""
     settle: float = 0.5
     """Seconds without a change after which a checkpoint without marker or rename is complete."""
     trainer_pid: int | Literal["auto"] | None = None
@@ -68,12 +77,18 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
     state_file: str | None = None
     """Where the curve and the category are kept for the next incarnation of this replica."""
+    hook: str | None = None
+    """Unix socket on which the trainer's helper speaks; its token is beside it."""
+    volume: tuple[str, ...] | None = None
+    """What outlives the trainer: what it tells of is a checkpoint there alone; None: anywhere."""
     stopped_file: str | None = None
     """Where it is told for how long the trainer was stopped so that others could train (`trainer.stops`)."""
     heartbeat: float = 10.0
     """Seconds between two reports when nothing changes."""
     explain_after: float = 30.0
     """Seconds without a sample after which it is told what is seen instead, and what to set."""
+    status_port: int | None = None
+    """TCP port of loopback on which Kubeflow Trainer's status protocol is spoken; None: on none."""
     metrics_port: int | None = None
     """TCP port of the Prometheus metrics; None serves none."""
     resources: bool = True
@@ -103,8 +118,10 @@ class _Option(NamedTuple):
         return "SPECON_" + self.flag.removeprefix("--").replace("-", "_").upper()
 
 
+_REPEATED: Final = "--volume"
 _OPTIONS: Final = (
     _Option("--log", "training log to follow; it may not exist yet", parse.text),
+    _Option("--log-container", "container whose standard output --log stdout means", parse.identifier),
     _Option("--format", "format of the log (auto)", parse.text),
     _Option(
         "--pattern", "regular expression with named groups: the format regular-expression", parse.pattern
@@ -119,11 +136,18 @@ _OPTIONS: Final = (
     _Option("--ca-file", "PEM file of the manager's certificate authorities", parse.absolute_path),
     _Option(
         "--checkpoint",
-        "how to ask for a checkpoint: periodic, file:PATH, http:URL, signal:USR1, sigterm or none (periodic)",
+        "how to ask for a checkpoint: periodic, hook, file:PATH, http:URL, signal:USR1, sigterm or none"
+        " (periodic)",
         parse.checkpoint_mode,
     ),
     _Option("--checkpoint-path", "directory of checkpoints, or the one file", parse.absolute_path),
     _Option("--marker", "file that tells a checkpoint is complete, such as {name}.done", parse.marker),
+    _Option(
+        "--verify",
+        "how much of a checkpoint is read: whole, sampled, or sampled:SECONDS, after which a sample of a "
+        "large one has to do (sampled:10)",
+        parse.verification,
+    ),
     _Option("--settle", "seconds unchanged until a checkpoint is complete (0.5)", parse.number(0.05, 600)),
     _Option(
         "--trainer-pid",
@@ -132,12 +156,24 @@ _OPTIONS: Final = (
     ),
     _Option("--fresh-from", "bytes of the log when this incarnation started, or now (0)", parse.size_or_now),
     _Option("--state-file", "where the curve is kept for the next incarnation", parse.absolute_path),
-    _Option("--stopped-file", "where it is told how long the trainer was stopped", parse.absolute_path),
+    _Option("--hook", "Unix socket for the trainer's helper; its token is beside it", parse.socket_path),
+    _Option(
+        _REPEATED,
+        "what outlives the trainer, or none: where a checkpoint lies of which its helper tells; repeatable"
+        " (anywhere)",
+        parse.volumes,
+    ),
+    _Option("--stopped-file", "file that says how long the trainer was stopped", parse.absolute_path),
     _Option("--heartbeat", "seconds between reports when nothing changes (10)", parse.number(0.1, 3600)),
     _Option(
         "--explain-after",
-        "seconds without a sample until it is told what is seen of the log, and what to set (30)",
+        "seconds without a sample until it reports what the log has instead, and what to set (30)",
         parse.number(0.1, 86400),
+    ),
+    _Option(
+        "--status-port",
+        "port of loopback for reports to Kubeflow Trainer; their token is the incarnation (none)",
+        parse.integer(1, 65535),
     ),
     _Option("--metrics-port", "port of the Prometheus metrics (none)", parse.integer(1, 65535)),
     _Option("--resources", "report the trainer's CPU time and memory: true or false (true)", parse.boolean),
@@ -187,7 +223,9 @@ def read_settings(
     classifier = _values(_CLASSIFIER_OPTIONS, flags, environment, mistakes)
     if classifier.get("literal"):
         classifier.setdefault("classifier", "specon")
-    if "log" not in fields:
+    if "log" not in fields and "hook" in fields:
+        fields["log"] = f"{fields['hook']}.log"  # where there is none: the trainer tells by itself
+    elif "log" not in fields:
         mistakes.append("--log: is missing; name the training log to follow")
     changes: dict[str, Any] = {
         **fields,
@@ -217,7 +255,12 @@ def _flags(arguments: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
     )
     for option in (*_OPTIONS, *_CLASSIFIER_OPTIONS):
         parser.add_argument(
-            option.flag, metavar="X", help=option.help, default=argparse.SUPPRESS, dest=option.flag
+            option.flag,
+            action="append" if option.flag == _REPEATED else "store",
+            metavar="X",
+            help=option.help,
+            default=argparse.SUPPRESS,
+            dest=option.flag,
         )
     parser.add_argument(
         "--once",
@@ -228,7 +271,10 @@ def _flags(arguments: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
         help="read the log to its end as if replayed, print the verdict and end",
     )
     known, strange = parser.parse_known_args(arguments)
-    return vars(known), [f"{argument}: is not an option; --help lists them" for argument in strange]
+    flags = vars(known)
+    if _REPEATED in flags:
+        flags[_REPEATED] = "\0".join(flags[_REPEATED])
+    return flags, [f"{argument}: is not an option; --help lists them" for argument in strange]
 
 
 def _values(
@@ -252,6 +298,12 @@ def _values(
 def _contradictions(settings: Settings) -> list[str]:
     """Name the settings that are right alone but not together."""
     found: list[str] = []
+    if settings.log == STDOUT and (settings.manager is None or settings.log_container is None):
+        found.append(
+            "--log: stdout is relayed by a manager: name it and --log-container, or ./stdout for a file"
+        )
+    if settings.status_port is not None and settings.incarnation is None:
+        found.append("--status-port: needs --incarnation, which is the token of its clients")
     if settings.manager is not None:
         found += [
             f"{flag}: is missing; a manager needs to know it"
@@ -266,6 +318,8 @@ def _contradictions(settings: Settings) -> list[str]:
     if classifier.classifier == "horizon":
         why = unreachable(classifier.remaining_gain, classifier.confidence)
         found += [f"--confidence, --remaining-gain: {why}"] if why else []
+    if settings.checkpoint.kind == "hook" and settings.hook is None:
+        found.append("--checkpoint: 'hook' needs --hook, the socket to ask by")
     if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
         found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
     try:

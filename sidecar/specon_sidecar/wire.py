@@ -16,6 +16,8 @@ from specon_sidecar.classify.curve import Estimate
 SCHEMA: Final = 1
 MAX_MESSAGE_BYTES: Final = 65536
 MAX_PAUSE_SECONDS: Final = 3600.0
+MAX_HANG_LINES: Final = 5
+MAX_HANG_LINE: Final = 200
 
 _LABEL = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 ReplicaName = Annotated[
@@ -50,12 +52,33 @@ class Checkpoint(_Message, frozen=True):
     step: Count
     path: Path
     digest: Digest | None = None
-    """SHA-256 of the content; None while nobody had to rely on it."""
+    """SHA-256 of what was read of it; None while nobody had to rely on it."""
+    read: Literal["whole", "sampled"] | None = None
+    """How much was read: all of it, or what tells of the rest; None: a sidecar that read all did not say."""
+    told: bool = False
+    """Whether it tells its step itself: else that is the log's when it was first seen, or nobody said."""
 
     @property
     def verified(self) -> bool:
-        """Whether the content was read whole and its digest taken."""
+        """Whether it was found whole, and the digest taken of what was read."""
         return self.digest is not None
+
+
+class Hang(_Message, frozen=True):
+    """What shows that a trainer hangs: no step for many times the usual while its processes wait."""
+
+    age: Age
+    """Since when that is known, seconds."""
+    silent: Age
+    """For how long there was no step, seconds; time in which it was kept from training is left out."""
+    usual: Age
+    """The usual time between two steps that its log names, seconds."""
+    processes: Annotated[str, Meta(max_length=MAX_HANG_LINE)] = ""
+    """How many processes are in which state and what they use, in words."""
+    lines: Annotated[
+        tuple[Annotated[str, Meta(max_length=MAX_HANG_LINE)], ...], Meta(max_length=MAX_HANG_LINES)
+    ] = ()
+    """The last lines of its log, shortened: for its owner alone."""
 
 
 class Report(_Message, frozen=True):
@@ -101,6 +124,8 @@ class Report(_Message, frozen=True):
     stopped_seconds: Amount | None = None
     """For how long this incarnation was stopped so that others could train; no age above counts that time."""
     format: Text | None = None
+    hang: Hang | None = None
+    """Set while its trainer hangs; what a sidecar without this field means is that nobody knows."""
     ended: bool = False
     """The last report of this incarnation: its trainer is gone."""
 
@@ -162,6 +187,13 @@ class Acknowledgement(_Message, frozen=True):
     """Whether the trainer is kept from training on, for as long as was asked for, or until it is released."""
 
 
+class Resumable(_Message, frozen=True):
+    """From which checkpoint an incarnation may go on; none where nothing went before it."""
+
+    schema: Literal[1]
+    checkpoint: Checkpoint | None = None
+
+
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -189,6 +221,12 @@ def decode_instructions(body: bytes) -> Instructions:
     return _decode(_INSTRUCTIONS, body)
 
 
+def decode_resumable(body: bytes) -> Resumable:
+    """Return from where to go on, as `body` says; raises WireError naming the field that is wrong."""
+    return _decode(_RESUMABLE, body)
+
+
+_RESUMABLE: Final = msgspec.json.Decoder(Resumable)
 _REPORT: Final = msgspec.json.Decoder(Report)
 _ACKNOWLEDGEMENT: Final = msgspec.json.Decoder(Acknowledgement)
 _INSTRUCTIONS: Final = msgspec.json.Decoder(Instructions)

@@ -1,37 +1,43 @@
 """A checkpoint that was asked for: ask the trainer, wait until one is complete, verify it, answer.
 
 One instruction has one effect, however often it is seen; its answer is remembered and given again. Where a
-pause was asked for, the trainer waits after the save: see `pause_lease`.
+pause was asked for, the trainer waits after the save: see `pause_lease`. What the trainer's helper says is
+saved is looked at where it is, at once.
 """
 
 import asyncio
 import logging
-import math
 import os
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
 from threading import Event
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from specon_sidecar.checkpoints.ask import ask
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, Fingerprint
+from specon_sidecar.checkpoints.ask import Asker, Asking, ask
+from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, candidate_at
+from specon_sidecar.checkpoints.find import Fingerprint, fingerprint
 from specon_sidecar.checkpoints.pause_lease import PauseLease
-from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
+from specon_sidecar.checkpoints.verify import Budget, CancelledError, UnreadableError, Verified, verify
+from specon_sidecar.checkpoints.volumes import misplaced
 from specon_sidecar.clock import Time
+from specon_sidecar.hook.messages import Saved
+from specon_sidecar.hook.server import Hook
 from specon_sidecar.parse import CheckpointMode
-from specon_sidecar.trainer.process import CannotAskError, Trainer
+from specon_sidecar.trainer.process import Trainer
 from specon_sidecar.wire import Acknowledgement, Checkpoint, CheckpointInstruction
 
 _LOG = logging.getLogger(__name__)
-Asker = Callable[[CheckpointMode, Trainer | None, str], Awaitable[None]]
 _P = TypeVar("_P")
 _LOOK_SECONDS: Final = 0.05
 _LATER_LOOK_SECONDS: Final = 0.25
 _SOON_SECONDS: Final = 10.0
-_ASK_AGAIN_SECONDS: Final = 0.5
 _LAST_LOOK_SECONDS: Final = 0.2
 _REMEMBERED: Final = 64
+_KEPT: Final = 4
+_ABSENT: Final = Fingerprint(0, 0, 0, 0)  # what was told of and could not be looked at
 
 
 class Identity(Struct, frozen=True):
@@ -55,11 +61,15 @@ class Checkpoints:
         asker: Asker = ask,
         lease: PauseLease | None = None,
         training: Callable[[], float] | None = None,
+        hook: Hook | None = None,
+        budget: Budget = Budget(),  # noqa: B008 - frozen
+        volumes: tuple[str, ...] | None = None,
     ) -> None:
         """Prepare; `step` tells the last step in the log, `watch` is None without a declared path.
 
         Without a lease no trainer is asked to pause. `training` is a clock that stands still while the
-        trainer is stopped: a file that it does not write then is not complete for that.
+        trainer is stopped: a file that it does not write then is not complete for that. What the trainer
+        tells of counts within `volumes`; None: anywhere.
         """
         self._mode = mode
         self._watch = watch
@@ -69,16 +79,49 @@ class Checkpoints:
         self._ask = asker
         self._training = training or clock.now
         self._lease = lease
+        self._hook = hook
+        self._told: deque[Saved] = deque(maxlen=_KEPT)
+        self._told_as: dict[Saved, Fingerprint] = {}
+        self._budget = budget
+        self._volumes = volumes
         self._leasing = asyncio.Lock()
         self._scanning = asyncio.Lock()
         self._verifying: set[Event] = set()
         self._ended = False
         self._answers: dict[str, asyncio.Task[tuple[Checkpoint | None, str]]] = {}
-        self._digests: dict[tuple[object, Fingerprint], str] = {}
+        self._digests: dict[tuple[object, object], Verified] = {}
         self.newest: Checkpoint | None = None
         """The newest complete checkpoint; verified if somebody asked for it."""
         self.verified = 0
         self.unreadable = 0
+
+    @property
+    def told(self) -> tuple[Saved, ...]:
+        """The last checkpoints of which the trainer's helper told, oldest first."""
+        return tuple(self._told)
+
+    def told_as(self, saved: Saved) -> Fingerprint | None:
+        """Return how a checkpoint looked when it was told of; None where that is not known."""
+        return self._told_as.get(saved)
+
+    async def hear(self, saved: Saved) -> None:
+        """Look at a checkpoint of which the trainer's helper tells now; note it if it can be one."""
+        if why := await asyncio.to_thread(misplaced, saved.path, self._volumes):
+            _LOG.warning("checkpoint %s", why)
+            return
+        self.note_saved(saved, await asyncio.to_thread(_fingerprint, saved))
+
+    def note_saved(self, saved: Saved, told_as: Fingerprint | None = None) -> None:
+        """Take note of a checkpoint of which the trainer's helper told, and how it looked then."""
+        # Several ranks tell of the same one, and a file that is written again and again is one of now alone.
+        for known in [known for known in self._told if known.path == saved.path]:
+            self._told.remove(known)
+        self._told.append(saved)
+        if told_as is not None:
+            self._told_as[saved] = told_as
+        self._told_as = {known: self._told_as[known] for known in self._told if known in self._told_as}
+        if self._digest_of(saved) is None:
+            self.newest = Checkpoint(step=saved.step, path=saved.path)
 
     def note_trainer_end(self) -> None:
         """Note that the trainer is gone: requests end soon, for nothing new will come."""
@@ -115,19 +158,30 @@ class Checkpoints:
         async with self._scanning:
             found = await asyncio.to_thread(self._watch.scan, self._training(), self._step())
         if found and found[-1].step is not None:
-            digest = self._digests.get((found[-1].path, found[-1].fingerprint))
-            self.newest = _message(found[-1], digest)
+            known = self._digests.get((found[-1].path, found[-1].fingerprint))
+            self.newest = _message(found[-1], known)
         return found
 
     async def verify_newest(self, seconds: float) -> Checkpoint | None:
         """Return the newest complete checkpoint that can be read in so many seconds; raises OSError."""
         deadline = self._time.now() + seconds
+        for saved in reversed(self._told):
+            if (checkpoint := await self.verify_told(saved, deadline - self._time.now())) is not None:
+                return checkpoint
         for candidate in reversed(await self.look()):
             try:
                 return await self._verify(candidate, deadline - self._time.now())
             except UnreadableError as error:
                 _LOG.warning("checkpoint %s", error)
         return None
+
+    async def verify_told(self, saved: Saved, seconds: float) -> Checkpoint | None:
+        """Return that checkpoint if it can be read in so many seconds."""
+        try:
+            return await self._verify_saved(saved, seconds)
+        except UnreadableError as error:
+            _LOG.warning("checkpoint %s", error)
+            return None
 
     async def obtain(self, instruction: CheckpointInstruction, identity: Identity) -> Acknowledgement:
         """Carry out the instruction, or take part in what carries it out already, and return the answer."""
@@ -146,7 +200,7 @@ class Checkpoints:
             id=instruction.id,
             done=not reason,
             checkpoint=checkpoint,
-            reason=reason[:512],
+            reason=os.fsencode(reason).decode("utf-8", "replace")[:512],
             paused=not reason and self._lease is not None and self._lease.holds(instruction.id),
         )
 
@@ -176,32 +230,35 @@ class Checkpoints:
             if self._mode.kind == "sigterm":
                 # It saves when told to end, and is verified then; an earlier one is told if there is one.
                 return await self.verify_newest(instruction.seconds_left), ""
-            if self._watch is None:
+            if self._watch is None and self._hook is None:
                 return None, "the job declares no checkpoint path"
-            return await self._wait_for_new(self._watch, instruction)
+            return await self._wait_for_new(instruction)
         except OSError as error:
             return None, f"the checkpoint path cannot be read: {error}"
         except CancelledError:
             return None, "the trainer has ended"
 
-    async def _wait_for_new(
-        self, watch: CheckpointWatch, instruction: CheckpointInstruction
-    ) -> tuple[Checkpoint | None, str]:
+    async def _wait_for_new(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
         begun = self._time.now()
         deadline = begun + instruction.seconds_left
         await self.look()
-        old = watch.known()
-        asking = _Asking(self._mode, self._process, instruction.id, self._ask)
+        watch = self._watch
+        old = {} if watch is None else watch.known()
+        told = self._told[-1] if self._told else None
+        asking = Asking(self._mode, self._process, instruction, self._ask, self._hook)
         unreadable = ""
         ended = False
         while True:
             if not ended and self._is_gone():
                 ended = True
                 # What it wrote last may still have to settle.
-                deadline = min(deadline, self._time.now() + watch.settle + _LAST_LOOK_SECONDS)
+                settle = 0.0 if watch is None else watch.settle
+                deadline = min(deadline, self._time.now() + settle + _LAST_LOOK_SECONDS)
             if not ended:
                 await asking.ask(self._time.now())
-            for candidate in reversed(await self.look()):
+            if (answer := await self._answer(asking, told, deadline)) is not None:
+                return answer
+            for candidate in () if asking.by_hook else reversed(await self.look()):
                 if old.get(candidate.path) == candidate.fingerprint:
                     continue
                 try:
@@ -213,55 +270,97 @@ class Checkpoints:
             if self._time.now() >= deadline:
                 what = f"no new checkpoint within {instruction.seconds_left:.0f} s"
                 what = "the trainer ended without a new checkpoint" if ended else what
-                trouble = unreadable or watch.lacking or asking.trouble
+                lacking, passed_over = ("", "") if watch is None else (watch.lacking, watch.passed_over)
+                trouble = unreadable or lacking or asking.trouble or passed_over
                 return None, f"{what}: {trouble}" if trouble else what
             soon = self._time.now() - begun < _SOON_SECONDS
             await self._time.sleep(_LOOK_SECONDS if soon else _LATER_LOOK_SECONDS)
+
+    async def _answer(
+        self, asking: Asking, before: Saved | None, deadline: float
+    ) -> tuple[Checkpoint | None, str] | None:
+        """Return what the trainer's helper said became of the request; None as long as it said nothing."""
+        if asking.refused:
+            return None, asking.refused
+        saved = self._saved_since(before) if asking.saved is None else asking.saved
+        if saved is None:
+            return None
+        try:
+            return await self._verify_saved(saved, deadline - self._time.now()), ""
+        except UnreadableError as error:
+            self.unreadable += 1
+            return None, str(error)
+
+    def _saved_since(self, before: Saved | None) -> Saved | None:
+        """Return what the trainer's helper told of since, where the trainer is asked in another way."""
+        if self._mode.kind == "hook" or not self._told or self._told[-1] is before:
+            return None
+        return self._told[-1]
+
+    async def _verify_saved(self, saved: Saved, seconds: float) -> Checkpoint:
+        """Verify what the trainer says it has saved; it says the step as well."""
+        path = Path(saved.path)
+        if misplacement := await asyncio.to_thread(misplaced, saved.path, self._volumes):
+            raise UnreadableError(misplacement)
+        try:
+            candidate = await asyncio.to_thread(candidate_at, path, step=saved.step)
+        except OSError as error:
+            why = error.strerror or error
+            raise UnreadableError(
+                f"{saved.path}: {why}: is it on a volume that the sidecar has, too?"
+            ) from error
+        known = next((known for known in self._told if known.path == saved.path), saved)
+        told_as = self.told_as(known)
+        changed = told_as is not None and _differ(told_as, candidate.fingerprint)
+        if changed or known.step != saved.step:
+            raise UnreadableError(f"{path.name}: was changed after its step {saved.step} was told")
+        return await self._verify(candidate, seconds)
+
+    def _digest_of(self, saved: Saved) -> str | None:
+        newest = self.newest
+        same = newest is not None and (newest.path, newest.step) == (saved.path, saved.step)
+        return newest.digest if newest is not None and same else None
 
     def _is_gone(self) -> bool:
         return self._ended or (self._process is not None and not self._process.alive)
 
     async def _verify(self, candidate: Candidate, seconds: float) -> Checkpoint:
         if candidate.step is None:
-            raise UnreadableError(f"{candidate.path.name}: tells no step, and neither does the log")
+            raise UnreadableError(f"{candidate.path.name}: names no step, and the log names none")
         key = (candidate.path, candidate.fingerprint)
         if key not in self._digests:
             cancelled = Event()
             self._verifying.add(cancelled)
             try:
                 async with asyncio.timeout(max(0.0, seconds)):
-                    digest = await asyncio.to_thread(verify, candidate, cancelled)
+                    found = await asyncio.to_thread(verify, candidate, cancelled, self._budget)
             except TimeoutError:
                 raise UnreadableError(f"{candidate.path.name}: not read to its end in time") from None
             finally:
                 cancelled.set()  # the thread may still be reading
                 self._verifying.discard(cancelled)
-            self._digests = {key: digest}
+            self._digests = {key: found}
             self.verified += 1
         self.newest = _message(candidate, self._digests[key])
         return self.newest
 
 
-class _Asking:
-    """Asks the trainer once, and where that fails again at most twice a second."""
-
-    def __init__(self, mode: CheckpointMode, process: Trainer | None, instruction: str, asker: Asker) -> None:
-        self._arguments = (mode, process, instruction)
-        self._asker = asker
-        self._again_at: float | None = -math.inf
-        self.trouble = ""
-
-    async def ask(self, now: float) -> None:
-        if self._again_at is None or now < self._again_at:
-            return
-        try:
-            await self._asker(*self._arguments)
-        except CannotAskError as error:
-            self.trouble, self._again_at = str(error), now + _ASK_AGAIN_SECONDS
-        else:
-            self.trouble, self._again_at = "", None
+def _fingerprint(saved: Saved) -> Fingerprint:
+    try:
+        return fingerprint(Path(saved.path))
+    except OSError:
+        return _ABSENT  # what lies there later was not complete then
 
 
-def _message(candidate: Candidate, digest: str | None) -> Checkpoint:
-    path = os.fsencode(candidate.path).decode("utf-8", "replace")
-    return Checkpoint(step=candidate.step or 0, path=path, digest=digest)
+def _differ(before: Fingerprint, now: Fingerprint) -> bool:
+    # A volume that is mounted anew may have other inodes; an older sidecar kept no sum.
+    if before.times != now.times and before.times >= 0:
+        return True
+    return (before.files, before.size, before.modified_ns) != (now.files, now.size, now.modified_ns)
+
+
+def _message(candidate: Candidate, found: Verified | None) -> Checkpoint:
+    path, step = os.fsencode(candidate.path).decode("utf-8", "replace"), candidate.step or 0
+    if found is None:
+        return Checkpoint(step=step, path=path, told=candidate.told)
+    return Checkpoint(step=step, path=path, digest=found.digest, read=found.read, told=candidate.told)

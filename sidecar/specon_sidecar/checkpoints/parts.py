@@ -6,12 +6,14 @@ loaded. What it names are tensors and other objects: each is a stretch of a part
 
 import io
 import re
+from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Event
-from typing import Final
+from typing import Final, TypeAlias
 
+from specon_sidecar.checkpoints.pickles import CalledOffError, values
 from specon_sidecar.regular_file import open_regular
 
 _INDEX: Final = ".metadata"
@@ -19,27 +21,22 @@ _SUFFIX: Final = ".distcp"
 _MAX_INDEX_BYTES: Final = 64 << 20  # some 100,000 tensors on 1,000 ranks
 _MAX_PARTS: Final = 10_000
 _PART: Final = re.compile(r"__\d{1,9}_\d{1,9}\.distcp")
-_TEXTS: Final = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
-_NUMBERS: Final = frozenset({"BININT1", "BININT2", "BININT", "LONG1", "LONG4", "INT", "LONG"})
-_PUTS: Final = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
-_GETS: Final = frozenset({"GET", "BINGET", "LONG_BINGET"})
-_LOOK_EVERY: Final = 10_000  # operations between two looks whether somebody called it off
 
-Stretch = tuple[int, int]
-"""Where a tensor lies in its part: offset and length, bytes."""
+Stretches: TypeAlias = "array[int]"
+"""Where tensors lie in their part: offset and length of each in turn, bytes. There may be a million."""
 
 
 class PartsError(Exception):
     """A checkpoint in parts that is not whole; the text says what it lacks."""
 
 
-def stretches(files: Mapping[Path, int], cancelled: Event | None = None) -> Mapping[Path, list[Stretch]]:
+def stretches(files: Mapping[Path, int], cancelled: Event | None = None) -> Mapping[Path, Stretches]:
     """Return what lies where in the parts among these files, whose sizes are given in bytes.
 
     All that an index names is there, and long enough. Raises PartsError where something is not, or once it
     was called off by `cancelled`; OSError where an index cannot be read.
     """
-    found: dict[Path, list[Stretch]] = {}
+    found: dict[Path, Stretches] = {}
     for folder in sorted({path.parent for path in files if path.name == _INDEX or path.suffix == _SUFFIX}):
         parts = {path.name: size for path, size in files.items() if _is_part_of(path, folder)}
         for name, inside in _in_folder(folder, files.get(folder / _INDEX), parts, cancelled).items():
@@ -53,7 +50,7 @@ def _is_part_of(path: Path, folder: Path) -> bool:
 
 def _in_folder(
     folder: Path, index: int | None, parts: Mapping[str, int], cancelled: Event | None
-) -> Mapping[str, list[Stretch]]:
+) -> Mapping[str, Stretches]:
     """Return the stretches by name of their part; sizes of the index and of the parts are in bytes."""
     if index is None:
         raise PartsError(f"{folder.name}: has parts and no {_INDEX}, which is written last")
@@ -70,7 +67,7 @@ def _in_folder(
     if parts and not named:
         raise PartsError(f"{folder.name}: its {_INDEX} names no part")
     for name, found in sorted(named.items()):
-        end = max(offset + length for offset, length in found)
+        end = max(offset + length for offset, length in pairs(found))
         if name not in parts:
             raise PartsError(f"{folder.name}: lacks {name}, which its {_INDEX} names")
         if parts[name] < end:
@@ -78,57 +75,41 @@ def _in_folder(
     return named
 
 
-def _named(content: bytes, cancelled: Event) -> dict[str, list[Stretch]]:
+def _named(content: bytes, cancelled: Event) -> dict[str, Stretches]:
     """Return the stretches that the index names, by part."""
-    found: dict[str, list[Stretch]] = {}
+    found: dict[str, Stretches] = {}
     last: deque[str | int | None] = deque(maxlen=6)
     try:
-        for value in _values(content, cancelled):
+        for value in values(content, cancelled):
             last.append(value)
             match tuple(last):
                 case ("relative_path", str(name), "offset", int(offset), "length", int(length)) if (
                     _PART.fullmatch(name) and offset >= 0 and length >= 0
                 ):
-                    found.setdefault(name, []).append((offset, length))
+                    found.setdefault(name, array("Q")).extend((offset, length))
                     if len(found) > _MAX_PARTS:
                         raise PartsError(f"{_INDEX} names more than {_MAX_PARTS} parts")  # noqa: TRY301
                 case _:
                     continue
     except PartsError:
         raise
+    except CalledOffError as error:
+        raise PartsError("called off") from error
     except Exception as error:  # each operation raises its own errors for damage
         raise PartsError(f"damaged {_INDEX}: {error}"[:300]) from error
     return found
 
 
-def _values(content: bytes, cancelled: Event) -> Iterator[str | int | None]:
-    """Yield the texts and numbers of a pickle in their order, None for each other operation between them."""
-    # Imported here: a sidecar that never sees such a checkpoint need not hold it.
-    from pickletools import genops  # noqa: PLC0415 - see above
-
-    texts: dict[int, str] = {}
-    memoised = 0
-    value: str | int | None = None
-    for count, (operation, argument, _) in enumerate(genops(content)):
-        if count % _LOOK_EVERY == 0 and cancelled.is_set():
-            raise PartsError("called off")
-        name = operation.name
-        if name == "MEMOIZE" or name in _PUTS:
-            if isinstance(value, str):
-                texts[memoised if name == "MEMOIZE" else int(argument or 0)] = value
-            memoised += 1
-            continue
-        if name in _TEXTS or name in _NUMBERS:
-            value = argument
-        else:
-            value = texts.get(int(argument or 0)) if name in _GETS else None
-        yield value
+def pairs(stretches: Stretches) -> Iterator[tuple[int, int]]:
+    """Yield offset and length of each."""
+    numbers = iter(stretches)
+    return zip(numbers, numbers, strict=True)
 
 
 class Window(io.RawIOBase):
     """A stretch of a file as a file of its own."""
 
-    def __init__(self, raw: io.FileIO, offset: int, length: int) -> None:
+    def __init__(self, raw: io.RawIOBase, offset: int, length: int) -> None:
         """Show `length` bytes from `offset` on; the file stays the caller's to close."""
         self._raw, self._offset, self._length, self._at = raw, offset, length, 0
 

@@ -1,168 +1,258 @@
-"""Is a checkpoint whole? Its SHA-256 digest, and whether its container formats can be read."""
+"""Is a checkpoint whole? What it lacks, whether its containers can be read, and its SHA-256 digest.
+
+All of it is read where that fits the time; of a large one whose format says by itself that it is complete a
+sample: headers, indexes, directories, sizes and some blocks, at most one byte in a hundred.
+"""
 
 import hashlib
 import io
 import struct
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from random import Random
 from threading import Event
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final, Literal
 
-import msgspec
+from msgspec import Struct
 
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, files_of, fingerprint
-from specon_sidecar.checkpoints.parts import PartsError, Window, stretches
+from specon_sidecar.checkpoints.checkpoint_watch import Candidate, candidate_at
+from specon_sidecar.checkpoints.contents import UnreadableError, is_zip
+from specon_sidecar.checkpoints.find import fingerprint
+from specon_sidecar.checkpoints.parts import Window, pairs
+from specon_sidecar.checkpoints.reading_once import CancelledError, OutOfTimeError, ReadOnce
+from specon_sidecar.checkpoints.whole import Sizes, examine
 from specon_sidecar.regular_file import open_regular
 
-_CHUNK: Final = 1 << 20
-_MAX_HEADER: Final = 100 << 20  # the format's own limit
+if TYPE_CHECKING:
+    from zipfile import ZipInfo  # loaded where an archive is read
+
+__all__ = ["Budget", "CancelledError", "UnreadableError", "Verified", "verify", "verify_path"]
+
+WHOLE_BYTES: Final = 1 << 30
+"""Up to this size all of a checkpoint is read where that fits half of the time."""
+_SHARE: Final = 100  # of what is sampled, one byte in so many is read
+_BLOCK: Final = 1 << 16
+_SMALL: Final = 1 << 12
+_LOOKED_AT: Final = 64  # of what an archive holds
 _ZIP: Final = b"PK\x03\x04"
-_ALWAYS_ZIP: Final = frozenset({".npz", ".keras"})
-_TORCH: Final = frozenset({".pt", ".pth"})
+_CHUNK: Final = 1 << 20
+_READ_WAYS: Final = frozenset({0, 8})  # stored, and deflated: a small file of another kind takes gigabytes
 
 
-class UnreadableError(Exception):
-    """A checkpoint that nothing can be restored from; the text says why."""
+class Budget(Struct, frozen=True):
+    """How much a verification may cost."""
+
+    seconds: float = 10.0
+    """Until a sample has to do."""
+    whole: bool = False
+    """Whether nothing but all of it will do, however long it takes."""
 
 
-class CancelledError(Exception):
-    """The verification was called off."""
+class Verified(Struct, frozen=True):
+    """What was found of a checkpoint that can be restored from."""
+
+    digest: str
+    """SHA-256 of what was read; of a folder over its sorted relative names and contents."""
+    read: Literal["whole", "sampled"]
+    bytes_read: int
 
 
-def verify(candidate: Candidate, cancelled: Event) -> str:
-    """Return the SHA-256 digest of a checkpoint; of a directory, over its sorted relative names and contents.
-
-    Reads everything: run it in a thread. Raises UnreadableError, and CancelledError once `cancelled` is set.
-    """
+def verify_path(path: Path, budget: Budget, *, cancelled: Event | None = None) -> Verified:
+    """Return what is found at a path that a trainer says it has saved to; raises as `verify` does."""
     try:
-        if candidate.path.is_dir():
-            digest = _directory_digest(candidate.path, cancelled)
-        else:
-            _check_structure(candidate.path, cancelled)
-            digest = _digest(candidate.path, cancelled)
-        after = fingerprint(candidate.path)
+        candidate = candidate_at(path)
     except OSError as error:
-        raise UnreadableError(f"{candidate.path.name}: {error.strerror or error}") from error
-    if after != candidate.fingerprint:
-        raise UnreadableError(f"{candidate.path.name}: changed while it was read")
-    return digest
+        raise UnreadableError(f"{path.name}: {error.strerror or error}") from error
+    return verify(candidate, cancelled or Event(), budget)
 
 
-def _directory_digest(directory: Path, cancelled: Event) -> str:
-    names = sorted(Path(item.path).relative_to(directory).as_posix() for item in files_of(directory))
-    if not names:
-        raise UnreadableError(f"{directory.name}: holds no file")
-    parts = _check_parts(directory, names, cancelled)
-    total = hashlib.sha256()
-    for name in names:
-        # Some formats have empty files on purpose; what must not be is a directory of nothing else.
-        if (directory / name).stat().st_size and directory / name not in parts:
-            _check_structure(directory / name, cancelled)
-        encoded = name.encode("utf-8", "surrogateescape")
-        total.update(struct.pack(">Q", len(encoded)) + encoded)
-        total.update(bytes.fromhex(_digest(directory / name, cancelled)))
-    if not any((directory / name).stat().st_size for name in names):
-        raise UnreadableError(f"{directory.name}: holds only empty files")
-    return total.hexdigest()
+def verify(
+    candidate: Candidate,
+    cancelled: Event,
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+    clock: Callable[[], float] = time.monotonic,
+) -> Verified:
+    """Return the digest of a checkpoint, and how much of it was read.
 
-
-def _check_parts(directory: Path, names: Iterable[str], cancelled: Event) -> Collection[Path]:
-    """Return the parts of a checkpoint that has some, whose contents are all checked by then."""
+    Reads: run it in a thread. Raises UnreadableError, and CancelledError once `cancelled` is set.
+    """
+    path, began = candidate.path, clock()
     try:
-        parts = stretches({directory / name: (directory / name).stat().st_size for name in names}, cancelled)
-    except PartsError as error:
+        sizes = examine(path, candidate.declared, marked=candidate.marked, cancelled=cancelled)
+        verified = None
+        may_sample = not budget.whole and _may_sample(candidate, sizes)
+        if not may_sample or sum(sizes.files.values()) <= WHOLE_BYTES:
+            until = began + budget.seconds / 2 if may_sample else None
+            try:
+                verified = _whole(path, sizes, cancelled, lambda: until is not None and clock() > until)
+            except OutOfTimeError:
+                verified = None
+        if verified is None:
+            until = began + budget.seconds
+            verified = _sampled(path, sizes, cancelled, lambda: clock() > until)
+        after = fingerprint(path)
+    except OSError as error:
         if cancelled.is_set():
             raise CancelledError from error
-        raise UnreadableError(str(error)) from error
-    for part, found in parts.items():
-        with open_regular(part) as opened:
-            for offset, length in found:
-                # Compressed ones are in a format of their user's choice.
-                if Window(opened, offset, length).read(len(_ZIP)) == _ZIP:
-                    _read_zip(f"{directory.name}/{part.name}", Window(opened, offset, length), cancelled)
-    return parts.keys()
+        raise UnreadableError(f"{path.name}: {error.strerror or error}") from error
+    except UnreadableError as error:
+        if cancelled.is_set():
+            raise CancelledError from error
+        raise
+    if after != candidate.fingerprint:
+        raise UnreadableError(f"{path.name}: changed while it was read")
+    return verified
 
 
-def _digest(file: Path, cancelled: Event) -> str:
-    digest = hashlib.sha256()
-    for chunk in _chunks(file, cancelled):
-        digest.update(chunk)
-    return digest.hexdigest()
+def _may_sample(candidate: Candidate, sizes: Sizes) -> bool:
+    """Whether something says that it is complete: a marker, or the sizes that it declares itself."""
+    if candidate.marked or candidate.declared.marked:
+        return True
+    return all(name in sizes.told or size <= _BLOCK for name, size in sizes.files.items())
 
 
-def _chunks(file: Path, cancelled: Event) -> Iterator[bytes]:
-    with open_regular(file) as opened:
-        while chunk := opened.read(_CHUNK):
-            if cancelled.is_set():
-                raise CancelledError
-            yield chunk
+def _file_of(path: Path, name: str) -> Path:
+    return path / name if path.is_dir() else path
 
 
-def _check_structure(file: Path, cancelled: Event) -> None:
-    """Check what needs no framework to be checked; raises UnreadableError and OSError."""
-    with open_regular(file) as opened:
-        start = opened.read(len(_ZIP))
-    suffix = file.suffix.lower()
-    if not start:
-        raise UnreadableError(f"{file.name}: is empty")
-    if suffix == ".safetensors":
-        _check_safetensors(file)
-    elif start == _ZIP or suffix in _ALWAYS_ZIP:
-        _check_zip(file, cancelled)
-    elif suffix in _TORCH and not start.startswith(b"\x80"):
-        raise UnreadableError(f"{file.name}: is neither a zip archive nor a pickle")
+def _whole(path: Path, sizes: Sizes, cancelled: Event, late: Callable[[], bool]) -> Verified:
+    read, digests = 0, []
+    for name in sorted(sizes.files):
+        file = _file_of(path, name)
+        with open_regular(file) as raw:
+            once = ReadOnce(raw, cancelled, late)
+            label = name if file == path else f"{path.name}/{name}"
+            _compare_checksums(label, once, file, sizes)
+            digests.append((name, once.finish()))
+            read += once.bytes_read
+    if not path.is_dir():
+        return Verified(digests[0][1], "whole", read)
+    total = hashlib.sha256()
+    for name, digest in digests:
+        encoded = name.encode("utf-8", "surrogateescape")
+        total.update(struct.pack(">Q", len(encoded)) + encoded + bytes.fromhex(digest))
+    return Verified(total.hexdigest(), "whole", read)
 
 
-def _check_zip(file: Path, cancelled: Event) -> None:
-    with open_regular(file) as raw:
-        _read_zip(file.name, raw, cancelled)
+def _compare_checksums(label: str, once: ReadOnce, file: Path, sizes: Sizes) -> None:
+    """Read what has checksums in the order in which it lies there, so that all is read once."""
+    parts = sizes.parts.get(file)
+    if parts is not None:
+        for offset, length in sorted(pairs(parts)):
+            # Compressed ones are in a format of their user's choice.
+            window = Window(once, offset, length)
+            once.in_order = False
+            if window.read(len(_ZIP)) == _ZIP:
+                _read_zip(label, Window(once, offset, length), once)
+        return
+    once.seek(0)
+    start = once.read(4)
+    if is_zip(start or b"", file.suffix.lower()):
+        _read_zip(label, once, once)
 
 
-def _read_zip(name: str, raw: io.RawIOBase, cancelled: Event) -> None:
+def _read_zip(name: str, raw: io.RawIOBase, once: ReadOnce) -> None:
     # Imported here: a sidecar that is never asked to verify need not hold it.
     import zipfile  # noqa: PLC0415 - see above
 
+    once.in_order = False
     try:
-        with io.BufferedReader(raw) as buffered, zipfile.ZipFile(buffered) as archive:
-            for member in archive.infolist():
+        raw.seek(0)
+        with zipfile.ZipFile(io.BufferedReader(raw, _CHUNK)) as archive:
+            once.in_order = True
+            for member in sorted(archive.infolist(), key=lambda each: each.header_offset):
                 # Reading to the end compares the CRC.
+                _plain(name, member)
                 with archive.open(member) as opened:
-                    _read_to_end(opened, cancelled)
-    except CancelledError:
+                    _read_to_end(opened, once)
+    except (UnreadableError, CancelledError, OutOfTimeError, OSError):
         raise
     except Exception as error:  # each way of compressing raises its own errors for damage
         said = str(error) or type(error).__name__
         raise UnreadableError(f"{name}: damaged zip archive: {said}"[:300]) from error
+    finally:
+        once.in_order = False
 
 
-def _read_to_end(opened: IO[bytes], cancelled: Event) -> None:
+def _plain(name: str, member: "ZipInfo") -> None:
+    """Raise UnreadableError for a way of compressing that no framework writes: bzip2 unpacks to a million."""
+    if member.compress_type not in _READ_WAYS:
+        raise UnreadableError(f"{name}: {member.filename[:100]} is compressed in a way that is not read")
+
+
+def _read_to_end(opened: IO[bytes], once: ReadOnce) -> None:
     while opened.read(_CHUNK):
+        once.go_on()
+
+
+def _sampled(path: Path, sizes: Sizes, cancelled: Event, late: Callable[[], bool]) -> Verified:
+    """Read the ends of each file, then blocks here and there, as far as bytes and time allow."""
+    allowed = max(_BLOCK, sum(sizes.files.values()) // _SHARE)
+    digest, read = hashlib.sha256(), 0
+    for name in sorted(sizes.files):
+        digest.update(f"{name}\0{sizes.files[name]}\0".encode("utf-8", "surrogateescape"))
+        if (entries := _entries(path, name, sizes, cancelled)) is not None:
+            read += entries
+    for name, offset, length in _blocks(sizes.files):
         if cancelled.is_set():
             raise CancelledError
+        if read + length > allowed or late():
+            break
+        with open_regular(_file_of(path, name)) as raw:
+            raw.seek(offset)
+            found = raw.read(length) or b""
+        if len(found) < length:
+            raise UnreadableError(f"{path.name}: {name} is shorter than it was")
+        digest.update(struct.pack(">Q", offset) + found)
+        read += length
+    return Verified(digest.hexdigest(), "sampled", read)
 
 
-def _check_safetensors(file: Path) -> None:
-    """Check that the size is that of the header and of all tensors it names."""
-    size = file.stat().st_size
-    with io.BufferedReader(open_regular(file)) as opened:
-        prefix = opened.read(8)
-        length = int.from_bytes(prefix, "little")
-        if len(prefix) < 8 or not 2 <= length <= min(size - 8, _MAX_HEADER):  # noqa: PLR2004 - of the format
-            raise UnreadableError(f"{file.name}: {size} bytes do not hold a header of {length}")
-        header = opened.read(length)
-    try:
-        tensors = msgspec.json.decode(header, type=dict[str, msgspec.Raw])
-        ends = [
-            msgspec.json.decode(raw, type=_Offsets).data_offsets[1]
-            for name, raw in tensors.items()
-            if name != "__metadata__"
-        ]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableError(f"{file.name}: damaged header: {error}"[:300]) from error
-    expected = 8 + length + max(ends, default=0)
-    if size != expected:
-        raise UnreadableError(f"{file.name}: has {size} bytes, its header tells {expected}")
+def _blocks(files: Mapping[str, int]) -> Iterator[tuple[str, int, int]]:
+    """Yield which blocks to read, the most telling first: the end of each file, its begin, and others.
+
+    The same for the same names and sizes, so that the digest of the same content is the same.
+    """
+    held = sorted((name, size) for name, size in files.items() if size)
+    for name, size in held:
+        length = min(size, _BLOCK)
+        yield name, size - length, length
+    for name, size in held:
+        if size > _BLOCK:
+            yield name, 0, _BLOCK
+    large = [(name, size) for name, size in held if size > 2 * _BLOCK]
+    chosen = Random(repr(large))  # noqa: S311 - spreads what is read, guards nothing
+    while large:
+        for name, size in large:
+            yield name, chosen.randrange(0, size - _BLOCK), _BLOCK
 
 
-class _Offsets(msgspec.Struct):
-    data_offsets: tuple[int, int]
+def _entries(path: Path, name: str, sizes: Sizes, cancelled: Event) -> int | None:
+    """Look at some of what an archive holds; return how many bytes that took, None for no archive.
+
+    Each has its header where the directory says, and those that are small their checksum.
+    """
+    file = _file_of(path, name)
+    if file in sizes.parts or sizes.files[name] < len(_ZIP):
+        return None
+    with open_regular(file) as raw:
+        if not is_zip(raw.read(len(_ZIP)) or b"", file.suffix.lower()):
+            return None
+        import zipfile  # noqa: PLC0415 - as above
+
+        once = ReadOnce(raw, cancelled, lambda: False)
+        try:
+            with zipfile.ZipFile(io.BufferedReader(once, _SMALL)) as archive:
+                held = archive.infolist()
+                for member in held[:: max(1, len(held) // _LOOKED_AT)]:
+                    _plain(path.name, member)
+                    with archive.open(member) as opened:
+                        if member.file_size <= _SMALL:
+                            _read_to_end(opened, once)
+        except (UnreadableError, CancelledError, OSError):
+            raise
+        except Exception as error:  # as above
+            said = str(error) or type(error).__name__
+            raise UnreadableError(f"{path.name}: damaged zip archive: {said}"[:300]) from error
+        return once.bytes_read

@@ -26,7 +26,7 @@ class Point(Struct, frozen=True):
 
 
 class CurveState(Struct, frozen=True, kw_only=True):
-    """What a sidecar writes down so that its successor goes on with the same curve."""
+    """What a sidecar writes down so that its successor continues with the same curve."""
 
     points: tuple[Point, ...] = ()
     stride: int = 1
@@ -56,6 +56,9 @@ class Curve:
         self.total_steps = state.total_steps
         self.epoch = state.epoch
         self.total_epochs = state.total_epochs
+        self._first: Sample | None = None
+        self.runs = 1
+        """How many trainings the log holds, as far as was seen; the curve is that of the last one."""
         self.last: Sample | None = None
         self.last_at: float | None = None
         self.nonfinite_run = 0
@@ -77,6 +80,13 @@ class Curve:
         self._sum = value if self._last_value else self._sum + value
         self._finite = 1 if self._last_value else self._finite + 1
         self._keep(Point(self.count if sample.step is None else sample.step, value))
+
+    def move(self, sample: Sample, now: float) -> None:
+        """Take the place of a sample without a value: the training is further, and nothing else is known."""
+        if self.last_at is not None:
+            self.longest_gap = max(self.longest_gap, now - self.last_at)
+        self.last_at = now
+        self._place(sample)
 
     def extend(self, samples: Iterable[Sample], now: float) -> None:
         """Take several samples that arrived together."""
@@ -147,7 +157,7 @@ class Curve:
 
     @property
     def state(self) -> CurveState:
-        """What a successor needs to go on."""
+        """What a successor needs to continue."""
         return CurveState(
             points=self.points,
             stride=self._stride,
@@ -164,15 +174,40 @@ class Curve:
             self.total_steps = sample.total_steps
         if sample.total_epochs is not None:
             self.total_epochs = sample.total_epochs
+        if self._begins_anew(sample):
+            self._points.clear()
+            self._pending.clear()
+            self.step, self._first = None, None
+            self.runs += 1
+        if self._first is None:
+            self._first = sample
         if sample.epoch is not None:
             self.epoch = sample.epoch
         if sample.step is None:
             return
+        if sample.total_steps is None and self.total_steps is not None and sample.step > self.total_steps:
+            self.total_steps = None  # it was that of an epoch
         # Without a total, steps may count within an epoch and go back each time.
         if self.step is not None and sample.step < self.step and self.total_steps is not None:
             self._points = [point for point in self._points if point.step < sample.step]
             self._pending.clear()
         self.step = sample.step
+
+    def _begins_anew(self, sample: Sample) -> bool:
+        """Whether another run begins in the same log: back to the first place, and the value to the first."""
+        first = self._first
+        if first is None or not self._points or self.last is None or not math.isfinite(sample.value):
+            return False
+        if sample.step is not None and first.step is not None:
+            back = self.step is not None and first.step >= sample.step < self.step
+            if sample.epoch is not None and first.epoch is not None:
+                back = back and sample.epoch <= first.epoch
+        elif sample.epoch is not None and first.epoch is not None:
+            back = self.epoch is not None and first.epoch >= sample.epoch < self.epoch
+        else:
+            return False
+        begun, ended = self._points[0].value, self._points[-1].value
+        return back and abs(sample.value - begun) < abs(sample.value - ended)
 
     def _position(self) -> tuple[float | None, float | None]:
         """Return how far the run is and its end, in steps or else in epochs."""

@@ -2,7 +2,7 @@
 
 Pure. The whole curve is looked at anew at the end of each interval: windows are parts of the history, gains
 are shares of the gain so far, so that neither the unit of the metric nor the pace of the log matters.
-`docs/algorithms/horizon.md` has the reasons, and `docs/results/convergence.md` what it is worth.
+`docs/results/convergence.md` has the reasons, and `docs/results/convergence.md` what it is worth.
 """
 
 import math
@@ -38,8 +38,11 @@ _FLOOR: Final = 0.005  # shares below are not told apart
 _MOST: Final = 1e300  # values at the end of what numbers can hold promise no more than this
 _CONFIRMED: Final = 2  # confident intervals in a row that make a verdict, at least
 _CONFIRMED_PART: Final = 0.04  # of the intervals so far; a moment of luck is longer where intervals are short
+_WORSE_ERRORS: Final = 2.0  # so many standard errors worse than the best is worse
 _REOPEN: Final = 1.5  # a gain of so many times the remaining gain withdraws the verdict
 _REOPEN_ERRORS: Final = 4.0  # and at least so many standard errors
+NO_TOTAL: Final = "no total of steps or epochs was understood, so nobody knows how much is left"
+"""What is said of a curve whose end is not known."""
 _C = Category
 
 
@@ -200,7 +203,10 @@ def judge_by_horizon(
     view = outlook(signed, done, settings.remaining_gain)
     if view is None:
         return enter(known, _C.UNKNOWN, now, reason=f"only {len(values)} points yet")
-    return _judge_outlook(known, previous.rising_run, view, now, settings)
+    found = _judge_outlook(known, previous.rising_run, view, now, settings)
+    if done is None and found.category in {_C.PROGRESSING, _C.WATCHING}:
+        return msgspec.structs.replace(found, reason=f"{found.reason}; {NO_TOTAL}")
+    return found
 
 
 def _judge_outlook(
@@ -210,6 +216,8 @@ def _judge_outlook(
     # Where nothing was learnt there is no gain to lose again: the first value is the measure then.
     measure = view.gain if view.learnt else abs(view.first)
     rising = lost > max(settings.rising_share * measure, _LEARNT * view.error)
+    # Of a curve that is worse than it was nobody knows what is still to come.
+    worse = lost > max(settings.remaining_gain * view.gain, _WORSE_ERRORS * view.error)
     confidence = view.confidence(settings.remaining_gain)
     known = msgspec.structs.replace(
         known,
@@ -219,7 +227,9 @@ def _judge_outlook(
         share=view.share if view.learnt else None,
         share_error=view.share_error if view.learnt else None,
         until_converged=view.until_converged,
-        confirmed=known.confirmed + 1 if confidence >= settings.confidence and not rising else 0,
+        confirmed=known.confirmed + 1
+        if confidence >= settings.confidence and not rising and not worse
+        else 0,
     )
     if known.rising_run >= settings.rising_intervals:
         reason = f"worse than its best by {lost:.3g}, more than {settings.rising_share:.0%} of its gain"
@@ -237,6 +247,8 @@ def _judge_outlook(
     if known.confirmed >= max(_CONFIRMED, _CONFIRMED_PART * known.intervals):
         return enter(known, _C.CONVERGED, now, reason=to_come, verdict_best=view.best)
     near = view.confidence(2 * settings.remaining_gain) >= settings.confidence
+    if worse:
+        to_come = f"worse than its best by {lost:.3g}; {to_come}"
     return enter(known, _C.WATCHING if near else _C.PROGRESSING, now, reason=to_come)
 
 

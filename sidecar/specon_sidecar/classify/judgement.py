@@ -19,6 +19,10 @@ class Category(StrEnum):
     NOT_CLASSIFIABLE = "not-classifiable"
 
 
+ASSUMED = "assumed: nothing says so; --goal does"
+"""What says that less is better, where neither the owner nor the metric's name does."""
+
+
 class ClassifierSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of Algorithm 1 and of its repairs, and of the classifier `horizon`."""
 

@@ -23,7 +23,7 @@ class Validation(Struct, frozen=True, kw_only=True):
     """The values of validation so far, as a sidecar writes them down for its successor."""
 
     name: str | None = None
-    """The name that they were printed under; another one begins anew."""
+    """The name that they were printed under; another one begins again."""
     values: tuple[float, ...] = ()
     """Oldest first, each the mean of `stride` values."""
     stride: Annotated[int, Meta(ge=1)] = 1

@@ -1,6 +1,6 @@
 """Interval by interval, is a training job still growing? SpeCon's Algorithm 1 as one transition table.
 
-Pure: the caller closes the intervals and passes the time. `docs/algorithms/specon.md` has each repair with
+Pure: the caller closes the intervals and passes the time. `docs/results/specon.md` has each repair with
 its reason; `ClassifierSettings.literal` switches all of them off. The other classifier is in `horizon`.
 """
 

@@ -15,6 +15,7 @@ from specon_sidecar.formats.number import to_float
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
+from specon_sidecar.formats.surroundings import Total
 from specon_sidecar.formats.wall_time import wall_time
 
 FORMAT: Final = "event-files"
@@ -99,6 +100,11 @@ class EventReader:
         """What was found of the tags that may be the metric, those with the most samples first."""
         seen = sorted(self._seen.values(), key=lambda one: -one.samples)
         return tuple(one.report(self._events) for one in seen[:_LIKELIEST])
+
+    @property
+    def total(self) -> Total | None:
+        """How long the training is: event files do not say it."""
+        return None
 
     def read(self, lines: Iterable[bytes]) -> list[Sample]:
         """Return the samples of these events. No bytes whatever make it raise."""

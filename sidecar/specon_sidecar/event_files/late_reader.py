@@ -11,6 +11,7 @@ from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Validating
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.surroundings import Total
 from specon_sidecar.formats.table import Reader, make_reader
 
 
@@ -47,6 +48,11 @@ class LateReader:
     def restarts(self) -> int:
         """How often the step went back: resumes and new runs."""
         return self._reader.restarts
+
+    @property
+    def total(self) -> Total | None:
+        """How long the training is, as far as the log says it."""
+        return self._reader.total
 
     def read(self, lines: Iterable[bytes]) -> list[Sample]:
         """Return the samples that these lines complete."""

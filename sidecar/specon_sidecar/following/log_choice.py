@@ -1,8 +1,10 @@
 """Which log a path means: a file, the event files of a directory, or the best log in it.
 
 Of a directory and those below it, in this order: a table with a column to follow (`*.csv`), JSON lines
-(`*.jsonl`, `metrics.json`, `scalars.json`, `result.json`), TensorBoard event files, and last what was
-written for people (`*.log`, `*.out`, `*.txt`). Of several of a kind the one changed last.
+(`*.jsonl`, `metrics.json`, `scalars.json`, `result.json`), the state that the Hugging Face Trainer writes
+into each checkpoint (`checkpoint-N/trainer_state.json`), the loss of an MLflow file store (`metrics/loss`),
+TensorBoard event files, and last what was written for people (`*.log`, `*.out`, `*.txt`). Of several of a
+kind the one changed last.
 """
 
 import os
@@ -11,11 +13,14 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from specon_sidecar.formats.csv_header import CsvWithHeader
+from specon_sidecar.formats.metric_names import is_loss
+from specon_sidecar.formats.mlflow import MLFLOW_LINE
 from specon_sidecar.formats.parser import FormatOptions
 
 MOST_ENTRIES: Final = 10_000
 _HEAD_BYTES: Final = 65_536
 _EVENT_MARK: Final = b"brain.Event:"  # in the first record of each event file
+_MARK_BYTES: Final = 256
 _JSON_LINES: Final = frozenset({"metrics.json", "scalars.json", "result.json"})
 _TEXT: Final = (".log", ".out", ".txt")
 
@@ -53,6 +58,8 @@ def choose_log(path: str | os.PathLike[str]) -> Log:
     for kind, reason, found in (
         ("file", "a table with a column to follow", (e for e in newest if _is_table(path, e))),
         ("file", "a file of JSON lines", (e for e in newest if _is_json_lines(e))),
+        ("file", "the Trainer's state in its last checkpoint", (e for e in newest if _is_state(e))),
+        ("file", "a metric of MLflow's file store", (e for e in newest if _is_mlflow(path, e))),
         ("events", "TensorBoard event files", (e for e in newest if is_event_name(e.name))),
         ("file", "the log that was changed last", (e for e in newest if _is_text(e))),
     ):
@@ -134,6 +141,21 @@ def _is_table(directory: Path, entry: Entry) -> bool:
 def _is_json_lines(entry: Entry) -> bool:
     name = entry.name.rpartition("/")[2]
     return bool(entry.status.st_size) and (name.endswith((".jsonl", ".ndjson")) or name in _JSON_LINES)
+
+
+def _is_state(entry: Entry) -> bool:
+    return bool(entry.status.st_size) and entry.name.rpartition("/")[2] == "trainer_state.json"
+
+
+def _is_mlflow(directory: Path, entry: Entry) -> bool:
+    above, found, name = entry.name.rpartition("metrics/")
+    if not found or (above and not above.endswith("/")) or not is_loss(name) or not entry.status.st_size:
+        return False
+    try:
+        with (directory / entry.name).open("rb") as file:
+            return MLFLOW_LINE.match(file.readline(_MARK_BYTES)) is not None
+    except OSError:
+        return False
 
 
 def _is_text(entry: Entry) -> bool:

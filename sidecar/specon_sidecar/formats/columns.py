@@ -11,13 +11,14 @@ import msgspec
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import NUMBER
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
 _GAP: Final = re.compile(r"\s{2,}")
 _TOTAL: Final = re.compile(rb"(\d+)/(\d+)")
+_PERCENT: Final = re.compile(rb"(\d{1,3})%(?=[|\s])")
 _NUMBER: Final = re.compile(NUMBER)
 
 
@@ -35,10 +36,8 @@ class ColumnsFamily(msgspec.Struct, frozen=True, kw_only=True):
     """Columns whose sum is the loss."""
 
 
-class Columns:
+class Columns(LineParser):
     """Parser of the rows below a heading."""
-
-    held_back: Final = 0
 
     def __init__(self, family: ColumnsFamily, options: FormatOptions) -> None:
         self._family = family
@@ -46,7 +45,7 @@ class Columns:
         self.choice = MetricChoice(options.metric, names)
         self._records = RecordReader(self.choice, family.parts)
         self._columns: list[str] = []
-        self._last_epoch: bytes | None = None
+        self._ended: bytes | None = None
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the heading if it is one."""
@@ -68,9 +67,22 @@ class Columns:
         if fraction is not None and len(fraction[2]) < 16:  # noqa: PLR2004 - digits of the largest step
             cells[0], total_epochs = fraction[1], int(fraction[2])
         sample = self._records.sample(zip(self._columns, cells, strict=False))
-        if sample is None or total_epochs is None:
+        if sample is None or not self._is_last_state(line, cells[0]):
+            return None
+        if total_epochs is None:
             return sample
         return msgspec.structs.replace(sample, total_epochs=total_epochs)
+
+    def _is_last_state(self, line: bytes, place: bytes) -> bool:
+        """Whether a bar behind the row is at its end, for the first time: before it the row is not whole."""
+        found = _PERCENT.search(line)
+        if found is None:
+            return True
+        if found[1] != b"100":
+            self._ended = None
+            return False
+        ended, self._ended = self._ended, place
+        return ended != place
 
 
 TABLES: Final = (

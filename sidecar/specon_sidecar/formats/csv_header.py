@@ -10,13 +10,15 @@ from typing import Final
 
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.number import to_float
+from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.wall_time import leading_stamp
 
 _SEPARATORS: Final = (",", ";", "\t")
 # What a column is called. A sentence with commas is no header.
-_NAME: Final = re.compile(r"[^\W\d][\w./@%()+-]*(?: [\w./@%()+-]+){0,3}")
+_NAME: Final = re.compile(r"[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+")
 _MOST_COLUMNS: Final = 1024
 PARTS: Final = tuple(
     f"train/{part}_loss" for part in ("box", "obj", "cls", "dfl", "seg", "pose", "kobj", "l1", "giou")
@@ -24,13 +26,11 @@ PARTS: Final = tuple(
 """Columns of Ultralytics' results.csv, which has none for the loss that is minimised: their sum."""
 
 
-class CsvWithHeader:
+class CsvWithHeader(LineParser):
     """Parser of tables with a header line."""
 
-    held_back: Final = 0
-
     def __init__(self, options: FormatOptions) -> None:
-        self.choice = MetricChoice(options.metric, (SUM_OF_PARTS,))
+        self.choice = MetricChoice(options.metric, (SUM_OF_PARTS,), last_resorts=True)
         self._records = RecordReader(self.choice, PARTS)
         self._separator = ","
         self._columns: list[str] = []
@@ -49,7 +49,7 @@ class CsvWithHeader:
             if len(cells) == len(columns):
                 # A header that comes again has no number under the metric's name.
                 sample = self._records.sample(zip(columns, cells, strict=True))
-                if sample is not None:
+                if sample is not None and (_is_placed(sample) or all(map(_is_number, cells))):
                     return None if self._comes_again(sample) else sample
         if self.choice.may_count(line.lower()):
             self._take_header(line.decode("utf-8", "replace"))
@@ -83,6 +83,17 @@ class CsvWithHeader:
                 self._header_again = bool(self._columns)
                 self._separator, self._columns = separator, columns
                 return
+
+
+def _is_placed(sample: Sample) -> bool:
+    return sample.step is not None or sample.epoch is not None
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell may be one of a log without steps: in a table of anything else there is text."""
+    return (
+        not cell or to_float(cell) is not None or leading_stamp(cell.encode("utf-8", "replace")) is not None
+    )
 
 
 def _place(sample: Sample) -> float:

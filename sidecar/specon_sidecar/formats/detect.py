@@ -2,14 +2,16 @@
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
+from specon_sidecar.formats.surroundings import Bar, Surroundings
 
 # Evidence: so many finite values, at two places of the training or more.
 ENOUGH: Final = 3
@@ -26,6 +28,8 @@ SILENCE: Final = 2000
 _LONGEST_WAIT: Final = 20_000
 _LIKELIEST: Final = 3
 _COUNTED_STEPS: Final = 10_000
+# So often a bar must have grown between samples before it is believed to count them.
+_GROWN: Final = 2
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -59,10 +63,13 @@ class Detection:
     def __init__(self, formats: Mapping[str, Format], options: FormatOptions) -> None:
         self._formats = formats
         self._options = options
-        self._candidates = [Candidate(one, options) for one in formats.values()]
+        self.around: Final = Surroundings()
+        self._candidates = [Candidate(one, options, self.around) for one in formats.values()]
         self._winner: Candidate | None = None
         self._lines = 0
         self._silent = 0
+        self._spoke = 0
+        self._reopened = False
         self._until = 0
         self._evidence: tuple[Evidence, ...] = ()
 
@@ -95,17 +102,21 @@ class Detection:
             sample = winner.parse(line, time)
             if sample is not None:
                 self._silent = 0
-                if self._candidates and self._lines >= self._until:
-                    self._candidates = []
+                self._spoke = self._lines
+                if self._candidates and (self._reopened or self._lines >= self._until):
+                    self._candidates = []  # what has just spoken is not replaced
                 yield sample
                 if not self._candidates:
                     return
             else:
+                self.around.take(line)
                 self._silent += 1
                 if not self._candidates:
                     if self._silent >= SILENCE:
                         self._reopen()
                     return
+        else:
+            self.around.take(line)
         found = False
         for candidate in self._candidates:
             # Nearly all lines end here, for nearly all formats: one look, no call.
@@ -115,23 +126,51 @@ class Detection:
                 or needle in line
                 or (candidate.more and any(map(line.__contains__, candidate.more)))
             ):
-                found |= candidate.feed(line, time)
+                found |= candidate.feed(line, time, self._lines)
         if (found or self._lines == HEAD) and self._decide(ended=False):
             yield from self._delivery()
 
+    def read(self, lines: Iterable[bytes]) -> list[Sample]:
+        """Return the samples of these lines, as `feed` does of each."""
+        samples: list[Sample] = []
+        for line in lines:
+            winner = self._winner
+            if winner is None or self._candidates:
+                samples += self.feed(line)
+                continue
+            # Decided, as nearly always: no generator for each line.
+            sample = winner.parse(line)
+            self._lines += 1
+            if sample is not None:
+                self._silent = 0
+                self._spoke = self._lines
+                samples.append(sample)
+                continue
+            self.around.take(line)
+            self._silent += 1
+            if self._silent >= SILENCE:
+                self._reopen()
+        return samples
+
     def finish(self) -> list[Sample]:
         """Decide with what there is, for the log has ended; return what was not delivered yet."""
+        rest = [] if self._winner is None else self._winner.rest()
         if self._winner is None:
+            for candidate in self._candidates:
+                candidate.feed_rest(self._lines)
             self._decide(ended=True)
-        elif self._winner.series is not None:
+        else:
             self._winner.series.forget_place()
-        return self._delivery()
+        return [*self._delivery(), *rest]
 
     def _reopen(self) -> None:
         self._silent = 0
+        self._reopened = True
         self._until = self._lines + SILENCE
         self._candidates = [
-            Candidate(one, self._options) for one in self._formats.values() if one.name != self.chosen
+            Candidate(one, self._options, self.around)
+            for one in self._formats.values()
+            if one.name != self.chosen
         ]
 
     def _decide(self, *, ended: bool) -> bool:
@@ -151,6 +190,7 @@ class Detection:
         self._until = self._lines + SILENCE
         self._candidates = [one for one in self._candidates if one is not best] if weak else []
         self._silent = 0
+        self._reopened = False
         return True
 
     def _must_wait(self, best: "Candidate") -> bool:
@@ -172,17 +212,14 @@ class Detection:
         return tuple(one.report(self._lines) for one in known[:_LIKELIEST])
 
     def _delivery(self) -> list[Sample]:
-        if self._winner is None:
-            return []
-        samples = list(self._winner.samples)
-        self._winner.samples.clear()
-        return samples
+        """Return what the winner kept, but of the lines of one before it nothing that counted already."""
+        return [] if self._winner is None else self._winner.take_all(after=self._spoke)
 
 
 class Candidate:
     """One format, tried on a log."""
 
-    def __init__(self, format_: Format, options: FormatOptions) -> None:
+    def __init__(self, format_: Format, options: FormatOptions, around: Surroundings) -> None:
         self.format = format_
         self._named = options.metric is not None
         # A metric that was named may stand on other lines.
@@ -190,8 +227,13 @@ class Candidate:
         self.needle = needles[0] if needles else None
         self.more = needles[1:]
         self.parser: Parser = format_.make(options)
+        self.parser.around = around
         self.series = Series(rewritten=format_.rewritten)
-        self.samples: deque[Sample] = deque(maxlen=HEAD)
+        self._around = around
+        self._line: bytes = b""
+        self._bars = BarSteps()
+        self.samples: deque[tuple[int, Sample]] = deque(maxlen=HEAD)
+        """The last samples, each with the number of its line."""
         self.found = 0
         self._first: Sample | None = None
         self._last: Sample | None = None
@@ -218,25 +260,68 @@ class Candidate:
     def parse(self, line: bytes, time: float | None = None) -> Sample | None:
         """Return the sample of a line, if it belongs to the series."""
         sample = self.parser.parse(line)
-        if sample is None or not self.series.admit(sample):
+        if sample is None:
+            return None
+        return self._admit(sample, line, time)
+
+    def rest(self) -> list[Sample]:
+        """Return the sample that the parser still holds, for the log has ended."""
+        sample = self.parser.finish()
+        sample = None if sample is None else self._admit(sample, b"", None)
+        return [] if sample is None else [sample]
+
+    def _admit(self, sample: Sample, line: bytes, time: float | None) -> Sample | None:
+        around = self._around
+        if around.known:
+            sample = around.complete(sample)
+        if sample.step is None:
+            if sample.epoch is None:
+                if b"%|" in line:
+                    self._around.take(line)
+                if self._around.bar is not None:
+                    sample = self._bars.complete(sample, self._around.bar)
+            again = line == self._line
+            self._line = line
+        else:
+            again = False
+        if not self.series.admit(sample, again=again):
             return None
         if time is None or sample.time is not None:
             return sample
         return msgspec.structs.replace(sample, time=time)
 
-    def feed(self, line: bytes, time: float | None = None) -> bool:
+    def feed(self, line: bytes, time: float | None = None, number: int = 0) -> bool:
         """Keep the sample of a line; return whether there was one."""
         sample = self.parse(line, time)
         if sample is None:
             return False
+        self._keep(sample, number)
+        return True
+
+    def feed_rest(self, number: int) -> None:
+        """Keep the sample that the parser still holds, for the log has ended."""
+        for sample in self.rest():
+            self._keep(sample, number)
+
+    def take_all(self, *, after: int = 0) -> list[Sample]:
+        """Return the samples of the lines after this one, and keep none."""
+        samples = [sample for number, sample in self.samples if number > after or not after]
+        self.samples.clear()
+        return samples
+
+    def _keep(self, sample: Sample, number: int) -> None:
         last = self._last
-        if last is not None and (last.name != sample.name or (last.step is None and sample.step is not None)):
+        if last is not None and last.name == sample.name and self._bars.begun:
+            self._place_by_bar()
+        elif last is not None and (
+            last.name != sample.name or (last.step is None and sample.step is not None)
+        ):
             # A better name or kind of line appeared: what came before is another series.
             self._start_over()
         self._first = self._first or sample
         self._last = sample
         self.found += 1
-        self.samples.append(sample)
+        self.samples.append((number, sample))
         if math.isfinite(sample.value):
             self._finite += 1
             self._varies |= self._value is not None and self._value != sample.value
@@ -244,7 +329,6 @@ class Candidate:
             place = sample.step if sample.step is not None else sample.epoch
             if place is not None and len(self._places) < _COUNTED_STEPS:
                 self._places.add(place)
-        return True
 
     def fits(self, *, head_over: bool, ended: bool) -> bool:
         """Whether the log may be this format's."""
@@ -254,14 +338,16 @@ class Candidate:
         if ended and self._places and (self.format.weight > 1 or self._named):
             return True
         # A source text at the head says `loss = 0` again and again.
-        if not self._places and not self._varies:
+        if len(self._places) < _PLACES and not self._varies:
             return False
         if not self._places and self.format.needs_place:
-            return False
+            return self._finite >= ENOUGH_WITHOUT_PLACE
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
+            if not self._places:
+                return head_over and self._finite >= ENOUGH_WITHOUT_PLACE
             return strong and self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
-        if self._places:
+        if self._places and (strong or (self._last is not None and self._last.step is not None)):
             return self._finite >= ENOUGH and strong
         return self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
 
@@ -276,9 +362,54 @@ class Candidate:
             min(1.0, self.found / max(1, lines)),
         )
 
+    def _place_by_bar(self) -> None:
+        """Place the samples before the bar was found to count the training."""
+        bars = self._bars.before()
+        if len(bars) >= len(self.samples):
+            kept = [
+                (number, msgspec.structs.replace(sample, step=bar.i, total_steps=bar.n))
+                for (number, sample), bar in zip(self.samples, bars[-len(self.samples) :], strict=True)
+            ]
+            self.samples = deque(kept, maxlen=HEAD)
+            self._places.update(float(bar.i) for bar in bars)
+
     def _start_over(self) -> None:
         self.samples.clear()
         self._places.clear()
         self.found = self._finite = 0
         self._first = self._value = None
         self._varies = False
+
+
+class BarSteps:
+    """Takes the steps of samples without any place from the bar beside them, once it is seen to count them.
+
+    It counts them where it grew from sample to sample and its length stayed the same; it may begin again.
+    """
+
+    def __init__(self) -> None:
+        self._seen: deque[Bar] = deque(maxlen=HEAD)
+        self._laps = Laps()
+        self._grown = 0
+        self._refuted = False
+        self.begun = False
+        """Whether the sample before was the first one that was placed."""
+
+    def complete(self, sample: Sample, bar: Bar) -> Sample:
+        """Return the sample with the step and the total of the bar, if that is what the bar counts."""
+        self.begun = False
+        last = self._seen[-1] if self._seen else None
+        if self._refuted or (last is not None and (bar.n != last.n or bar.i == last.i)):
+            self._refuted = True
+            return sample
+        self._grown += last is not None and bar.i > last.i
+        self._seen.append(bar)
+        step, total = self._laps.through(bar.i, bar.n)
+        if self._grown < _GROWN:
+            return sample
+        self.begun = self._grown == _GROWN
+        return msgspec.structs.replace(sample, step=step, total_steps=total)
+
+    def before(self) -> list[Bar]:
+        """Return the states at the samples before the latest one."""
+        return list(self._seen)[:-1]

@@ -15,6 +15,10 @@ class Epochs:
     def __init__(self) -> None:
         self._first = 1
 
+    def see(self, epoch: float) -> None:
+        """Take note of an epoch whose steps are not numbered through."""
+        self._first = min(self._first, int(epoch))
+
     def through(self, epoch: float, epochs: int | None, i: int, n: int) -> tuple[int | None, int | None]:
         """Return the global step, and the total where the number of epochs is known."""
         whole = int(epoch)

@@ -51,6 +51,10 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """A line with these bytes says that the next sample is a repetition."""
     last_of_epoch: bool = False
     """Whether values are running means of the epoch, so that its last one counts."""
+    is_bar: bool = False
+    """Whether `i` of `n` is a bar, which may count the training or begin again in each epoch."""
+    bar_beside: bool = False
+    """Whether a bar that is written behind each record tells its step."""
     goal_known: bool = True
     """Whether the name of the metric tells if less or more is better."""
     weight: int = 3
@@ -59,4 +63,5 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     def sought(self) -> tuple[bytes, ...]:
         """Return bytes of which one is in each line that the family has a use for."""
         context = () if self.context is None else (self.context[0],)
-        return tuple(one for one in (self.needles[0], *context, self.skip_after) if one)
+        bar = b"%|" if self.bar_beside else b""
+        return tuple(one for one in (self.needles[0], *context, self.skip_after, bar) if one)

@@ -3,11 +3,15 @@
 import re
 from typing import Final
 
+from specon_sidecar.formats.bar_beside import BarBeside
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
-from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, Places, other_set, pairs
+from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, named_places, other_set, pairs
+from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.metric_names import is_validation
 from specon_sidecar.formats.number import to_float, to_step
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
+from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
@@ -22,7 +26,7 @@ _PLACE_GROUPS: Final = frozenset({"step", "total", "i", "n", "epoch", "epochs"})
 _Fields = dict[str, bytes | None]
 
 
-class FamilyParser:
+class FamilyParser(LineParser):
     """Parser of the lines of one family."""
 
     def __init__(self, family: Family, options: FormatOptions) -> None:
@@ -48,12 +52,22 @@ class FamilyParser:
         self._pending: Sample | None = None
         self._part = 0
         self.held_back = 0
+        self._length = 0
+        self._over = False
+        self._held: Sample | None = None
+        self._beside = BarBeside() if family.bar_beside else None
         self._places = Places()
         self._epochs = self._places.epochs
+        self._laps = Laps()
         self._ranks = Ranks()
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this line."""
+        beside = self._beside
+        if beside is not None and b"%|" in line:
+            placed = self._with_bar(line, beside)
+            if placed is not None:
+                return placed
         sample = None
         if self._any:
             if self.choice.needle in line.lower():
@@ -61,7 +75,7 @@ class FamilyParser:
         elif self._needle in line and all(needle in line for needle in self._more):
             sample = self._read(line)
         if sample is not None:
-            return sample
+            return self._held_back(sample)
         if self._also is not None and any(needle in line for needle in _VALIDATION_NEEDLES):
             self._note(line)
         if self._context_needle is not None and self._context_needle in line:
@@ -81,6 +95,22 @@ class FamilyParser:
         fields: _Fields = {
             key.removeprefix("eval_"): one for key, one in match.groupdict().items() if one is not None
         }
+        picked = self._picked(fields, text, rank)
+        if picked is None:
+            return None
+        if self._place is not None:
+            place = self._place.search(text)
+            if place is not None:
+                fields |= {key: one for key, one in place.groupdict().items() if one is not None}
+        if self._family.is_bar and self._is_stale(picked, fields):
+            return None
+        sample = self._sample(picked, fields, text, time)
+        if not self._family.last_of_epoch:
+            return sample
+        return self._of_epoch(sample, fields, has_bar=b"[" in text or b"\xe2\x94\x81" in text)
+
+    def _picked(self, fields: _Fields, text: bytes, rank: int | None) -> tuple[str, float] | None:
+        """Return the metric of a line and its value, if its process counts."""
         value = fields.get("value")
         if value is not None:
             name = fields.get("name")
@@ -97,12 +127,39 @@ class FamilyParser:
             return None
         if len(found) > 1:
             self.choice.note(found)
-        if self._place is not None:
-            place = self._place.search(text)
-            if place is not None:
-                fields |= {key: one for key, one in place.groupdict().items() if one is not None}
-        sample = self._sample(picked, fields, text, time)
-        return self._of_epoch(sample, fields) if self._family.last_of_epoch else sample
+        return picked
+
+    def _is_stale(self, picked: tuple[str, float], fields: _Fields) -> bool:
+        """Whether a bar still shows a value of before: of the validation before, or where it begins anew."""
+        if is_validation(picked[0]):
+            return fields.get("i") != fields.get("n")
+        before = self._held
+        return before is not None and to_step(fields.get("i")) == 0 and before.value == picked[1]
+
+    def finish(self) -> Sample | None:
+        """Return a sample that waited for what comes behind it."""
+        held, self._held = self._held or self._pending, None
+        self._pending = None
+        return held if self._beside is None else self._beside.finish()
+
+    def _held_back(self, sample: Sample) -> Sample | None:
+        """Return a sample, or what waited until it came: a better state of its place may come, or its bar."""
+        if not self._family.is_bar:
+            return sample if self._beside is None else self._beside.hold(sample)
+        held, self._held = self._held, sample
+        if held is None or (held.step, held.epoch) == (sample.step, sample.epoch):
+            return None
+        return held
+
+    def _with_bar(self, line: bytes, beside: BarBeside) -> Sample | None:
+        """Return the record that a bar places: the one before it, or the one behind it on its line."""
+        state = beside.take(line)
+        if state is None:
+            return None
+        if self._needle not in line:
+            return beside.release(*state)
+        sample = self._read(line)
+        return sample if sample is None or not state[0] else beside.place(sample, *state)
 
     def _note(self, line: bytes) -> None:
         """Keep the counterpart of the metric, where the line is one of validation."""
@@ -114,7 +171,7 @@ class FamilyParser:
     def _sample(self, picked: tuple[str, float], fields: _Fields, text: bytes, time: float | None) -> Sample:
         name, value = picked
         if self._by_name:
-            step, epoch, total, epochs = self._places.of(text)
+            step, epoch, total, epochs = self._places.through(*named_places(text))
         else:
             carried = self._carried
             step = to_step(fields.get("step") or carried.get("step"))
@@ -126,6 +183,8 @@ class FamilyParser:
                 step = i
                 if n and epoch is not None and _whole(epoch):
                     step, total = self._epochs.through(epoch, epochs, i, n)
+                elif n and self._family.is_bar:
+                    step, total = self._laps.through(i, n)
         return Sample(
             name=name,
             value=value,
@@ -136,18 +195,24 @@ class FamilyParser:
             total_epochs=epochs,
         )
 
-    def _of_epoch(self, sample: Sample, fields: _Fields) -> Sample | None:
+    def _of_epoch(self, sample: Sample, fields: _Fields, *, has_bar: bool) -> Sample | None:
         """Let the last running mean of an epoch through, and of a long one some on the way."""
         self.held_back += 1
+        if self._over:
+            return None  # an evaluation, for no heading came
         i, n = to_step(fields.get("i")), to_step(fields.get("n"))
         if i is None or not n:
             # The length is not known in the first epoch of a generator: its end is the next heading.
             self._pending = sample
             return None
-        self._pending = None
+        before, self._pending = self._pending, None
+        if before is not None and (i < n or n != self._length or not has_bar):
+            self._over = "epoch" in self._carried
+            return before
         if i >= n:
-            self._part = 0
-            return sample
+            self._part, self._length = 0, n
+            self._pending = sample
+            return None
         part = i // min(n // 10, LONG_EPOCH) if n > LONG_EPOCH else 0
         if part in (0, self._part):
             return None
@@ -162,6 +227,7 @@ class FamilyParser:
             return None
         self._carried |= {key: one for key, one in match.groupdict().items() if one is not None}
         pending, self._pending = self._pending, None
+        self._over = False
         return pending
 
 

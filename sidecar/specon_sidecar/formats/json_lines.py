@@ -5,23 +5,21 @@ objects may be nested one deep (`{"train": {"loss": 2.31}}` is `train/loss`).
 """
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from specon_sidecar.formats.metric_choice import MetricChoice
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
 
-class JsonLines:
+class JsonLines(LineParser):
     """Parser of JSON lines."""
 
-    held_back: Final = 0
-
     def __init__(self, options: FormatOptions) -> None:
-        self.choice = MetricChoice(options.metric)
+        self.choice = MetricChoice(options.metric, last_resorts=True)
         self._records = RecordReader(self.choice)
 
     def parse(self, line: bytes) -> Sample | None:

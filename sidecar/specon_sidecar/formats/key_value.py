@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Final
 
 from specon_sidecar.formats import layout
-from specon_sidecar.formats.epochs import Epochs
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
-from specon_sidecar.formats.metric_choice import Candidate, MetricChoice
+from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
+from specon_sidecar.formats.metric_names import is_metric
 from specon_sidecar.formats.number import NUMBER, to_float, to_step
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
+from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.position_keys import STEP_KEYS, Position, position_of
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
 from specon_sidecar.formats.ranks import Ranks
@@ -29,20 +30,23 @@ _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|num_updates"
-    rb"|iterations?|iters?|steps?|it|batch|epochs?)))"
+    rb"|iterations?|iters?|steps?|it|batch|epochs?|ep)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     rb"[\"']?\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
-    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+)(?![\w%])"
-    rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+))?+"
+    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+)(?![\w%])"
+    rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
 )
-# `batch 800/34064` counts within an epoch, and beside an epoch `iter 250/3766` does too: no totals of the
-# training.
-_LAST_GLOBAL: Final = STEP_KEYS["global_step"]
-_BATCH: Final = STEP_KEYS["batch"]
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
     rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(val|valid|validation|eval|evaluation|test|dev)(?: set)?)"
     rb"\s?[\[:(|\])]"
 )
+# The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
+_SETS: Final = re.compile(
+    rb"(?<![\w./-])(?i:(val|valid|validation|validating|evaluation|evaluating|test|testing|dev))(?![\w./=-])"
+)
+# A bar of tqdm with its numbers.
+_BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
+_MOST_WORDS: Final = 3
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 PROGRESS: Final = re.compile(rb"%\||\[\s{0,8}+\d{1,15}+/\d{1,15}+\]")
@@ -57,17 +61,15 @@ NAMED: Final = re.compile(
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
-BARE: Final = re.compile(_BEGIN + rb"(" + _TEXT + rb"(?: " + _TEXT + rb"){0,2}+)\s{1,8}+(" + NUMBER + rb")")
-"""Pairs without a sign: `Loss 2.92e+00 (2.95e+00)`, `train loss 3.33`."""
+BARE: Final = re.compile(_BEGIN + rb"(" + _TEXT + rb"(?: " + _TEXT + rb"){0,4}+)\s{1,8}+(" + NUMBER + rb")")
+"""Pairs without a sign: `Loss 2.92e+00 (2.95e+00)`, `train loss 3.33`, `avg loss so far is 0.5`."""
 
 
-class KeyValue:
+class KeyValue(LineParser):
     """Parser of lines with named numbers."""
 
-    held_back: Final = 0
-
     def __init__(self, options: FormatOptions) -> None:
-        self.choice = MetricChoice(options.metric)
+        self.choice = MetricChoice(options.metric, last_resorts=True)
         self._any_set = options.metric is not None
         self._places = Places()
         self._ranks = Ranks()
@@ -78,27 +80,34 @@ class KeyValue:
         known = self._layouts.read(line)
         if known is None:
             return self._parse(line)
-        found = known.pairs
-        picked = self.choice.pick(found)
-        if picked is None:
-            self.choice.note(found)
-            return None
+        found = known[0]
+        if len(found) == 1 and self.choice.goes_on(found[0][0]):
+            name, value = found[0][0].name, found[0][1]
+        else:
+            picked = self.choice.pick(found)
+            if picked is None:
+                self.choice.note(found)
+                return None
+            name, value = picked
+            if len(found) > 1:
+                self.choice.note(found)
         if not self._ranks.admit(None):
             return None
-        if len(found) > 1:
-            self.choice.note(found)
-        step, epoch, total, epochs = self._places.through(*known[1:])
-        return Sample(picked[0], picked[1], step, epoch, total, None, epochs)
+        step, epoch, total, epochs = self._through(*known[1:])
+        return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
         lowered = line.lower()
         if not self.choice.may_count(lowered):
             return None
-        found = pairs(self.choice, NAMED, without_terminal(line))
+        shown = without_terminal(line)
+        if b"%|" in shown:
+            shown = _BAR.sub(b" ", shown)  # what stands in a bar is for the format of bars
+        found, pair, mixed = self._pairs(shown)
         if not found:
             return None
-        text, rank, time = strip(line)
-        if not self._any_set and self._is_of_other_set(text, found):
+        text, rank, time = strip(line if b"%|" not in line else shown)
+        if not self._any_set and self._is_of_other_set(text, found, pair):
             return None
         picked = self.choice.pick(found)
         if picked is None:
@@ -110,11 +119,9 @@ class KeyValue:
             return None
         if len(found) > 1:
             self.choice.note(found)
-        if rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
-            made = self._layout(line, lowered, len(line) - len(text))
-            if made is not None:
-                self._layouts.add(made)
-        step, epoch, total, epochs = self._places.of(text)
+        if not mixed and rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
+            self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
+        step, epoch, total, epochs = self._through(*named_places(text))
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -125,13 +132,47 @@ class KeyValue:
             total_epochs=epochs,
         )
 
-    def _is_of_other_set(self, text: bytes, found: list[tuple[Candidate, float]]) -> bool:
-        other = other_set(text)
+    def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
+        self,
+        step: int | None,
+        step_rank: int,
+        of_step: int | None,
+        epoch: float | None,
+        epochs: int | None,
+        total: int | None,
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the place of a line; how many epochs there are may stand on another one."""
+        if epochs is None and epoch is not None and of_step is not None and self.around is not None:
+            epochs = self.around.epochs
+        return self._places.through(step, step_rank, of_step, epoch, epochs, total)
+
+    def _pairs(self, shown: bytes) -> tuple[list[tuple[Candidate, float]], re.Pattern[bytes], bool]:
+        """Return the pairs of a line, how they stand, and whether they stand in both ways."""
+        found = pairs(self.choice, NAMED, shown)
+        if any(one.rank < BESIDE for one, _ in found):
+            return found, NAMED, False
+        bare = [one for one in pairs(self.choice, BARE, shown) if _is_short(one[0].name)]
+        return found + bare, BARE, bool(found)
+
+    def _is_of_other_set(
+        self, text: bytes, found: list[tuple[Candidate, float]], pair: re.Pattern[bytes]
+    ) -> bool:
+        other = other_set(text) or self._other_set_before(text, pair)
         if other and not PROGRESS.search(text):
             self.choice.note(found, data_set=other)
         return bool(other)
 
-    def _layout(self, line: bytes, lowered: bytes, body: int) -> Layout | None:
+    def _other_set_before(self, text: bytes, pair: re.Pattern[bytes]) -> str:
+        """Return the data set that stands before the first number of a metric: `epoch 3, valid: loss 2.1`."""
+        if not _SETS.search(text):
+            return ""
+        for found in pair.finditer(text):
+            if self.choice.named(found[1]) is not None:
+                named = _SETS.search(text, 0, found.start())
+                return "" if named is None else named[1].decode().lower()
+        return ""
+
+    def _layout(self, line: bytes, lowered: bytes, body: int, pair: re.Pattern[bytes]) -> Layout | None:
         """Return the layout of a line that was read, where lines of the same layout are surely read alike.
 
         Not where the value of a number, or how many digits it has, may change what the others mean.
@@ -147,9 +188,12 @@ class KeyValue:
             or has_stamp(line[:body])
         ):
             return None
-        named = list(NAMED.finditer(line))
+        named = list(pair.finditer(line))
         values = [
-            (candidate, one.span(2)) for one in named if (candidate := self.choice.named(one[1])) is not None
+            (candidate, one.span(2))
+            for one in named
+            if (candidate := self.choice.named(one[1])) is not None
+            and (pair is NAMED or _is_short(candidate.name))
         ]
         places = _place_spans(line, body)
         if places is None:
@@ -159,6 +203,11 @@ class KeyValue:
             return Layout(line, body, values, places, literal=keys, unless=PREFIX_EXPRESSION)
         except (ValueError, re.error):  # the metric is the step
             return None
+
+
+def _is_short(name: str) -> bool:
+    """Whether the name of a number without a sign is one, and no sentence: its last word says what it is."""
+    return len(name.split(" ")) <= _MOST_WORDS and is_metric(name.rsplit(" ", 1)[-1])
 
 
 def other_set(text: bytes) -> str:
@@ -179,60 +228,15 @@ def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tu
     return found
 
 
-class Places:
-    """Finds where in the training a line stands, by the names that logs use for that."""
-
-    def __init__(self) -> None:
-        self.epochs: Final = Epochs()
-        self._before: tuple[float, int] | None = None
-        self._step_is_global = False
-
-    def of(self, text: bytes) -> tuple[int | None, float | None, int | None, int | None]:
-        """Return step, epoch, total of steps and total of epochs of a line.
-
-        Steps that are counted within an epoch of known length are numbered through.
-        """
-        return self.through(*_named_places(text))
-
-    def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
-        self,
-        step: int | None,
-        step_rank: int,
-        of_step: int | None,
-        epoch: float | None,
-        epochs: int | None,
-        total: int | None,
-    ) -> tuple[int | None, float | None, int | None, int | None]:
-        """Return the same, of the numbers that a line prints."""
-        if step is None or of_step is None:
-            return step, epoch, total, epochs
-        if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
-            if self._is_global(epoch, step):
-                return step, epoch, of_step, epochs
-        elif step_rank <= _LAST_GLOBAL or (epoch is None and step_rank != _BATCH):
-            return step, epoch, of_step, epochs
-        if epoch is not None:
-            step, total = self.epochs.through(epoch, epochs, step, of_step)
-        return step, epoch, total, epochs
-
-    def _is_global(self, epoch: float, step: int) -> bool:
-        """Whether `Epoch 3/40, Step 100/600` counts steps of the training.
-
-        Nearly always they are those of the epoch. A step that goes on growing into the next epoch is not.
-        """
-        before, self._before = self._before, (epoch, step)
-        if before is not None and epoch > before[0]:
-            self._step_is_global = step > before[1]
-        return self._step_is_global
-
-
 # The pattern above knows a handful of keys, in any mixture of cases.
 @lru_cache(maxsize=256)
 def _position(key: bytes) -> tuple[Position, int] | None:
+    if key.lower() == b"train":  # `[Train 10/1882]`
+        return Position.STEP, STEP_KEYS["it"]
     return position_of(key.decode("ascii"))
 
 
-def _named_places(
+def named_places(
     text: bytes,
 ) -> tuple[int | None, int, int | None, float | None, int | None, int | None]:
     """Return step, the rank of its name, its total, epoch, its total, and the named total of steps."""
@@ -272,7 +276,7 @@ def _place_spans(line: bytes, body: int) -> layout.Places | None:
         if position is None:
             continue
         kind, rank = position
-        if kind is not Position.EPOCH and not found[2].isdigit():
+        if (kind is not Position.EPOCH and not found[2].isdigit()) or not (found[3] or b"0").isdigit():
             return None  # 12.0 is a step, 12.5 is none
         number = (found.start(2) + body, found.end(2) + body)
         of = None if found[3] is None else (found.start(3) + body, found.end(3) + body)

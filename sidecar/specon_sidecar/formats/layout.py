@@ -34,16 +34,11 @@ class Places(NamedTuple):
     total: Span | None
 
 
-class Found(NamedTuple):
-    """What a line of a known layout holds: the metric's candidates with their values, and the place."""
-
-    pairs: list[tuple[Candidate, float]]
-    step: int | None
-    step_rank: int
-    of_step: int | None
-    epoch: float | None
-    epochs: int | None
-    total: int | None
+# What a line of a known layout holds: the metric's candidates with their values, and the place: step, the
+# rank of its name, its total, epoch, its total, the named total of steps. A plain tuple: it is made often.
+Found = tuple[
+    list[tuple[Candidate, float]], int | None, int, int | None, float | None, int | None, int | None
+]
 
 
 class Layout:
@@ -71,7 +66,8 @@ class Layout:
         self._match = re.compile(_expression(line, body, order, literal, unless), re.DOTALL).fullmatch
         group = {span: number for number, span in enumerate(order)}
         self._values = [(candidate, group[span]) for candidate, span in values]
-        self._step, self._of_step, self._epoch, self._epochs, self._total = (
+        self._one = self._values[0] if len(self._values) == 1 else None
+        self._at = tuple(
             None if span is None else group[span]
             for span in (places.step, places.of_step, places.epoch, places.epochs, places.total)
         )
@@ -83,15 +79,14 @@ class Layout:
         if match is None:
             return None
         numbers = match.groups()
-        step, of_step, epoch, epochs, total = (
-            self._step,
-            self._of_step,
-            self._epoch,
-            self._epochs,
-            self._total,
-        )
-        return Found(
-            [(candidate, float(numbers[at])) for candidate, at in self._values],
+        if self._one is not None:
+            candidate, at = self._one
+            pairs = [(candidate, float(numbers[at]))]
+        else:
+            pairs = [(candidate, float(numbers[at])) for candidate, at in self._values]
+        step, of_step, epoch, epochs, total = self._at
+        return (
+            pairs,
             None if step is None else int(numbers[step]),
             self._step_rank,
             None if of_step is None else int(numbers[of_step]),
@@ -113,18 +108,25 @@ class Layouts:
         """Whether one more may be made."""
         return self._made < _MADE
 
-    def add(self, layout: Layout) -> None:
-        """Keep a layout; the one that was not met for longest goes."""
+    def add(self, layout: Layout | None) -> None:
+        """Keep a layout, if there is one; the one that was not met for longest goes."""
+        if layout is None:
+            return
         self._made += 1
         self._kept = [layout, *self._kept[: _KEPT - 1]]
 
     def read(self, line: bytes) -> Found | None:
         """Return what a line of a known layout holds."""
-        for number, layout in enumerate(self._kept):
-            found = layout.read(line)
+        kept = self._kept
+        if not kept:
+            return None
+        found = kept[0].read(line)
+        if found is not None:
+            return found
+        for number in range(1, len(kept)):
+            found = kept[number].read(line)
             if found is not None:
-                if number:
-                    self._kept.insert(0, self._kept.pop(number))
+                kept.insert(0, kept.pop(number))
                 return found
         return None
 

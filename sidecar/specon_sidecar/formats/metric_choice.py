@@ -11,11 +11,15 @@ from typing import Final, NamedTuple
 from specon_sidecar.formats.metric_names import (
     PREFERRED,
     SCORE_NEEDLES,
+    SUM_OF_PARTS,
     Goal,
     canonical,
     fold,
     goal_of,
+    is_last_resort,
     is_loss,
+    is_part,
+    is_reward,
     is_validation,
     may_be_counterpart,
     measured,
@@ -28,11 +32,18 @@ from specon_sidecar.formats.validation import Place, ValidationSeries
 __all__ = ["LONGEST_NAME", "PATIENCE", "PREFERRED", "Candidate", "MetricChoice"]
 
 _ANY_LOSS: Final = 100
+# A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
+_REWARD: Final = -1
+_PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
+_FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
+_LAST_RESORT: Final = 300
+_VALIDATION: Final = 400  # a loss of validation, where there is nothing else
 # A name that was given up ranks behind all that were not.
 _GIVEN_UP: Final = 1000
 # A name that is never followed: it may be the counterpart of validation.
-_BESIDE: Final = 1_000_000
+BESIDE: Final = 1_000_000
+"""Rank of such a name."""
 
 # Words that stand before a name on a line without being part of it: log levels, stream names, units.
 _NOISE: Final = frozenset(
@@ -43,9 +54,15 @@ _NOISE: Final = frozenset(
     },
 )
 
+# Words between a name and its number: `the loss so far is 0.5`.
+_TRAILING: Final = frozenset({"is", "was", "of", "so", "far", "now", "at", "function", "fn"})
+
 # So many samples of other names in a row, none of the chosen one: it was a passing line, or it is printed
 # no more.
 PATIENCE: Final = 100
+# A name that was seen less often is given up sooner: a source text at the head says `return 0`.
+_FIRM: Final = 3
+_BRIEF: Final = 10
 # Both sides of an adversarial pair must have been seen so often.
 _SEEN_SIDES: Final = 2
 # Keys come from the log and may hold numbers, so the memory of them must be bounded, and so must each key.
@@ -63,6 +80,8 @@ class Candidate(NamedTuple):
     """The adversarial pairs that it belongs to."""
     validates: tuple[str, ...] | None = None
     """What a name of validation measures; None where the name is none."""
+    part: bool = False
+    """Whether it may be one of several losses whose sum the training minimises."""
 
 
 class MetricChoice:
@@ -71,19 +90,30 @@ class MetricChoice:
     With a `metric`, exactly that name counts (case-insensitive). Without one, in this order: the `names` of
     the format (regular expressions over whole names), `PREFERRED`, any key with a word that ends in "loss"
     and that is not of validation, and last the scores of `metric_names`. A better name takes over when it
-    appears. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what is printed
-    instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says why.
-    With `closed`, only the names of the format count.
+    appears. Several parts of a loss on one line (`cls_loss`, `box_loss`) count as their sum, unless the line
+    has the loss itself. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what
+    is printed instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says
+    why. With `closed`, only the names of the format count. With `last_resorts` errors, perplexities and
+    losses of validation are followed where there is nothing else.
 
     Beside the chosen name its counterpart of validation is kept, in `validation`, from what `note` is given.
     """
 
-    def __init__(self, metric: str | None = None, names: Sequence[str] = (), *, closed: bool = False) -> None:
+    def __init__(
+        self,
+        metric: str | None = None,
+        names: Sequence[str] = (),
+        *,
+        closed: bool = False,
+        last_resorts: bool = False,
+    ) -> None:
         if metric is not None and not metric.strip():
             raise ValueError("metric must not be empty")
         self._metric = fold(metric) if metric is not None else None
         self._names = [re.compile(name, re.IGNORECASE) for name in names]
         self._closed = closed
+        self._last_resorts = last_resorts
+        self._seen = 0
         # Case folding is not always ASCII to ASCII, so only an ASCII name can be looked for in bytes.
         self.needle: Final = _needle(metric)
         """Bytes that the lower-cased form of each line with the metric, or with a loss, holds."""
@@ -98,6 +128,8 @@ class MetricChoice:
         self._missed = 0
         self._given_up: set[str] = set()
         self._measured: tuple[str, ...] | None = None
+        self._sum = Candidate(len(self._names) + _ANY_LOSS - 1, SUM_OF_PARTS)
+        self._parts: frozenset[str] = frozenset()
         self.validation: Final = ValidationSeries()
         """The values of the counterpart of the chosen name."""
 
@@ -121,7 +153,7 @@ class MetricChoice:
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
         found = self.named(key)
-        return None if found is None or found.rank == _BESIDE else found
+        return None if found is None or found.rank == BESIDE else found
 
     def named(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key that is the name of a metric to follow, or to keep beside it, or None."""
@@ -136,14 +168,24 @@ class MetricChoice:
             self._known[key] = found
         return found
 
+    def goes_on(self, candidate: Candidate) -> bool:
+        """Whether a name that stands alone on its line is the followed one: then nothing else is to say."""
+        if candidate is not self._chosen or candidate.sides or self.verdict is not None:
+            return False
+        self._missed = 0
+        self._seen += 1
+        return True
+
     def pick(self, found: list[tuple[Candidate, float]]) -> tuple[str, float] | None:
         """Return the name and value to follow among those of one line, or None if it is not among them."""
         chosen = self._chosen
         best: tuple[Candidate, float] | None = None
         best_rank = 0
+        if len(found) > 1 and (chosen is None or chosen.rank >= self._sum.rank):
+            found = self._with_sum(found)
         for one in found:
             candidate = one[0]
-            if candidate.rank == _BESIDE:
+            if candidate.rank == BESIDE:
                 continue
             if candidate.sides:
                 self._take_sides(candidate)
@@ -177,15 +219,26 @@ class MetricChoice:
         if values:
             self.validation.take(values, place)
 
+    def _with_sum(self, found: list[tuple[Candidate, float]]) -> list[tuple[Candidate, float]]:
+        """Return what one line holds, with the sum of the parts of a loss where all of them are there."""
+        parts = {candidate.name: value for candidate, value in found if candidate.part}
+        if len(parts) < _FEWEST_PARTS or not self._parts <= parts.keys():
+            return found
+        self._parts = frozenset(parts)
+        return [*found, (self._sum, sum(parts.values()))]
+
     def _holds(self, candidate: Candidate, rank: int) -> bool:
         chosen = self._chosen
         if chosen is None or candidate.name == chosen.name or rank < 2 * chosen.rank:
             self._missed = 0
+            self._seen += 1
             if chosen is None or candidate.name != chosen.name:
                 self._choose(candidate)
             return True
+        if candidate.rank >= _LAST_RESORT > chosen.rank:
+            return False  # however often: the chosen one comes back after a validation
         self._missed += 1
-        if self._missed <= PATIENCE:
+        if self._missed <= (PATIENCE if self._seen >= _FIRM else _BRIEF):
             return False
         if len(self._given_up) < _REMEMBERED:
             self._given_up.add(chosen.name)
@@ -194,14 +247,17 @@ class MetricChoice:
         return True
 
     def _choose(self, candidate: Candidate) -> None:
-        self._chosen = candidate
+        self._chosen, self._seen = candidate, 1
         before = self._measured
         self._measured = None if is_validation(candidate.name) else measured(candidate.name)
         if before != self._measured:
             self.validation.forget()
         if self._metric is None:
             name = candidate.name.lower().encode("utf-8", "replace")
-            self.score_needles = tuple(one for one in SCORE_NEEDLES if one in name and self.is_score)
+            # A reward takes over from a loss, whenever it comes.
+            self.score_needles = tuple(
+                one for one in SCORE_NEEDLES if one == b"rew" or (one in name and self.is_score)
+            )
 
     def _take_sides(self, candidate: Candidate) -> None:
         seen = self._seen_sides
@@ -215,7 +271,7 @@ class MetricChoice:
             # One name for all spellings, so that `Loss` and `loss` are not two series.
             if fold(name) != self._metric:
                 counts = may_be_counterpart(name) and measured(name) == measured(self._metric)
-                return Candidate(_BESIDE, name, (), measured(name)) if counts else None
+                return Candidate(BESIDE, name, (), measured(name)) if counts else None
             self._printed = self._printed or name
             return Candidate(0, self._printed)
         rank = self._rank(name)
@@ -223,8 +279,10 @@ class MetricChoice:
             return None
         validates = measured(name) if is_validation(name) else None
         if rank is None:
-            return Candidate(_BESIDE, name, (), validates)
-        return Candidate(rank, name, tuple(sides_of(name)), validates)
+            return Candidate(BESIDE, name, (), validates)
+        sides = tuple(sides_of(name))
+        part = rank == len(self._names) + _ANY_LOSS and not sides and is_part(name)
+        return Candidate(rank, name, sides, validates, part)
 
     def _rank(self, name: str) -> int | None:
         for rank, expression in enumerate(self._names):
@@ -232,11 +290,19 @@ class MetricChoice:
                 return rank
         if self._closed:
             return None
+        if is_reward(name):
+            return _REWARD - (canonical(name) in _PLAIN_REWARDS)
         if is_loss(name):
             key = canonical(name)
             return len(self._names) + (PREFERRED.index(key) if key in PREFERRED else _ANY_LOSS)
         score = score_rank(name)
-        return None if score is None else _SCORE + score
+        if score is not None:
+            return _SCORE + score
+        if not self._last_resorts:
+            return None
+        if is_last_resort(name):
+            return _LAST_RESORT + is_validation(name)
+        return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
 
 
 def _needle(metric: str | None) -> bytes:
@@ -252,7 +318,10 @@ def _without_noise(name: str) -> str:
     start = 0
     while start < len(found) - 1 and _is_noise(found[start]):
         start += 1
-    return " ".join(found[start:])
+    end = len(found)
+    while end > start + 1 and found[end - 1].casefold() in _TRAILING:
+        end -= 1
+    return " ".join(found[start:end])
 
 
 def _is_noise(word: str) -> bool:

@@ -30,28 +30,31 @@ _OF_TRAINING: Final = frozenset(
     },
 )
 
+# Words that tell one way to print a loss from another: both are the same loss.
+_SAME_LOSS: Final = frozenset(
+    {
+        *("smooth", "smoothed", "ema", "current", "cur", "last", "now", "raw", "scaled", "unscaled"),
+        *("local", "global", "reduced", "micro", "iter", "iteration", "per", "token", "sample", "item"),
+    },
+)
+
 # Names where more is better. Those that no other kind of log prints are also followed where there is no
 # loss at all.
 _SCORES: Final = frozenset(
     {
         *("accuracy", "acc", "auc", "auroc", "bleu", "dice", "iou", "miou", "ndcg", "psnr", "ssim", "rouge"),
-        *("f1", "reward", "rew"),
+        *("f1", "reward", "rew", "rewards", "uas", "las", "mrr", "hits", "recall", "precision", "miou"),
     },
 )
 _MORE_IS_BETTER: Final = _SCORES | {
     *(
         "score",
-        "precision",
-        "recall",
         "ap",
         "top",
-        "uas",
-        "las",
         "mcc",
         "r2",
         "map",
         "map50",
-        "mrr",
         "return",
     ),
 }
@@ -74,10 +77,41 @@ _LESS_IS_BETTER: Final = frozenset(
         ),
     },
 )
+_REWARDS: Final = frozenset({"reward", "rewards", "rew", "return", "returns"})
+_NO_REWARD: Final = frozenset(
+    {
+        *("margin", "margins", "chosen", "rejected", "accuracies", "accuracy", "std", "kl", "loss", "model"),
+        *("var", "variance", "max", "running", "discount", "threshold", "clip", "code", "shaping", "len"),
+    },
+)
+# What is followed where a log prints neither a loss nor a score.
+_ERRORS: Final = frozenset(
+    {
+        *(
+            "ppl",
+            "perplexity",
+            "wer",
+            "cer",
+            "rmse",
+            "mse",
+            "mae",
+            "rmsle",
+            "mape",
+            "nll",
+            "xent",
+            "bpb",
+            "bpc",
+        ),
+        *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy"),
+    },
+)
+_NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
 # Bytes of which one is in the lower-cased form of each name of a score.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
-    *(b"map", b"f1", b"rew"),
+    *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
+    *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
+    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle"),
 )
 
 # Two losses that work against each other, or that the policy itself moves: neither converges.
@@ -86,6 +120,14 @@ _SIDES: Final = (
         "two losses against each other (GAN)",
         re.compile(r"(?:d|disc|discriminator)_?(?:loss|[ab])?|loss_?(?:d|disc)|d_[ab]|err_?d|lossd"),
         re.compile(r"(?:g|gen|generator)_?(?:loss|[ab])?|loss_?(?:g|gen)|g_[ab]|err_?g|lossg"),
+    ),
+    (
+        "two losses against each other (GAN)",
+        _BOTH := re.compile(
+            r"(?:g|gen|generator)_(?:and_)?(?:d|dis|disc|discriminator)_loss(?:es)?"
+            r"|(?:d|dis|disc|discriminator)_(?:and_)?(?:g|gen|generator)_loss(?:es)?"
+        ),
+        _BOTH,
     ),
     (
         "losses of a policy and its critic (reinforcement learning)",
@@ -120,7 +162,16 @@ def is_loss(name: str) -> bool:
     if not VALIDATION.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is not.
-    return any(word.rstrip("0123456789").endswith("loss") for word in words(name.rsplit(" ", 1)[-1]))
+    last = name.rsplit(" ", 1)[-1]
+    if last.casefold() in _OF_TRAINING:  # `loss train`
+        last = name
+    return any(word.rstrip("0123456789").endswith("loss") for word in words(last))
+
+
+def is_part(name: str) -> bool:
+    """Whether the name of a training loss is that of a part: "box_loss", "loss_cls", but not "batch_loss"."""
+    of = [word for word in measured(name) if word not in _SAME_LOSS and word.rstrip("0123456789") != "loss"]
+    return bool(of)
 
 
 def score_rank(name: str) -> int | None:
@@ -130,6 +181,25 @@ def score_rank(name: str) -> int | None:
     if ("mAP" not in name and _SCORES.isdisjoint(found)) or not NO_LOSS.isdisjoint(found):
         return None
     return 0 if VALIDATION.isdisjoint(found) else 1
+
+
+def is_reward(name: str) -> bool:
+    """Whether a name is that of what reinforcement learning wants more of: "rewards/mean", "ep_rew_mean"."""
+    found = words(name)
+    if found in (["return"], ["returns"]):
+        return False  # a word of programs
+    return not _REWARDS.isdisjoint(found) and _NO_REWARD.isdisjoint(found) and NO_LOSS.isdisjoint(found)
+
+
+def is_last_resort(name: str) -> bool:
+    """Whether a name is that of an error or a perplexity, followed where there is nothing else."""
+    found = words(name)
+    return not _ERRORS.isdisjoint(found) and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+
+
+def is_metric(name: str) -> bool:
+    """Whether a name is that of a loss, a score or an error, of any data."""
+    return "loss" in name.casefold() or score_rank(name) is not None or goal_of(name) is not None
 
 
 def goal_of(name: str) -> Goal | None:

@@ -12,6 +12,15 @@ NUMBER: Final = (
 
 _THOUSANDS: Final = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
+_MULTIPLES: Final[dict[bytes | str, int]] = {
+    b"k": 1000,
+    b"K": 1000,
+    b"M": 1_000_000,
+    "k": 1000,
+    "K": 1000,
+    "M": 1_000_000,
+}
+
 # Steps beyond this are no steps, and integers beyond it are not exact in JSON for most readers.
 _LARGEST_STEP: Final = 2**53
 
@@ -37,8 +46,14 @@ def to_float(raw: object) -> float | None:
 
 
 def to_step(raw: object) -> int | None:
-    """Return the non-negative whole number that `raw` is or spells (`12`, `12.0`, `12,345`), else None."""
+    """Return the non-negative whole number that `raw` is or spells, else None.
+
+    As in `12`, `12.0`, `12,345`, `7K` and `1.2M`.
+    """
     number = raw if type(raw) is int else to_float(raw)
+    if number is None and isinstance(raw, bytes | str) and raw[-1:] in _MULTIPLES:
+        number = to_float(raw[:-1])
+        number = None if number is None else round(number * _MULTIPLES[raw[-1:]], 3)
     if number is None or not 0 <= number < _LARGEST_STEP:  # NaN compares false
         return None
     step = int(number)

@@ -1,13 +1,16 @@
 """What a format is: a way to make a parser of single lines."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.sample import Sample
+
+if TYPE_CHECKING:
+    from specon_sidecar.formats.surroundings import Surroundings
 
 
 class FormatOptions(msgspec.Struct, frozen=True):
@@ -36,9 +39,27 @@ class Parser(Protocol):
         """How many lines it recognised without a sample of their own: evidence all the same."""
         ...
 
+    around: "Surroundings | None"
+    """What the lines around the samples say."""
+
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample that the line holds. No bytes whatever make it raise."""
         ...
+
+    def finish(self) -> Sample | None:
+        """Return a sample that waited for a line to come, for the log has ended."""
+        ...
+
+
+class LineParser:
+    """A parser each of whose lines is for itself, or for those after it."""
+
+    held_back: int = 0
+    around: "Surroundings | None" = None
+
+    def finish(self) -> Sample | None:
+        """Return nothing: nothing waits."""
+        return None
 
 
 class Format(msgspec.Struct, frozen=True):
@@ -53,7 +74,7 @@ class Format(msgspec.Struct, frozen=True):
     weight: int = 1
     """How much a sample counts as evidence: more for a format that few other logs could be taken for."""
     needs_place: bool = False
-    """Whether the detection wants steps or epochs, for without them it could be a log of anything."""
+    """Whether without steps or epochs the detection wants more, for it could be a table of anything."""
     goal_known: bool = True
     """Whether the metric's name tells the goal: CatBoost prints `learn` for a loss and for an accuracy."""
     rewritten: bool = False

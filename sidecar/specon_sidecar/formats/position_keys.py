@@ -31,7 +31,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "num_updates": 5,
     "batch": 6,
 }
-EPOCH_KEYS: Final = frozenset({"epoch", "epochs"})
+EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "ep"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
 TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})
 TOTAL_EPOCH_KEYS: Final = frozenset({"total_epochs", "max_epochs", "num_epochs"})

@@ -35,7 +35,7 @@ PREFIX: Final = re.compile(
     rb"|\[" + _CLOCK + rb"\]"
     # logging: `INFO:root:`, `- name - INFO -`, `name INFO:`, `[name][INFO] -`, `{bash.py:173} INFO -`
     rb"|" + _LEVEL + rb":[\w.]{1,64}+:"
-    rb"|- [\w.]{1,64}+ - " + _LEVEL + rb" -"
+    rb"|- (?:[\w.]{1,64}+ - )?" + _LEVEL + rb" -(?= )"
     rb"|[\w.]{1,64}+ " + _LEVEL + rb":"
     rb"|(?:\[[\w.]{1,64}+\]){1,2}+(?: -)(?= )|\{[\w.]{1,64}+:\d{1,6}\}(?= )"
     rb"|\[?" + _LEVEL + rb"\]?(?: -|:)?(?= )"

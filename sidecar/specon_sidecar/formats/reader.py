@@ -1,5 +1,6 @@
 """Readers: lines of a log in, samples of one series out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, runtime_checkable
 
@@ -7,6 +8,7 @@ from specon_sidecar.formats.detect import ENOUGH_WITHOUT_PLACE, HEAD, Candidate,
 from specon_sidecar.formats.metric_names import Goal, goal_of
 from specon_sidecar.formats.parser import Format, FormatOptions
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.surroundings import Surroundings, Total
 from specon_sidecar.formats.wrappers import Unwrapping
 
 
@@ -38,6 +40,11 @@ class Reader(Protocol):
         """How often the step went back: resumes and new runs."""
         ...
 
+    @property
+    def total(self) -> Total | None:
+        """How long the training is and what says so, as far as the log says it."""
+        ...
+
     def read(self, lines: Iterable[bytes]) -> list[Sample]:
         """Return the samples that these lines complete. No bytes whatever make it raise."""
         ...
@@ -56,16 +63,17 @@ class Validating(Protocol):
         ...
 
 
-class _LogReader:
+class _LogReader(ABC):
     """What both readers share: unwrapping, and what is said about the series."""
 
     def __init__(self, options: FormatOptions) -> None:
         self._options = options
         self._unwrapping = Unwrapping()
+        self._last: Sample | None = None
 
     @property
-    def _current(self) -> Candidate | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _current(self) -> Candidate | None: ...
 
     @property
     def goal(self) -> Goal | None:
@@ -93,22 +101,35 @@ class _LogReader:
         while unwrapping.needed:
             line = next(rest, None)
             if line is None:
-                return samples
+                return self._note(samples)
             for text, time in unwrapping.unwrap(line):
                 samples += self._read_line(text, time)
         samples += self._read(rest)
+        return self._note(samples)
+
+    def _note(self, samples: list[Sample]) -> list[Sample]:
+        self._last = samples[-1] if samples else self._last
         return samples
+
+    @property
+    def total(self) -> Total | None:
+        """How long the training is and what says so, as far as the log says it."""
+        return self._surroundings.total(self._last)
+
+    @property
+    @abstractmethod
+    def _surroundings(self) -> Surroundings: ...
 
     def validation(self) -> list[Sample]:
         """Return the values of the metric's counterpart of validation since the last call: a bounded few."""
         current = self._current
         return [] if current is None else current.parser.choice.validation.drain()
 
-    def _read(self, lines: Iterable[bytes]) -> list[Sample]:
-        raise NotImplementedError
+    @abstractmethod
+    def _read(self, lines: Iterable[bytes]) -> list[Sample]: ...
 
-    def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
-        raise NotImplementedError
+    @abstractmethod
+    def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]: ...
 
 
 class FixedReader(_LogReader):
@@ -121,7 +142,8 @@ class FixedReader(_LogReader):
     def __init__(self, format_: Format, options: FormatOptions) -> None:
         super().__init__(options)
         self.chosen: Final = format_.name
-        self._candidate = Candidate(format_, options)
+        self._around = Surroundings()
+        self._candidate = Candidate(format_, options, self._around)
         self._held: list[Sample] | None = []
         self._lines = 0
 
@@ -130,15 +152,20 @@ class FixedReader(_LogReader):
         return self._candidate
 
     @property
+    def _surroundings(self) -> Surroundings:
+        return self._around
+
+    @property
     def evidence(self) -> tuple[Evidence, ...]:
         """What the format found in the first lines."""
         return (self._candidate.report(self._lines),) if self._candidate.found else ()
 
     def finish(self) -> list[Sample]:
         """Return what was held back, for the log has ended, or that of this incarnation."""
+        rest = self._candidate.rest()
         self._candidate.series.forget_place()
         held, self._held = self._held, None
-        return held or []
+        return self._note([*(held or []), *rest])
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:
         samples: list[Sample] = []
@@ -149,17 +176,24 @@ class FixedReader(_LogReader):
                 samples += self._read_line(line, None)
                 if self._held is None and self._lines >= HEAD:
                     break
-        parse, admit = candidate.parser.parse, candidate.series.admit
-        samples += [one for line in rest if (one := parse(line)) is not None and admit(one)]
+        parse, take = candidate.parse, self._around.take
+        for line in rest:
+            sample = parse(line)
+            if sample is None:
+                take(line)
+            else:
+                samples.append(sample)
         return samples
 
     def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
         self._lines += 1
-        return self._release() if self._candidate.feed(line, time) else ()
+        if self._candidate.feed(line, time, self._lines):
+            return self._release()
+        self._around.take(line)
+        return ()
 
     def _release(self) -> list[Sample]:
-        samples = list(self._candidate.samples)
-        self._candidate.samples.clear()
+        samples = self._candidate.take_all()
         if self._held is None:
             return samples
         if not self._candidate.parser.choice.is_score:
@@ -193,17 +227,20 @@ class DetectingReader(_LogReader):
     def _current(self) -> Candidate | None:
         return self._detection.current
 
+    @property
+    def _surroundings(self) -> Surroundings:
+        return self._detection.around
+
     def validation(self) -> list[Sample]:
         """Return the same; nothing as long as the format is not decided."""
         return [] if self.chosen is None else super().validation()
 
     def finish(self) -> list[Sample]:
         """Decide with what there is, for the log has ended; return what was not delivered yet."""
-        return self._detection.finish()
+        return self._note(self._detection.finish())
 
     def _read(self, lines: Iterable[bytes]) -> list[Sample]:
-        feed = self._detection.feed
-        return [sample for line in lines for sample in feed(line)]
+        return self._detection.read(lines)
 
     def _read_line(self, line: bytes, time: float | None) -> Iterable[Sample]:
         return self._detection.feed(line, time)

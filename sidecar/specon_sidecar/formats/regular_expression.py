@@ -4,7 +4,7 @@ from typing import Final
 
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.number import to_float, to_step
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.safe_pattern import LENGTHS, SafePattern, compile_safely
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import wall_time
@@ -15,15 +15,13 @@ LONGEST_LINE: Final = LENGTHS[0]
 _LONGEST_SHOWN: Final = 80  # characters of a pattern in an error
 
 
-class RegularExpression:
+class RegularExpression(LineParser):
     """Parser of lines with one pattern.
 
     The group `value` is required; `step`, `epoch`, `total`, `time` and `name` are optional. Without a group
     `name` the samples are named after the metric, or "loss". With both, only the lines whose name is the
     metric's count. Only lines up to a length that `safe_pattern` gives are searched: at most `LONGEST_LINE`.
     """
-
-    held_back: Final = 0
 
     def __init__(self, options: FormatOptions) -> None:
         self._expression, self._longest = compile_pattern(options.pattern)

@@ -148,7 +148,7 @@ def _repeat(part: Part, cost: _Cost, before: Bytes | None, after: Bytes | None) 
     if many and stretch_of(body) is None:
         raise ValueError(
             "repeats something that itself repeats, has alternatives or is optional, as (a+)+ does; that can"
-            " take for ever"
+            " take forever"
         )
     _walk(body, cost, None, ALL if many else after)
     if least == most or after is None:

@@ -12,7 +12,7 @@ class Series:
     """Keeps what belongs to one series, in the order of the log.
 
     - The place (epoch and step) of the sample before: printed twice, so left out. Where only the epoch is
-      known, its value must be the same too.
+      known, the whole line must be the same too.
     - A sample without a step, where others of the log have one: a summary of an epoch or of the run.
     - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
     - With `rewritten`, a step that is not beyond the furthest one: the file was written anew.
@@ -27,8 +27,8 @@ class Series:
         self.restarts = 0
         """How often the step went back."""
 
-    def admit(self, sample: Sample) -> bool:
-        """Whether this sample belongs to the series."""
+    def admit(self, sample: Sample, *, again: bool = False) -> bool:
+        """Whether this sample belongs to the series; `again`: its line is the same as the one before."""
         step = sample.step
         if step is None:
             if self._stepped and self._is_summary():
@@ -37,7 +37,7 @@ class Series:
             self._stepped, self._stepless = True, 0
         last = self._last
         if last is not None and last.name == sample.name:
-            if _same_place(last, sample):
+            if _same_place(last, sample, again=again):
                 return False
             if step is not None and last.step is not None and step < last.step:
                 self._went_back(last, sample)
@@ -65,7 +65,7 @@ class Series:
             self.restarts += 1
 
 
-def _same_place(last: Sample, sample: Sample) -> bool:
+def _same_place(last: Sample, sample: Sample, *, again: bool) -> bool:
     if last.epoch != sample.epoch or last.step != sample.step:
         return False
-    return sample.step is not None or (sample.epoch is not None and last.value == sample.value)
+    return sample.step is not None or (again and sample.epoch is not None)

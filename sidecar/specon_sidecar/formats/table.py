@@ -11,6 +11,7 @@ from specon_sidecar.formats.families import FAMILIES
 from specon_sidecar.formats.family_parser import FamilyParser
 from specon_sidecar.formats.json_lines import JsonLines
 from specon_sidecar.formats.key_value import KeyValue
+from specon_sidecar.formats.mlflow import MlflowMetric
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.reader import DetectingReader, FixedReader, Reader
 from specon_sidecar.formats.regular_expression import RegularExpression
@@ -46,6 +47,13 @@ _FORMATS: Final = (
         weight=3,
         rewritten=True,
         writers="transformers Trainer, in each checkpoint",
+    ),
+    Format(
+        "mlflow",
+        "the file of one metric in MLflow's file store",
+        MlflowMetric,
+        weight=3,
+        writers="MLflow, `mlruns/.../metrics/loss`",
     ),
     Format(
         "json-lines",

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from specon_sidecar.formats.metric_choice import MetricChoice
-from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
@@ -16,10 +16,8 @@ _KEY: Final = re.compile(rb'\s*"([\w./ -]{1,200})": (?:"([^"]{0,100})"|([\w.+-]{
 _LONGEST_RECORD: Final = 1000
 
 
-class TrainerState:
+class TrainerState(LineParser):
     """Parser of the list `log_history`."""
-
-    held_back: Final = 0
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, ("loss",), closed=True)

@@ -14,15 +14,17 @@ import msgspec
 from specon_sidecar.classify import Category, ClassifierSettings, Interval, Judgement
 from specon_sidecar.classify.curve import Curve
 from specon_sidecar.classify.horizon import judge_by_horizon
-from specon_sidecar.classify.judgement import begin, enter
+from specon_sidecar.classify.judgement import ASSUMED, begin, enter
 from specon_sidecar.classify.overfitting import Validation, extend, overfits
 from specon_sidecar.classify.specon import judge
 from specon_sidecar.following.file_position import FilePosition
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
+from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Validating
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.table import Reader
+from specon_sidecar.hook.messages import Progress
 from specon_sidecar.observing.bounds import (
     MAX_TEXT,
     bound_amount,
@@ -31,13 +33,16 @@ from specon_sidecar.observing.bounds import (
     bound_share,
     bound_step,
 )
-from specon_sidecar.observing.state import State
-from specon_sidecar.wire import Checkpoint, Observation, Report
+from specon_sidecar.observing.reported import ReportReader
+from specon_sidecar.observing.state import Kept, State
+from specon_sidecar.observing.step_times import StepTimes
+from specon_sidecar.wire import Checkpoint, Hang, Observation, Report
 
 _HOPELESS_LINES: Final = 1000  # so many lines without a single sample: nothing can be judged from this log
 _HISTORY_SAMPLES: Final = 16  # the last ones of the history make its last value
 _EXAMPLES: Final = 3
 _EXAMPLE_BYTES: Final = 200
+_UNDECIDED: Final = "undecided"  # of a log, in a state that has another reason to be kept
 _NOWHERE: Final = FilePosition(0, 0, 0)  # of event files, whose positions are kept by themselves
 
 
@@ -45,22 +50,42 @@ class Observer:
     """Observes one replica."""
 
     def __init__(
-        self, settings: ClassifierSettings, reader: Reader, now: float, *, state: State | None = None
+        self,
+        settings: ClassifierSettings,
+        reader: Reader,
+        now: float,
+        *,
+        state: State | None = None,
+        options: FormatOptions = FormatOptions(),  # noqa: B008 - frozen
     ) -> None:
-        """Begin with nothing known, or where `state` left off; `now` is seconds on a steady clock."""
+        """Begin with nothing known, or where `state` left off; `now` is seconds on a steady clock.
+
+        `options` are those of the reader, for what the trainer says by itself.
+        """
         self._settings = settings
+        self._options = options
         self._reader = reader
-        self._validating = reader if isinstance(reader, Validating) else None
+        self._reported = reader if isinstance(reader, ReportReader) else ReportReader(options)
+        self._place: Sample | None = None
+        self._validating: Validating | None = reader if isinstance(reader, Validating) else None
         self._history: deque[float] = deque(maxlen=_HISTORY_SAMPLES)
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
         self._former: tuple[Sample, float] | None = None
         self._begin: bytes | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
+        self.kept: tuple[Kept, ...] = () if state is None else state.kept
+        """The last checkpoints of which the trainer told, oldest first."""
+        self.brought_back = state is not None
+        """Whether an earlier incarnation left this state."""
         self.trouble: str | None = None
         """Why this incarnation has no sample so far, where somebody looked into it: see `trouble`."""
+        self.remark = ""
+        """What is to be said beside the reason of every verdict."""
         self.curve = Curve(None if state is None else state.curve, last_value=settings.literal)
         self.judgement = begin(now, settings)
+        self.steps = StepTimes()
+        """When the steps of this incarnation came."""
         self.validation = Validation()
         self.lines = 0
         self.samples = 0
@@ -79,6 +104,7 @@ class Observer:
 
         The trainer trained on in between: what it gained there is spread over the intervals that it took.
         """
+        self.brought_back = False
         self.lines, self.samples = state.lines, state.samples
         away = 0.0 if state.at is None else max(0.0, now - state.at)
         missed = 0 if self._settings.literal else round(away / self._settings.interval)
@@ -89,6 +115,7 @@ class Observer:
         )
         self._first = _seen(state.first, now - away)
         self._former = _seen(state.former, now - away)
+        self.steps.go_on(state.gaps, now if state.gaps else None)
 
     @property
     def format(self) -> str | None:
@@ -121,11 +148,16 @@ class Observer:
         return self._settings.goal or self._named or "min"
 
     @property
+    def _assumed(self) -> bool:
+        """Whether nothing says that less is better."""
+        return self._settings.goal is None and self._named is None
+
+    @property
     def goal_from(self) -> str:
         """What says so, for people."""
         if self._settings.goal is not None:
             return "as --goal says"
-        return "as its name says" if self._named is not None else "nothing says so; --goal does"
+        return "as its name says" if self._named is not None else ASSUMED
 
     @property
     def classifier(self) -> str:
@@ -166,12 +198,30 @@ class Observer:
     def take(self, lines: Sequence[bytes], now: float) -> None:
         """Take lines that this incarnation wrote."""
         self.lines += len(lines)
-        self._add(self._reader.read(lines), now)
+        samples = self._reader.read(lines)
+        if self._place is not None:
+            place = self._place
+            samples = [_placed(sample, place) for sample in samples]
+        self._add(samples, now)
         self._validate()
         if not self.samples:
             self._examples.extend(lines[-_EXAMPLES:])
             if self._begin is None and lines:
                 self._begin = lines[0]
+
+    def hear(self, progress: Progress, now: float) -> None:
+        """Take what the trainer says of itself: from its first value on its log is not read any more.
+
+        Until then its word counts for the steps, and the log for values.
+        """
+        sample = self._reported.take(progress)
+        if sample.name:
+            if self._reader is not self._reported:
+                self._believe(self._reported, now)
+            self._add([sample], now)
+        else:
+            self._move(sample, now)
+        self._validate()
 
     def finish(self, now: float) -> None:
         """Take what the reader still held back: the log has ended."""
@@ -237,6 +287,7 @@ class Observer:
         cpu_seconds: float | None = None,
         memory_bytes: int | None = None,
         stopped_seconds: float | None = None,
+        hang: Hang | None = None,
         ended: bool = False,
     ) -> Report:
         """Return what is known now, within the bounds of the wire; the outbox numbers it."""
@@ -250,7 +301,7 @@ class Observer:
             sequence=0,
             category=judgement.category,
             category_age=max(0.0, now - judgement.since),
-            reason=(self.trouble or judgement.reason)[:MAX_TEXT],
+            reason=(self.trouble or "; ".join(filter(None, (judgement.reason, self.remark))))[:MAX_TEXT],
             first=bound_observation(self._first, now),
             last=bound_observation(self._last, now),
             former=bound_observation(self._former, now),
@@ -270,6 +321,7 @@ class Observer:
             memory_bytes=memory_bytes,
             stopped_seconds=bound_amount(stopped_seconds),
             format=self.format,
+            hang=hang,
             ended=ended,
         )
 
@@ -284,12 +336,12 @@ class Observer:
 
         The log was read to `position`, or event files to theirs.
         """
-        if self.format is None:
+        if self.format is None and self._place is None:
             return None
         age = max(0.0, now - self.judgement.since)
         return State(
             incarnation=incarnation,
-            format=self.format,
+            format=self.format or _UNDECIDED,
             place=position or _NOWHERE,
             event_files=dict(event_files or {}),
             curve=self.curve.state,
@@ -300,7 +352,9 @@ class Observer:
             validation=self.validation,
             lines=self.lines,
             samples=self.samples,
+            gaps=self.steps.gaps,
             at=now,
+            kept=self.kept,
         )
 
     def _judge(self, interval: Interval, now: float) -> None:
@@ -314,6 +368,9 @@ class Observer:
             self.judgement = judge_by_horizon(
                 self.judgement, interval, self.curve.values, self.curve.done, now=now, settings=settings
             )
+        if self.judgement.category is Category.DIVERGING and self._assumed and not interval.nonfinite_run:
+            reason = f"{self.judgement.reason}; but that less is better was assumed, and may be wrong"
+            self.judgement = enter(self.judgement, Category.UNKNOWN, now, reason=reason)
 
     def _validate(self) -> None:
         for sample in () if self._validating is None else self._validating.validation():
@@ -324,12 +381,46 @@ class Observer:
         if not samples:
             return
         self.samples += len(samples)
+        self.steps.saw(now)
         self.trouble = None
         samples = self._of_the_goal(samples, now)
+        runs = self.curve.runs
         self.curve.extend(samples, now)
+        if self.curve.runs != runs:  # another training in the same log: nothing of the one before counts
+            self.judgement = begin(now, self._settings)
+            self.validation = Validation()
         if self._first is None:
             self._first = samples[0], now
         self._last = samples[-1], now
+
+    def _believe(self, reader: ReportReader, now: float) -> None:
+        """Read no log any more; what it showed of this incarnation is forgotten, for it would count twice."""
+        self._reader, self._validating = reader, reader
+        if self.samples:
+            self._begin_anew(now)
+        self._last = None
+        if self._place is None:  # else it is the trainer's own word
+            self._first = None
+
+    def _move(self, place: Sample, now: float) -> None:
+        """Note how far the training is where nothing is said of its metric."""
+        self.trouble = None
+        if self._place is None:
+            self._first = None  # what the log showed may count otherwise
+        self._place = place
+        self.curve.move(place, now)
+        self.steps.saw(now)
+        at = place if self._last is None else _placed(self._last[0], place)
+        self._last = at, now
+        if self._first is None:
+            self._first = at, now
+
+    def _begin_anew(self, now: float) -> None:
+        self.curve = Curve(last_value=self._settings.literal)
+        self.judgement = begin(now, self._settings)
+        self.validation = Validation()
+        self._history.clear()
+        self._taken_up = False
 
     def _of_the_goal(self, samples: list[Sample], now: float) -> list[Sample]:
         """Return the samples to judge by, having begun anew where the metric now has the opposite goal.
@@ -340,11 +431,7 @@ class Observer:
         if self.goal == before:
             return samples
         if self.curve.count:
-            self.curve = Curve(last_value=self._settings.literal)
-            self.judgement = begin(now, self._settings)
-            self.validation = Validation()
-            self._history.clear()
-            self._taken_up = False
+            self._begin_anew(now)
         return [sample for sample in samples if sample.name == samples[-1].name]
 
     def _recall(self, samples: list[Sample], now: float) -> None:
@@ -355,6 +442,13 @@ class Observer:
             if self.judgement.first is None:
                 self._judge(self.curve.close_interval(now), now)
             self._history.append(sample.value)
+
+
+def _placed(sample: Sample, place: Sample) -> Sample:
+    """Return the sample at another place."""
+    return msgspec.structs.replace(
+        sample, step=place.step, epoch=place.epoch, total_steps=place.total_steps, total_epochs=None
+    )
 
 
 def _seen(observation: Observation | None, now: float) -> tuple[Sample, float] | None:

@@ -19,6 +19,8 @@ from specon_sidecar.following.log_choice import Log, choose_log
 from specon_sidecar.following.log_file import position_at
 from specon_sidecar.formats.table import Reader, make_reader
 from specon_sidecar.observing.observer import Observer
+from specon_sidecar.observing.reported import FORMAT as REPORTED
+from specon_sidecar.observing.reported import ReportReader
 from specon_sidecar.observing.state import State
 from specon_sidecar.observing.state_file import load
 from specon_sidecar.settings import Settings
@@ -45,20 +47,26 @@ def begin(settings: Settings, now: float, log: Log | None = None) -> Beginning:
     log = choose_log(settings.log) if log is None else log
     state = None if settings.state_file is None else load(Path(settings.state_file))
     reader = _reader(settings, state, log)
-    observer = Observer(settings.classifier, reader, now, state=state)
+    observer = Observer(settings.classifier, reader, now, state=state, options=settings.format_options)
     same = state is not None and state.incarnation == settings.incarnation
     if state is not None and same:
         observer.go_on(state, now)
+    return Beginning(observer, _start_at(settings, observer, state, log, now, same=same))
+
+
+def _start_at(
+    settings: Settings, observer: Observer, state: State | None, log: Log, now: float, *, same: bool
+) -> FilePosition | EventFiles | None:
     if log.kind == "events":
-        return Beginning(observer, _start_events(settings, observer, state, log, now, same=same))
+        return _start_events(settings, observer, state, log, now, same=same)
     try:
         file = os.open(log.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
-        return Beginning(observer, None)
+        return None
     try:
-        return Beginning(observer, _start(settings, observer, state, file, now, same=same))
+        return _start(settings, observer, state, file, now, same=same)
     except OSError:
-        return Beginning(observer, None)
+        return None
     finally:
         os.close(file)
 
@@ -111,6 +119,8 @@ def _start_events(
 
 def _reader(settings: Settings, state: State | None, log: Log) -> Reader:
     options = settings.format_options
+    if settings.hook is not None and state is not None and state.format == REPORTED:
+        return ReportReader(options)
     if log.kind == "events":
         return EventReader(options)
     known = None if state is None or settings.format != "auto" else state.format

@@ -14,6 +14,15 @@ from specon_sidecar.wire import Observation
 _Natural = Annotated[int, Meta(ge=0)]
 
 
+class Kept(Struct, frozen=True):
+    """A checkpoint of which its trainer said that it is complete."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    step: _Natural
+    fingerprint: Annotated[tuple[int, ...], Meta(min_length=5, max_length=6)] | None = None
+    """How it looked then, as `checkpoints.find.Fingerprint` has it; None: an older sidecar did not look."""
+
+
 class State(Struct, frozen=True, kw_only=True):
     """The state of one replica's observation; times are ages, for the next machine has another clock."""
 
@@ -38,5 +47,9 @@ class State(Struct, frozen=True, kw_only=True):
     """The values of validation beside the curve."""
     lines: _Natural = 0
     samples: _Natural = 0
+    kept: Annotated[tuple[Kept, ...], Meta(max_length=16)] = ()
+    """The last checkpoints of which the trainer told, oldest first, for the next incarnation."""
+    gaps: tuple[float, ...] = ()
+    """The latest times between two steps, seconds: for a successor in the same incarnation alone."""
     at: float | None = None
     """When it was taken, on this machine's steady clock: for a successor in the same incarnation alone."""

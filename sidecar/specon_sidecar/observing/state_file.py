@@ -30,11 +30,11 @@ def load(file: Path) -> State | None:
         with file.open("rb") as opened:
             content = opened.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
-            _LOG.warning("state file %s: longer than %d bytes, starting anew", file, _MAX_BYTES)
+            _LOG.warning("state file %s: longer than %d bytes, starting again", file, _MAX_BYTES)
             return None
         return msgspec.json.decode(content, type=State)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        _LOG.warning("state file %s: %s, starting anew", file, error)
+        _LOG.warning("state file %s: %s, starting again", file, error)
         return None

@@ -3,10 +3,11 @@
 A manager that is away, slow or wrong never raises here: each call returns what became of it.
 """
 
+import contextlib
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -19,10 +20,12 @@ from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     Acknowledgement,
+    Checkpoint,
     Instruction,
     Report,
     WireError,
     decode_instructions,
+    decode_resumable,
     encode,
 )
 
@@ -30,6 +33,8 @@ _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 10.0  # beyond the wait that a long poll asks for
+# A log that says nothing for long may be read by nobody any more: it is asked for anew.
+_OUTPUT_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=900)
 _BUSY: Final = frozenset({429, 503})
 _LONGEST_PAUSE: Final = 60.0  # that a manager may ask for
 _TRANSIENT: Final = frozenset({401, 403, 408, 425, 429})  # tokens rotate, managers get busy
@@ -76,6 +81,34 @@ class Client:
         """Answer an instruction."""
         return await self._send("/v1/acknowledgements", encode(acknowledgement))
 
+    async def resumable(self) -> tuple[Outcome, Checkpoint | None]:
+        """Ask from which checkpoint this incarnation may go on."""
+        outcome, body = await self._call("GET", "/v1/checkpoint", _SEND_SECONDS, query=dict(self._identity))
+        if outcome is not Outcome.DELIVERED:
+            return outcome, None
+        try:
+            return outcome, decode_resumable(body).checkpoint
+        except WireError as error:
+            self._complain("/v1/checkpoint", f"the answer is not understood: {error}")
+            return Outcome.LOST, None
+
+    @contextlib.asynccontextmanager
+    async def output(self, container: str, since: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Give what a container of this pod prints, in pieces, with the time before each line.
+
+        From the beginning, or from a time such as `2026-11-23T07:00:00Z` on. Raises OSError with what is in
+        the way, and while reading.
+        """
+        query = {**self._identity, "container": container, "since": since}
+        try:
+            async with self._request("GET", "/v1/output", _OUTPUT_TIMEOUT, query=query) as response:
+                if response.status != 200:  # noqa: PLR2004 - OK
+                    said = (await _read_bounded(response)).decode("utf-8", "replace")
+                    raise OSError(f"the manager answers {response.status}: {said[:300]}")
+                yield response.content.iter_any()
+        except (aiohttp.ClientError, ValueError) as error:
+            raise OSError(f"{type(error).__name__}: {error}") from error
+
     async def instructions(
         self, known: Iterable[str] = (), *, wait: float = 20.0
     ) -> tuple[Outcome, tuple[Instruction, ...]]:
@@ -107,32 +140,46 @@ class Client:
             raise RuntimeError("the client is used outside its context")
         if time.monotonic() < self._not_before:
             return Outcome.LOST, b""
-        headers = {"Content-Type": "application/json"} if message is not None else {}
-        if self._token is not None and (token := self._token.read()) is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        tls = True if self._authorities is None else self._authorities.context()
-        if tls is None:
-            # Nobody could be trusted, and the token must go to nobody else.
-            self._complain(path, "not called: no certificate authorities can be read")
-            return Outcome.LOST, b""
+        timeout = aiohttp.ClientTimeout(total=seconds, connect=_CONNECT_SECONDS)
         try:
-            async with self._session.request(
-                method,
-                self._url + path,
-                params=query,
-                data=message,
-                headers=headers,
-                ssl=tls,
-                # A redirect could carry the token to a stranger.
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=seconds, connect=_CONNECT_SECONDS),
-            ) as response:
+            async with self._request(method, path, timeout, query=query, message=message) as response:
                 outcome = self._outcome(path, response.status)
                 self._obey(response)
                 return outcome, await _read_bounded(response) if outcome is Outcome.DELIVERED else b""
         except (aiohttp.ClientError, OSError, ValueError) as error:
             self._complain(path, f"{type(error).__name__}: {error}")
             return Outcome.LOST, b""
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        timeout: aiohttp.ClientTimeout,
+        *,
+        query: dict[str, str] | None = None,
+        message: bytes | None = None,
+    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        """Make a request; raises OSError where nobody could be trusted."""
+        if self._session is None:
+            raise RuntimeError("the client is used outside its context")
+        headers = {"Content-Type": "application/json"} if message is not None else {}
+        if self._token is not None and (token := self._token.read()) is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        tls = True if self._authorities is None else self._authorities.context()
+        if tls is None:
+            # The token must go to nobody else.
+            raise OSError("not called: no certificate authorities can be read")
+        return self._session.request(
+            method,
+            self._url + path,
+            params=query,
+            data=message,
+            headers=headers,
+            ssl=tls,
+            # A redirect could carry the token to a stranger.
+            allow_redirects=False,
+            timeout=timeout,
+        )
 
     def _obey(self, response: aiohttp.ClientResponse) -> None:
         """Keep silent for as long as the manager asks for: it is busy, or another is about to lead."""

@@ -1,14 +1,15 @@
 """The two conversations with the manager: reports go out, instructions come in and are acknowledged."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 from typing import Final, Protocol
 
 from specon_sidecar.clock import Time
 from specon_sidecar.reporting.outbox import Outbox
 from specon_sidecar.reporting.outcome import Outcome
-from specon_sidecar.wire import Acknowledgement, Instruction, Report
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Instruction, Report
 
 _WAIT: Final = 20.0
 _OPEN_WAIT: Final = 2.0
@@ -34,6 +35,16 @@ class Manager(Protocol):
         self, known: tuple[str, ...], *, wait: float
     ) -> tuple[Outcome, tuple[Instruction, ...]]:
         """Wait for an instruction that is not known."""
+        ...
+
+    async def resumable(self) -> tuple[Outcome, Checkpoint | None]:
+        """Ask from which checkpoint to go on."""
+        ...
+
+    def output(
+        self, container: str, since: str
+    ) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Give what a container of this pod prints, from a time on; raises OSError."""
         ...
 
 

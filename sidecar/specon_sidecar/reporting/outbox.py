@@ -137,6 +137,7 @@ def _differs(before: Report, after: Report) -> bool:
         or before.checkpoint != after.checkpoint
         or (before.first is None) != (after.first is None)
         or before.ended != after.ended
+        or (before.hang is None) != (after.hang is None)
         # Why there is no sample: as soon as that is known.
         or (not after.samples and before.reason != after.reason)
     )

@@ -31,6 +31,11 @@ class Trainer(Protocol):
         """Whether it may still do what it is asked."""
         ...
 
+    @property
+    def root(self) -> int | None:
+        """The process that all others of it descend from, or None when it is not there."""
+        ...
+
     def usage(self) -> Usage | None:
         """Return its CPU time and memory, or None when it is not there."""
         ...
@@ -61,6 +66,11 @@ class TrainerProcess:
     def alive(self) -> bool:
         """Whether the process still runs: a zombie does not."""
         return self._current() is not None
+
+    @property
+    def root(self) -> int | None:
+        """The process id while the process runs."""
+        return self.pid if self.alive else None
 
     def usage(self) -> Usage | None:
         """Return the CPU time and memory of the process, or None when it is gone."""

@@ -79,6 +79,11 @@ class SearchedTrainer:
         """Whether the trainer may still do what it is asked: before it was found, and while it runs."""
         return self._search() or self._process is None
 
+    @property
+    def root(self) -> int | None:
+        """The process id of the trainer, or None while it is not there."""
+        return self._process.pid if self._search() and self._process is not None else None
+
     def usage(self) -> Usage | None:
         """Return the CPU time and memory of the trainer, or None while it is not there."""
         return self._process.usage() if self._search() and self._process is not None else None

@@ -21,5 +21,6 @@ BARS: Final = (
         line=r"^(?!.{0,40}(?i:valid|val\b|eval|test|sanity|predict))"
         r"(?:.{0,40}?(?i:epoch)[^\d%]{0,3}(?P<epoch>\d+)(?:/(?P<epochs>\d+))?)?[^%]{0,60}?"
         r"\d{1,3}%\|[^|]{0,300}\| *(?P<i>\d+)/(?P<n>\d+) \[[^,\]]{1,40}, [^\]]{0,1000}?=",
+        is_bar=True,
     ),
 )

@@ -7,11 +7,14 @@ from specon_sidecar.formats.family import BLANK, NUM, Family
 LANGUAGE_MODELS: Final = (
     Family(
         name="hugging-face",
-        writers="transformers Trainer 4 and 5, TRL, axolotl, LLaMA-Factory (printed dictionaries; no step)",
+        writers="transformers Trainer 4 and 5, TRL, axolotl, LLaMA-Factory (printed dictionaries; their step"
+        " is that of the bar beside them)",
         needles=(b"{'", b"'epoch': "),
         line=r"^(?>.*?\{'loss': ).*'epoch': '?(?P<epoch>[\d.]+)",
         also=r"^(?>.*?\{'eval_).*'epoch': '?(?P<eval_epoch>[\d.]+)",
         context=(b"Num Epochs = ", r"Num Epochs = (?P<epochs>[\d,]+)"),
+        place=r"'global_step/max_steps': '(?P<step>\d+)/(?P<total>\d+)'",
+        bar_beside=True,
     ),
     Family(
         name="nanogpt",
@@ -89,6 +92,21 @@ LANGUAGE_MODELS: Final = (
         metrics=("Loss/tok",),
     ),
     Family(
+        name="marian",
+        writers="Marian NMT",
+        needles=(b" : Up. ", b" : Cost "),
+        line=r"^\s*Ep\. (?P<epoch>[\d.]+) : Up\. (?P<step>\d+) : Sen\. .{1,40}? : Cost (?P<value>"
+        + NUM
+        + r")",
+    ),
+    Family(
+        name="espnet",
+        writers="ESPnet 2",
+        needles=(b"epoch:train:", b"batch: ", b"loss="),
+        line=r"(?<!\d)(?P<epoch>\d+)epoch:train:\d+-(?P<i>\d+)batch: ",
+        metrics=("loss",),
+    ),
+    Family(
         name="opennmt",
         writers="OpenNMT-py",
         needles=(b"Step ", b"ppl: "),
@@ -117,11 +135,11 @@ LANGUAGE_MODELS: Final = (
     Family(
         name="mlperf",
         writers="MLPerf logging (:::MLLOG); whether less or more is better depends on the benchmark",
-        needles=(b":::ML", b'"key": "'),
-        line=r":::MLP?LL?OG .{0,400}?"
-        r"\"key\": \"(?P<name>train_loss|eval_loss|eval_error|eval_accuracy|loss)\", "
-        r"\"value\": \"?(?P<value>" + NUM + r")",
-        place=r"\"(?:step_num|step|samples_count)\": (?P<step>\d+)|\"epoch_num\": (?P<epoch>[\d.]+)",
+        needles=(b":::ML", b'"key":'),
+        line=r"^(?>.*?:::MLP?LL?OG )(?=.{0,2000}?\"key\": ?"
+        r"\"(?P<name>train_loss|eval_loss|eval_error|eval_accuracy|loss)\")"
+        r".{0,2000}?\"value\": ?\"?(?P<value>" + NUM + r")",
+        place=r"\"(?:step_num|step|samples_count)\": ?(?P<step>\d+)|\"epoch_num\": ?(?P<epoch>[\d.]+)",
         metrics=("train_loss", "loss", "eval_loss", "eval_error", "eval_accuracy"),
         goal_known=False,
     ),

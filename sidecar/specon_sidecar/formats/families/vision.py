@@ -28,6 +28,21 @@ VISION: Final = (
         line=r"^\[(?P<epoch>\d+), +(?P<i>\d+)\] loss: ",
     ),
     Family(
+        name="timm",
+        writers="timm's train.py",
+        needles=(b"Train: ", b"Loss: ", b"%)]"),
+        line=r"^Train: (?P<epoch>\d+) \[\s*(?P<i>\d+)/\s*(?P<n>\d+) \(\s*\d+%\)\]",
+        also=r"^Test: ",
+        metrics=("loss",),
+    ),
+    Family(
+        name="paddle-detection",
+        writers="PaddleDetection",
+        needles=(b"Epoch: [", b"learning_rate: ", b"loss: "),
+        line=r"^\s*Epoch: \[(?P<epoch>\d+)\] \[\s*(?P<i>\d+)/\s*(?P<n>\d+)\] learning_rate: ",
+        metrics=("loss",),
+    ),
+    Family(
         name="torchvision",
         writers="torchvision references, DETR, MAE, DINO (MetricLogger)",
         needles=(b"Epoch:", b"eta: "),

@@ -1,0 +1,73 @@
+"""Records without a step and a bar that is written again behind each of them: the bar tells the step."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from specon_sidecar.formats.sample import Sample
+
+# A bar without a name, which counts the training.
+_BAR: Final = re.compile(rb"\s{0,8}+\d{1,3}%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+) \[")
+
+
+class BarBeside:
+    """Holds a record back until the bar behind it, and gives it the step of that.
+
+    Records that come without a bar between them from the first were written late, in one go: then no bar
+    tells their steps, and they keep their epochs alone.
+    """
+
+    def __init__(self) -> None:
+        self._length: int | None = None
+        self._late = False
+        self._placed = False
+        self._per_epoch = 0.0
+        self._held: Sample | None = None
+
+    def take(self, line: bytes) -> tuple[int, int] | None:
+        """Return `i` and `n` where the line begins with the bar of the training."""
+        found = _BAR.match(line)
+        if found is None:
+            return None
+        i, n = int(found[1]), int(found[2])
+        if self._length is None:
+            self._length = n
+        return i, n
+
+    def release(self, i: int, n: int) -> Sample | None:
+        """Return the record before a bar, placed by it; None where none waits or the bar is another one."""
+        held = self._held
+        if held is None or self._late or not i or (self._placed and n != self._length):
+            return None
+        self._held = None
+        return self.place(held, i, n)
+
+    def place(self, sample: Sample, i: int, n: int) -> Sample:
+        """Return a record at the place of a bar."""
+        self._length, self._placed = n, True
+        self._per_epoch = i / sample.epoch if sample.epoch else 0.0
+        return msgspec.structs.replace(sample, step=i, total_steps=n)
+
+    def hold(self, sample: Sample) -> Sample | None:
+        """Take a record; return it, or the one that waited, as soon as no bar can be waited for."""
+        if self._length is None or sample.step is not None:
+            return sample  # no bar in this log so far, or it says its step itself
+        held, self._held = self._held, sample
+        if held is None:
+            return None
+        if not self._placed:
+            self._late = True
+        return self._by_epoch(held)
+
+    def finish(self) -> Sample | None:
+        """Return the record that waits, for the log has ended."""
+        held, self._held = self._held, None
+        return None if held is None else self._by_epoch(held)
+
+    def _by_epoch(self, sample: Sample) -> Sample:
+        """Return a record without a bar behind it at the step that its epoch tells."""
+        if not self._placed or sample.epoch is None or not self._per_epoch:
+            return sample
+        step = round(sample.epoch * self._per_epoch)
+        return msgspec.structs.replace(sample, step=step, total_steps=self._length)

@@ -1,0 +1,64 @@
+"""Where in the training a line stands, by the numbers that it prints."""
+
+from typing import Final
+
+from specon_sidecar.formats.epochs import Epochs
+from specon_sidecar.formats.position_keys import STEP_KEYS
+
+# `batch 800/34064` counts within an epoch, and beside an epoch `iter 250/3766` does too: no totals of the
+# training.
+_LAST_GLOBAL: Final = STEP_KEYS["global_step"]
+_BATCH: Final = STEP_KEYS["batch"]
+
+
+class Places:
+    """Finds where in the training a line stands, by the names that logs use for that."""
+
+    def __init__(self) -> None:
+        self.epochs: Final = Epochs()
+        self._before: tuple[float, int] | None = None
+        self._step_is_global = False
+        self._step_of_epoch = False
+
+    def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
+        self,
+        step: int | None,
+        step_rank: int,
+        of_step: int | None,
+        epoch: float | None,
+        epochs: int | None,
+        total: int | None,
+    ) -> tuple[int | None, float | None, int | None, int | None]:
+        """Return the same, of the numbers that a line prints."""
+        if step is None or of_step is None:
+            return step, epoch, total, epochs
+        if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
+            if self._is_global(epoch, step):
+                return step, epoch, of_step, epochs
+        elif (
+            step_rank <= _LAST_GLOBAL or (epoch is None and step_rank != _BATCH)
+        ) and not self._starts_again(epoch, step):
+            return step, epoch, of_step, epochs
+        if epoch is not None:
+            step, total = self.epochs.through(epoch, epochs, step, of_step)
+        return step, epoch, total, epochs
+
+    def _is_global(self, epoch: float, step: int) -> bool:
+        """Whether `Epoch 3/40, Step 100/600` counts steps of the training.
+
+        Nearly always they are those of the epoch. A step that goes on growing into the next epoch is not.
+        """
+        before, self._before = self._before, (epoch, step)
+        if before is not None and epoch > before[0]:
+            self._step_is_global = step > before[1]
+        return self._step_is_global
+
+    def _starts_again(self, epoch: float | None, step: int) -> bool:
+        """Whether `Epoch 1 | Step 10/6501` was found to count within the epoch: it went back at a new one."""
+        if epoch is None:
+            return False
+        before, self._before = self._before, (epoch, step)
+        self.epochs.see(epoch)
+        if before is not None and epoch > before[0]:
+            self._step_of_epoch = step < before[1]
+        return self._step_of_epoch

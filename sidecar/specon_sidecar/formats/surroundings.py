@@ -1,0 +1,192 @@
+"""What the lines around the samples say: totals printed elsewhere, the epoch's heading, the bar beside.
+
+Half of the logs that print a total print it once, at the head or in a bar, and not beside the value.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from specon_sidecar.formats.number import to_step
+from specon_sidecar.formats.places import Places
+from specon_sidecar.formats.prefixes import strip
+from specon_sidecar.formats.sample import Sample
+
+_LONGEST: Final = 4096
+_SHORTEST: Final = 8
+_COUNT: Final = rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+)(?![\w%]|\.\d)"
+_OF: Final = rb"[\"']?\s{0,16}+(?:\[\w{1,8}\])?(?:[:=]|is\b|->|\|)?\s{0,16}+[\"']?"
+_KIND: Final = (
+    rb"(?:(?:global|train(?:ing)?|optim\w{0,10}+|update|gradient|gradient update|n|pretrain)[ _-]{1,2}){0,2}+"
+)
+_STEPS: Final = re.compile(
+    rb"(?i:(?<![\w/.%])(?:--)?(?:total|max(?:imum)?|num(?:ber)?(?: of)?|train(?:ing)?)[ _-]{0,2}"
+    + _KIND
+    + rb"(?:steps?|iter(?:ation)?s?))"
+    + _OF
+    + _COUNT
+)
+_EPOCHS: Final = re.compile(
+    rb"(?i:(?<![\w/.%])(?:--)?(?:(?:(?:total|max(?:imum)?|num(?:ber)?(?: of)?|n)[ _-]{0,2}"
+    + _KIND
+    + rb"epochs?)|"
+    + _KIND
+    + rb"epochs))"
+    + _OF
+    + _COUNT
+)
+_FOR: Final = re.compile(
+    rb"(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)"
+    + _COUNT
+    + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
+)
+# `warmup epochs: 5` and `no improvement for 5 epochs` are no lengths of the training.
+_PART: Final = re.compile(
+    rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
+    rb"|accumulation|burn-?in|current|last|best)[ _-]{1,2})\Z"
+)
+_TRAINS: Final = re.compile(rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))")
+_WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
+_NEAR: Final = 24
+# `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
+_HEADING: Final = re.compile(
+    rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
+    rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
+    rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
+    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
+    rb"|training|\d\d:\d\d))"
+)
+_BAR: Final = re.compile(
+    rb"[^%]{0,80}?(\d{1,3})%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
+)
+# A bar of these is no bar of the training.
+_OTHER_BAR: Final = re.compile(
+    rb"(?i:\s{0,8}+(?:val|eval|test|pred|sanity|infer|download|load|map|filter|token|generat|pars|read|process"
+    rb"|epoch|pack|comput|extract|creat|prepar|sampl))"
+)
+
+
+class Total(msgspec.Struct, frozen=True):
+    """How long the training is, and what says so."""
+
+    steps: int | None = None
+    epochs: int | None = None
+    source: str = ""
+
+
+class Bar(msgspec.Struct, frozen=True, gc=False):
+    """The state of a bar: `i` of `n`."""
+
+    i: int
+    n: int
+
+
+class Surroundings:
+    """Takes the lines of a log that hold no sample, and completes the samples between them."""
+
+    def __init__(self) -> None:
+        self.bar: Bar | None = None
+        """The latest state of a bar of the training."""
+        self._epoch: int | None = None
+        self._steps: int | None = None
+        self._epochs: int | None = None
+        self._source: dict[str, str] = {}
+        self._places = Places()
+        self.known = False
+        """Whether there is anything to complete a sample with."""
+
+    @property
+    def epochs(self) -> int | None:
+        """How many epochs the log says there are, on a line of its own."""
+        return self._epochs
+
+    def total(self, last: Sample | None) -> Total | None:
+        """Return what is known of the length, after a completed sample."""
+        if last is None or (last.total_steps is None and last.total_epochs is None):
+            steps = self._steps if last is not None and last.step is not None else None
+            if steps is None:
+                return None
+            return Total(steps, None, self._source["steps"])
+        found = [
+            self._source[name]
+            for name, value, own in (
+                ("steps", last.total_steps, self._steps),
+                ("epochs", last.total_epochs, self._epochs),
+            )
+            if value is not None and value == own and name in self._source
+        ]
+        return Total(last.total_steps, last.total_epochs, found[0] if found else "printed beside the value")
+
+    def take(self, line: bytes) -> None:
+        """Take a line that may say something about the place or the length of the training."""
+        # Nearly all lines cost no more than this look.
+        if (
+            b"poch" in line
+            or b"tep" in line
+            or b"iter" in line
+            or b"%|" in line
+            or b"Iter" in line
+            or b"EPOCH" in line
+            or b"STEP" in line
+        ) and len(line) <= _LONGEST:
+            self._look(line)
+
+    def complete(self, sample: Sample) -> Sample:
+        """Return the sample with what its own line left out."""
+        name, value, step, epoch, total, time, epochs = msgspec.structs.astuple(sample)
+        if epoch is None and self._epoch is not None:
+            epoch = float(self._epoch)
+            if epochs is None and "heading" in self._source:
+                epochs = self._epochs
+        if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
+            epochs = self._epochs
+            if total is not None and step is not None:
+                step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
+        if total is None and self._steps is not None and step is not None and step <= self._steps:
+            total = self._steps
+        return Sample(name, value, step, epoch, total, time, epochs)
+
+    def _look(self, line: bytes) -> None:
+        if b"%|" in line:
+            found = _BAR.match(line)
+            if found is not None:
+                if not _OTHER_BAR.match(line):
+                    self.bar = Bar(int(found[2]), int(found[3]))
+                line = line[found.end() :].partition(b"]")[2]
+                if len(line) < _SHORTEST:
+                    return
+        text = strip(line).text
+        heading = _HEADING.match(text)
+        if heading is not None:
+            self.known = True
+            self._epoch = int(heading[1])
+            of = to_step(heading[2]) if heading[2] else None
+            if of:
+                self._epochs = of
+                self._source["heading"] = self._source["epochs"] = _told(b"the heading ", text)
+            return
+        for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
+            stated = expression.search(text)
+            if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
+                self._state(name, to_step(stated[1]), text[stated.start() :])
+        said = _FOR.search(text)
+        if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
+            self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
+
+    def _state(self, name: str, count: int | None, text: bytes) -> None:
+        if not count or count == 1:
+            return
+        self.known = True
+        if name == "steps":
+            self._steps = count
+        elif "heading" in self._source:
+            return  # what each epoch says counts more than a configuration
+        else:
+            self._epochs = count
+        self._source[name] = _told(b"the line ", text)
+
+
+def _told(what: bytes, text: bytes) -> str:
+    shown = b" ".join(text[:60].split())
+    return (what + b"'" + shown + b"'").decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Kubeflow Trainer's status protocol, on loopback: whoever reports to Trainer reports to this sidecar."""
