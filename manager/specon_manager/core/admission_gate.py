@@ -1,4 +1,4 @@
-"""Waiting jobs that no policy is to see now, each with the reason: they must block nobody who may start."""
+"""Waiting jobs that policies must not see now, each with its reason: they block no job that may start."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core import starvation
-from specon_manager.core.quotas import Usage, gang_requests, named
+from specon_manager.core.quotas import Usage, closed, gang_requests, named
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources
@@ -56,22 +56,23 @@ def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     usage = Usage(snapshot)
-    closed: dict[str, Job] = {}
+    kept: dict[str, Job] = {}
     free, running = _free(snapshot), {job.spec.queue for job in snapshot.running}
     for job in sorted(waiting, key=lambda job: (job.queued_at, job.order, job.name)):
         queue = named(job)
-        if queue in closed:
-            found[job.name] = _kept_for(closed[queue], snapshot.now)
+        taken = queue in usage.queues and closed(usage.queues[queue], job) is None
+        if taken and queue in kept:
+            found[job.name] = _kept_for(kept[queue], snapshot.now)
             continue
         amount = gang_requests(job, _members(job, snapshot))
-        why = usage.lacking(queue, amount)
+        why = usage.against(job, amount)
         if why is None:
             continue
-        if queue in usage.queues:
+        if taken:
             if running <= {queue} and _as_full_as_the_quota(queue, amount, free, usage):
                 continue
             if starvation.starves(job, snapshot) and _ever_fits(queue, amount, usage):
-                closed[queue] = job
+                kept[queue] = job
         found[job.name] = why
     return found
 

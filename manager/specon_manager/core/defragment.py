@@ -1,8 +1,8 @@
-"""Moves that make room for a job that waits although the free room of the cluster together would do. Pure.
+"""Moves that make room for a job that waits although the free room of the cluster together is enough. Pure.
 
-It runs beside whatever policy is set, after that has had its say, and only while no move of its own is in
-flight. The search is in `policies/defragmentation`; here is whether what it finds is worth it, and how much
-of it begins now. See docs/algorithms/defragment.md.
+It runs beside every policy, after that has proposed, and only while no move of its own is in flight. The
+search is in `policies/defragmentation`; this module decides whether the plan is worth its price, and how many
+of its moves begin now. See docs/results/ours.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

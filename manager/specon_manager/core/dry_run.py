@@ -1,6 +1,6 @@
-"""A dry run: everything is judged, and what would be ordered is told in place of being ordered. Pure.
+"""A dry run: the manager judges everything, orders nothing, and reports what it would order. Pure.
 
-What is in flight when a dry run begins goes on to its end, as in a pause.
+Changes in flight when a dry run begins continue to their end, as in a pause.
 """
 
 from collections.abc import Mapping

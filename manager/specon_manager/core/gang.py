@@ -99,9 +99,9 @@ def _observed(state: State, name: str, now: float) -> State:
         state = state.with_job(job)
     runs = any(replica.phase is Phase.RUNNING for replica in present)
     if runs:
-        state = _unclaimed(state, name)  # somebody else may have let it run: it waits for no room any more
+        state = _unclaimed(state, name)  # someone else may have let it run: it waits for no room any more
     if job.spec.held and not job.admitted and runs and state.whole_of(name) is None:
-        # It was let run by somebody else, or before this manager came.
+        # It was let run by someone else, or before this manager came.
         job = msgspec.structs.replace(job, admitted=True)
         state = as_described(state.with_job(job), job)
         present = _present(state, job)

@@ -1,4 +1,4 @@
-"""Where a gang goes that somebody wants moved: which of its replicas change their node, and how. Pure."""
+"""Targets of a gang that someone wants to move: which of its replicas change their node, and how. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable

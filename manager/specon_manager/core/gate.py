@@ -1,8 +1,8 @@
 """The do-no-harm gate: a move must gain more than it costs.
 
 A node shares its cores evenly, so a replica's share is min(1, cores / replicas). A move changes the shares of
-the mover, of those it leaves and of those it joins; each change counts by how much the job still grows
-(the weights of the settings), over the time that the mover still runs.
+the mover, of those it leaves and of those it joins. Each change is weighted by how much the job still grows
+(the weights of the settings) and counts over the time that the mover still runs.
 """
 
 from collections.abc import Sequence
@@ -65,6 +65,30 @@ def objection(
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
         return Objection(Refusal.NO_GAIN, text)
     return None
+
+
+def changed_shares(move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate) -> dict[str, float]:
+    """Return how much more of a core each job that a move concerns is expected to get for each replica.
+
+    What the gate weighs, without weights and costs; jobs of which nothing changes are left out.
+    """
+    members, moved = _movers(move, snapshot)
+    if not members or any(each.node not in snapshot.nodes for each in members):
+        return {}
+    if any(target not in snapshot.nodes for _, target in moved):
+        return {}
+    loads = _loads(members, moved, snapshot, gate)
+    found: dict[str, float] = {}
+    for name, load in loads.items():
+        change = _share(load.after, load.cores) - _share(load.before, load.cores)
+        for replica in snapshot.on_node[name]:
+            if replica.job != members[0].job:
+                found[replica.job] = found.get(replica.job, 0.0) + change
+    to = {replica.name: target for replica, target in moved}
+    ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
+    before = min(_share(source.before, source.cores) for source, _ in ways)
+    found[members[0].job] = min(_share(joined.after, joined.cores) for _, joined in ways) - before
+    return {job: change for job, change in found.items() if change}
 
 
 def price(movers: Sequence[Replica], gate: Gate, measured: Measured) -> float:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from specon_manager.model.queues import Queue
-from specon_manager.model.settings import Budgets, Deadlines, Gate, Seconds, Settings
+from specon_manager.model.settings import Budgets, Deadlines, Gate, Seconds, Settings, Warns
 from specon_manager.policies.table import policy_named, settings_of
 
 KINDS: Final[Mapping[str, Any]] = {
@@ -21,6 +21,8 @@ KINDS: Final[Mapping[str, Any]] = {
     "deadlines": Deadlines,
     "queues": tuple[Queue, ...],
     "starvation": Seconds | None,
+    "fair_shares": Seconds | None,
+    "warnings": tuple[Warns, ...],
     "defragment": Literal["off", "dry-run", "on"],
     "dry_run": bool,
     "tick": Annotated[float, Meta(gt=0, le=1e9)],

@@ -49,7 +49,13 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     if not owned and _is_unwanted(replica, event):
         return _sent_away(state, replica, event, now)
     progress = msgspec.structs.replace(
-        replica.progress, sessions=(), cpu_from=None, first_step=None, stopped=0.0
+        replica.progress,
+        sessions=(),
+        cpu_from=None,
+        first_step=None,
+        stopped=0.0,
+        hang=None,
+        hung_since=None,
     )
     running = msgspec.structs.replace(
         replica,

@@ -10,13 +10,16 @@ from specon_manager.model.cluster import Node
 def node_observed(state: State, event: ev.NodeObserved, now: float) -> Step:
     """Take note of a node as it is now."""
     del now
+    warned = next((each for each in event.warnings if each in state.settings.warnings), "")
     node = Node(
         name=event.node,
         capacity=event.capacity,
         usage=event.usage,
-        ready=event.ready,
+        ready=event.ready and not warned,
         labels=event.labels,
         taints=event.taints,
+        warned=warned,
+        leaves_at=event.leaves_at,
     )
     if state.nodes.get(event.node) == node:
         return state, []

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from specon_manager.core import hanging
 from specon_manager.core.gang import torn_since
 from specon_manager.core.orders import start, told_again
 from specon_manager.core.pause import objection_while_paused
@@ -51,6 +52,8 @@ def catch_up(state: State, now: float) -> Step:
     for job in due.torn:
         state, ordered = _put_back(state, state.jobs[job], now)
         actions += ordered
+    state, ordered = hanging.restarted(state, now)
+    actions += ordered
     for name in due.restarts:
         state, ordered = _started_again(state, state.replicas[name], now)
         actions += ordered

@@ -1,4 +1,4 @@
-"""Jobs that their owners place: described, described anew, and gone.
+"""Jobs that their owners place: described, described again, and gone.
 
 Their replicas are awaited until an incarnation is seen; the life of replicas is in `lifecycle`. What is
 ordered for them, their descriptions allow.

@@ -1,4 +1,4 @@
-"""What the description of a job that its owner places says of replicas of which nothing is there."""
+"""The phases of replicas without a pod, from the description of a job that its owner places."""
 
 import msgspec
 
@@ -9,12 +9,12 @@ _NOTHING_THERE = frozenset({Phase.ABSENT, Phase.AWAITED, Phase.PENDING})
 
 
 def first_phase(job: Job, name: str) -> Phase:
-    """Return the phase of a replica that its owner places and of which nothing was ever there."""
+    """Return the phase of a replica that its owner places and that never had a pod."""
     return Phase.ABSENT if name in _beyond(job) else _waits(job)
 
 
 def phase_without(state: State, job: Job, name: str) -> Phase:
-    """Return the phase of a replica that its owner places and of which nothing is left.
+    """Return the phase of a replica that its owner places and that has no pod left.
 
     Where any worker can go, not only the highest, a count alone does not say which: then it is awaited while
     fewer of the others run, or are awaited, than there are to be.

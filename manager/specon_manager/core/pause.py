@@ -1,8 +1,8 @@
-"""A pause: nothing new is ordered until somebody ends it, and what is in flight goes on to its end.
+"""A pause: the manager orders nothing new until someone ends it. Moves in flight continue to their end.
 
-Moves that began are finished, also by going back; ends that were ordered are ordered again where they are
-due. Nothing is started, moved, scaled, preempted or reweighted anew: a replica that crashes waits for the end
-of the pause, and a move that a person asks for is refused.
+Moves that began are completed or rolled back, and ends that were ordered are ordered again where they are
+due. The manager starts, moves, scales, preempts and reweights nothing: a replica that crashes waits for the
+end of the pause, and a move that a person asks for is refused.
 """
 
 from functools import lru_cache
@@ -25,7 +25,7 @@ def paused(state: State, event: Paused, now: float) -> Step:
 
 
 def objection_while_paused(state: State) -> Objection | None:
-    """Return what speaks against everything new, None where there is no pause."""
+    """Return what prevents everything new, None where there is no pause."""
     return None if state.pause is None else _objection(state.pause.reason)
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, move_budgets, priorities, quotas, scaling, starvation
+from specon_manager.core.fair_shares import Turn
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
 from specon_manager.core.transaction.begin import record_of
@@ -31,7 +32,7 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, resting, to_move, to_move_gang, trains_as_one
+from specon_manager.model.standing import in_flight, resting, to_move, to_move_gang, trains_as_one, unready
 from specon_manager.policies.cpu_lending import eases_first
 
 _RANKS: Final[dict[type, int]] = {
@@ -54,18 +55,23 @@ _RANKS: Final[dict[type, int]] = {
 
 
 class Ruling(Struct, frozen=True, kw_only=True, gc=False):
-    """A proposal and what speaks against it; without an objection it is accepted."""
+    """A proposal and what prevents it; without an objection it is accepted."""
 
     proposal: Proposal
     objection: Objection | None = None
 
 
 def plan(
-    state: State, proposals: Iterable[Proposal], now: float, snapshot: Snapshot | None = None
+    state: State,
+    proposals: Iterable[Proposal],
+    now: float,
+    snapshot: Snapshot | None = None,
+    turn: Turn | None = None,
 ) -> tuple[Ruling, ...]:
     """Judge every proposal on a copy of the cluster in which those accepted before it are carried out.
 
     `snapshot` is that of the state at `now` where the caller has it already: counting a cluster takes time.
+    `turn` is whose jobs may be admitted; None: everybody's.
     """
     snapshot = state.snapshot(now) if snapshot is None else snapshot
     if (pause := objection_while_paused(state)) is not None:
@@ -77,8 +83,11 @@ def plan(
             continue
         proposal, over_quota = quotas.fitted(whole(proposed, snapshot), snapshot, usage)
         objection = _objection(proposal, snapshot, state) or over_quota
+        if objection is None and turn is not None:
+            objection = turn.objection(proposal, snapshot)
         if objection is None:
             quotas.given(proposal, snapshot, usage)
+            turn = None if turn is None else turn.after(proposal, snapshot)
             snapshot = _carried_out(proposal, snapshot)
             objection = dry_run.objection(proposal, state.settings)
         verdicts.append(Ruling(proposal=proposal, objection=objection))
@@ -150,7 +159,7 @@ def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -
     if (objection := in_flight(job, snapshot)) is not None:
         return objection
     if job.owned and len(snapshot.members[job.name]) > 1:
-        return Objection(Refusal.PARTIAL_GANG, "its owner lets all of it start, or nothing")
+        return Objection(Refusal.PARTIAL_GANG, "its owner starts the whole job, or nothing")
     if (objection := _no_place(replica, proposal.node, snapshot)) is not None:
         return objection
     if replica.phase is not Phase.PENDING:
@@ -196,7 +205,7 @@ def objection_to_movers(about: Sequence[Replica], snapshot: Snapshot) -> Objecti
 def objection_to_request(
     replica: Replica, target: str | None, snapshot: Snapshot, state: State
 ) -> Objection | None:
-    """Return what speaks against a move that somebody asked for; None as target: against any of the replica.
+    """Return the objection to a requested move; None as target: to any move of the replica.
 
     What it would gain or cost does not count: neither the gate nor the cooldown and budget of the replica.
     """
@@ -215,7 +224,7 @@ def objection_to_request(
 def objection_to_gang_request(
     job: Job, placement: Mapping[str, str] | None, snapshot: Snapshot, state: State
 ) -> Objection | None:
-    """Return what speaks against a move of a whole job that somebody asked for; None: against any of it."""
+    """Return the objection to a requested move of a whole job; None: to any move of it."""
     objection = (
         objection_while_paused(state) or to_move_gang(job, snapshot) or move_budgets.of_cluster(snapshot)
     )
@@ -248,7 +257,11 @@ def _no_places(move: MigrateGang, snapshot: Snapshot) -> Objection | None:
         return foreign
     moved = {name: node for name, node in move.placement.items() if snapshot.replicas[name].node != node}
     if not moved:
-        return Objection(Refusal.SAME_NODE, "all of it runs where it is to go")
+        return Objection(Refusal.SAME_NODE, "the whole job runs where it is to go")
+    for name, node in sorted(move.placement.items()):
+        # All of it starts again, so the nodes of those that stay count as well.
+        if (lost := unready(node, name, snapshot.nodes)) is not None:
+            return Objection(Refusal.NODE_NOT_READY, lost)
     return scaling.no_room(moved, job, snapshot, move.beneficiary)
 
 
@@ -290,7 +303,7 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     if isinstance(proposal, Migrate | MigrateGang) or snapshot.jobs[proposal.job].spec.transacted:
         if isinstance(proposal, AdmitGang):
             snapshot = snapshot.with_records(scaling.absent(proposal, snapshot))
-        name = f"what was just accepted for {subject(proposal)}"
+        name = f"what was accepted a moment ago for {subject(proposal)}"
         return snapshot.with_transaction(
             record_of(proposal, snapshot.jobs, snapshot.replicas, name=name, now=snapshot.now)
         )

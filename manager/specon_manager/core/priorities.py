@@ -7,7 +7,7 @@ from specon_manager.model.snapshot import Snapshot
 def objection(proposal: Preempt, snapshot: Snapshot) -> Objection | None:
     """Return why a job is not preempted for another, None where nothing of their priorities is against it.
 
-    A preemption that names nobody who gains from it, or somebody unknown, is not a matter of priorities.
+    A preemption that names nobody who gains from it, or someone unknown, is not a matter of priorities.
     """
     victim, gains = snapshot.jobs.get(proposal.job), snapshot.jobs.get(proposal.beneficiary)
     if victim is None or gains is None or victim.spec.priority <= gains.spec.priority:

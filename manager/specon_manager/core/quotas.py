@@ -1,8 +1,9 @@
-"""Quotas: what the jobs of a queue use together, and what speaks against more of it. Pure.
+"""Quotas: what the jobs of a queue use together, and why they may not use more. Pure.
 
-A job counts with all replicas that it has at present, from its admission until nothing of it is left: what
-crashed comes back to its place, and takes nobody's. Each kind of resource is within the queue's own share, or
-borrowed from what all queues together leave of theirs. A share that is lowered below its use ends nothing.
+A job counts with all replicas that it has at present, from its admission until its last replica is gone: a
+crashed replica returns to its own place. Each kind of resource is within the queue's own share, or borrowed
+from what all queues together leave of theirs. A share that is lowered below its use ends nothing. A job that
+its queue does not take is not admitted, and charges the queue nothing if it runs anyway.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from specon_manager.model.actions import Admit, AdmitGang, Objection, Proposal, Refusal, ScaleOut
 from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
 
@@ -40,7 +42,7 @@ class Usage:
         if not snapshot.queues:
             return
         for job in snapshot.jobs.values():
-            if job.ended_at is not None or job.spec.queue not in self._used:
+            if job.ended_at is not None or not self._charges(job):
                 continue
             members = snapshot.members[job.name]
             if (job.spec.held and job.admitted) or any(member.active for member in members):
@@ -64,9 +66,15 @@ class Usage:
 
     def add(self, job: Job, amount: Resources) -> None:
         """Count this much more for the queue of a job; nothing where it has none."""
-        if job.spec.queue in self._used:
+        if self._charges(job):
             self._counted.add(job.name)
             self._used[job.spec.queue] += amount
+
+    def _charges(self, job: Job) -> bool:
+        """Whether its queue pays for what the job has: it takes the job, or did when that was admitted."""
+        queue = self.queues.get(job.spec.queue)
+        admitted = not job.owned or (job.spec.held and job.admitted)
+        return queue is not None and (admitted or closed(queue, job) is None)
 
     def used(self, queue: str) -> Resources:
         """Return what the jobs of a queue use."""
@@ -92,15 +100,19 @@ class Usage:
                 borrowed = Headroom(limit - used, words)
         return borrowed if borrowed.amount > own.amount else Headroom(own.amount, borrowed.words)
 
-    def lacking(self, name: str, amount: Resources) -> str | None:
-        """Return of what a queue has not this much left, in words; None where it has.
+    def against(self, job: Job, amount: Resources) -> str | None:
+        """Return why its queue does not let a job have this much more, in words; None where it does.
 
-        A queue that is not there has nothing, where there are queues at all; no queue is no quota.
+        A queue that is not there lets nobody, where there are queues at all; no queue is no quota.
         """
+        name = named(job)
         if not name or not self.queues:
             return None
         if name not in self.queues:
             return f"there is no queue {name}"
+        return closed(self.queues[name], job) or self._lacking(name, amount)
+
+    def _lacking(self, name: str, amount: Resources) -> str | None:
         for kind in ("cpu", "memory", "gpu"):
             asked = getattr(amount, kind)
             if asked <= 0:
@@ -109,6 +121,20 @@ class Usage:
             if asked > left.amount + _ROUNDING * asked:
                 return f"queue {name} has no quota for {_amount(kind, asked)} more: {left.words}"
         return None
+
+
+def closed(queue: Queue, job: Job) -> str | None:
+    """Return why a queue does not take a job, however much it has left; None where it does."""
+    spec = job.spec
+    namespace = job.name.partition("/")[0]
+    if queue.namespaces is not None and namespace not in queue.namespaces:
+        return f"queue {queue.name} takes no jobs of namespace {namespace}"
+    if spec.job_class == "trial" and not queue.allow_trials:
+        return f"queue {queue.name} takes no trials"
+    if queue.max_utility is not None and spec.utility > queue.max_utility:
+        words = f"takes jobs of a utility of at most {queue.max_utility:g}; this one says {spec.utility:g}"
+        return f"queue {queue.name} {words}"
+    return None
 
 
 def smallest(job: Job, members: Iterable[Replica]) -> tuple[Replica, ...]:
@@ -146,7 +172,7 @@ def fitted(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Propos
         if usage.counts(job):
             return proposal, None
         members = [member for member in snapshot.members.get(job.name, ()) if member.phase is Phase.PENDING]
-        return proposal, _objection(usage.lacking(named(job), total([m.requests for m in members])))
+        return proposal, _objection(usage.against(job, total([m.requests for m in members])))
     return _cut(proposal, job, snapshot, usage)
 
 
@@ -167,7 +193,7 @@ def given(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> None:
 def _cut(
     proposal: AdmitGang | ScaleOut, job: Job, snapshot: Snapshot, usage: Usage
 ) -> tuple[Proposal, Objection | None]:
-    queue, spec = named(job), job.spec
+    spec = job.spec
     names = set(spec.replicas)
     chosen = [name for name in proposal.placement if name in names]
     least = 1
@@ -175,12 +201,12 @@ def _cut(
         least = len(smallest(job, [snapshot.replicas[name] for name in spec.replicas]))
     position = {name: number for number, name in enumerate((*spec.ps, *spec.worker_names))}
     ordered = sorted(chosen, key=position.__getitem__)
-    against = usage.lacking(queue, total([spec.requests_of(name) for name in ordered]))
+    against = usage.against(job, total([spec.requests_of(name) for name in ordered]))
     if against is None:
         return proposal, None
     for number in range(len(ordered) - 1, least - 1, -1):
         kept = ordered[:number]
-        if usage.lacking(queue, total([spec.requests_of(name) for name in kept])) is None:
+        if usage.against(job, total([spec.requests_of(name) for name in kept])) is None:
             placement = {name: node for name, node in proposal.placement.items() if name in set(kept)}
             why = f"{proposal.reason}; {number} of {len(ordered)} replicas, since {against}"
             return msgspec.structs.replace(proposal, placement=placement, reason=why), None

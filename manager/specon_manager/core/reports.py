@@ -63,10 +63,13 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         until_converged=report.until_converged,
         checkpoint=_newer(progress.checkpoint, report.checkpoint),
         first_step=report.first.step if progress.first_step is None and report.first else progress.first_step,
+        began_step=_least(progress.began_step, report.first.step if report.first else None),
         step_interval=interval,
         step_gap=gap,
         cpu_from=cpu_from,
         cpu_per_step=cpu_per_step,
+        hang=report.hang,
+        hung_since=_hung_since(progress, report, now),
         stopped=progress.stopped if report.stopped_seconds is None else report.stopped_seconds,
     )
 
@@ -84,6 +87,10 @@ def _between_steps(progress: Progress, report: Report, now: float) -> tuple[floa
         return progress.step_interval, progress.step_gap
     stopped = max(0.0, (report.stopped_seconds or 0.0) - progress.stopped)
     return max(0.0, now - last.age - progress.step_at - stopped), last.step - progress.step
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((step for step in (one, other) if step is not None), default=None)
 
 
 def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:
@@ -117,6 +124,13 @@ def _since(progress: Progress, report: Report, now: float) -> float:
     if report.category is progress.category:
         return progress.category_since
     return now - report.category_age
+
+
+def _hung_since(progress: Progress, report: Report, now: float) -> float | None:
+    """Return since when it is known to hang; ages that jitter by a heartbeat do not move it."""
+    if report.hang is None:
+        return None
+    return now - report.hang.age if progress.hung_since is None else progress.hung_since
 
 
 def _newer(known: Checkpoint | None, reported: Checkpoint | None) -> Checkpoint | None:

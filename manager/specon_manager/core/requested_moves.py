@@ -1,6 +1,6 @@
 """Moves that a person or another program asks for: begun, kept waiting, or refused in words.
 
-What stands in the way for a moment only (others in flight) keeps a request waiting; anything else refuses it.
+A temporary obstacle (others in flight) keeps a request waiting; any other obstacle refuses it.
 """
 
 from collections.abc import Mapping
@@ -17,18 +17,30 @@ from specon_manager.model.actions import Action, Migrate, MigrateGang, Objection
 from specon_manager.model.cluster import Job, Replica, job_of
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import trains_as_one
-from specon_manager.model.transactions import Kind, Request, Transaction, TransactionState
+from specon_manager.model.transactions import (
+    HAS_LEFT,
+    MAY_GO,
+    YIELDING,
+    Kind,
+    Request,
+    Transaction,
+    TransactionState,
+)
 
 Move = Migrate | MigrateGang
 
 POLICY: Final = "request"
 PURPOSE: Final = "requested"
+LEAVING: Final = "leave"
+"""Purpose of a move off a node that someone else wants to be empty."""
 
 _LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
 _MOST: Final = 1000  # requests that wait
 _NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
 _PASSING: Final = frozenset({Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT})
 """What is over as soon as something in flight is."""
+_NO_OTHER_NODE: Final = frozenset({Refusal.NO_ROOM, Refusal.NOT_ELIGIBLE, Refusal.NODE_NOT_READY})
+"""Why none of the nodes can take a replica."""
 
 
 def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
@@ -37,7 +49,7 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
     The same request again is ignored; another one under an id that is in use is refused by the caller, who
     finds that id in the state with another replica.
     """
-    if _is_known(state, event.id):
+    if is_known(state, event.id):
         return state, []
     request = Request(
         id=event.id,
@@ -45,22 +57,23 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         target=event.target,
         job=event.job,
         targets=event.targets,
+        leave=event.leave,
         reason=event.reason or "it was asked for",
         at=now,
     )
     if len(event.id) > _LONGEST_ID:
-        return _refused(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
+        return refused(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
     if len(state.requests) >= _MOST:
-        return _refused(state, request, f"{_MOST} requests wait already", now), []
+        return refused(state, request, f"{_MOST} requests wait already", now), []
     return _tried(state, request, now)
 
 
 def request_withdrawn(state: State, event: ev.RequestWithdrawn, now: float) -> Step:
-    """Refuse a request that somebody wants no more; one that has begun goes on."""
+    """Refuse a request that someone wants no more; one that has begun continues."""
     request = state.requests.get(event.id)
     if request is None:
         return state, []
-    return _refused(state, request, event.reason or "it was withdrawn before it began", now), []
+    return refused(state, request, event.reason or "it was withdrawn before it began", now), []
 
 
 def try_requests(state: State, now: float) -> Step:
@@ -69,7 +82,7 @@ def try_requests(state: State, now: float) -> Step:
     for request in list(state.requests.values()):
         if now - request.at >= state.settings.deadlines.request:
             why = f"it has waited for {now - request.at:.0f} s: {request.waits_for}"
-            state = _refused(state, request, why, now)
+            state = refused(state, request, why, now)
             continue
         state, ordered = _tried(state, request, now)
         actions += ordered
@@ -77,7 +90,7 @@ def try_requests(state: State, now: float) -> Step:
 
 
 def answer_to(state: State, name: str, target: str | None, now: float) -> tuple[str | None, str]:
-    """Return where a replica would be moved if somebody asked for it now, else None and what is against it.
+    """Return where a replica would be moved if someone asked for it now, else None and what is against it.
 
     With `target` None the node with the most open room is chosen. Nothing changes by the question.
     """
@@ -97,38 +110,77 @@ def answer_to_job(
 
 def answer(state: State, request: Request, now: float) -> tuple[Mapping[str, str] | None, str]:
     """Return the node by replica that a request would come to now, else None and what is against it."""
-    move, objection = _judged(state, request, now)
+    move, objection = judged(state, request, now)
     if objection is not None or move is None:
         return None, "" if objection is None else objection.text
     return ({move.replica: move.target} if isinstance(move, Migrate) else move.placement), ""
 
 
-def _is_known(state: State, name: str) -> bool:
+def is_known(state: State, name: str) -> bool:
+    """Return whether something of that id is in flight, waits or is over."""
     return (
         name in state.transactions or name in state.requests or any(each.id == name for each in state.history)
     )
 
 
 def _tried(state: State, request: Request, now: float) -> Step:
-    move, objection = _judged(state, request, now)
+    move, objection = judged(state, request, now)
     if objection is None and move is not None:
         requests = {name: each for name, each in state.requests.items() if name != request.id}
         state = msgspec.structs.replace(state, requests=requests)
         return begin(state, move, now, name=request.id, policy=POLICY)
     assert objection is not None
     if objection.refusal not in _PASSING:
-        return _refused(state, request, objection.text, now), []
+        return refused(state, request, objection.text, now), []
     if request.waits_for == objection.text and request.id in state.requests:
         return state, []
     waiting = msgspec.structs.replace(request, waits_for=objection.text)
     return msgspec.structs.replace(state, requests={**state.requests, request.id: waiting}), []
 
 
-def _judged(state: State, request: Request, now: float) -> tuple[Move | None, Objection | None]:
-    """Return the move that a request comes to now, or what stands in its way."""
+def judged(
+    state: State, request: Request, now: float, *, may_yield: bool = True
+) -> tuple[Move | None, Objection | None]:
+    """Return the move that a request comes to now, or what stands in its way.
+
+    `may_yield`: whether what is to leave a node, and has room nowhere, is to be saved where it is.
+    """
     snapshot = state.snapshot(now)
+    if (gone := _left_already(state, request)) is not None:
+        return None, gone
     move, objection = _chosen(state, request, snapshot)
+    if may_yield and request.leave and objection is not None and objection.refusal in _NO_OTHER_NODE:
+        move, objection = _yielding(state, request, snapshot, objection.text)
     return move, objection or (None if move is None else dry_run.objection(move, state.settings))
+
+
+def _left_already(state: State, request: Request) -> Objection | None:
+    """Return that the replica is not on the node that it was to leave: with its gang it may have left."""
+    replica = state.replicas.get(request.replica)
+    if not request.leave or replica is None or state.transaction_of(replica.name) is not None:
+        return None
+    if replica.active and replica.node == request.leave:
+        return None
+    return Objection(Refusal.SAME_NODE, f"{HAS_LEFT}{request.leave}")
+
+
+def _yielding(
+    state: State, request: Request, snapshot: Snapshot, why: str
+) -> tuple[Move | None, Objection | None]:
+    """Return the move to where it is, which ends once the checkpoint is verified: then it may go."""
+    replica = state.replicas[request.replica]
+    job = state.jobs[replica.job]
+    reason = f"{request.reason}; {why}"
+    if not trains_as_one(job, snapshot):
+        objection = objection_to_request(replica, None, snapshot, state)
+        target = replica.node or ""
+        return Migrate(replica=replica.name, target=target, purpose=YIELDING, reason=reason), objection
+    if _may_go(state, job, snapshot.now):
+        return None, Objection(Refusal.NO_ROOM, MAY_GO)
+    members = (state.replicas[name] for name in job.spec.replicas)
+    here = {each.name: each.node or "" for each in members if each.active}
+    objection = objection_to_gang_request(job, None, snapshot, state)
+    return MigrateGang(job=job.name, placement=here, purpose=YIELDING, reason=reason), objection
 
 
 def _chosen(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | None, Objection | None]:
@@ -164,7 +216,9 @@ def _of_one(
         if target is None:
             return None, Objection(Refusal.NO_ROOM, why)
     objection = objection_to_request(replica, target, snapshot, state)
-    return Migrate(replica=replica.name, target=target, purpose=PURPOSE, reason=request.reason), objection
+    return Migrate(
+        replica=replica.name, target=target, purpose=_purpose(request), reason=request.reason
+    ), objection
 
 
 def _of_gang(
@@ -190,7 +244,22 @@ def _of_gang(
     if placement is None:
         return None, Objection(Refusal.NO_ROOM, why)
     objection = objection_to_gang_request(job, placement, snapshot, state)
-    return MigrateGang(job=job.name, placement=placement, purpose=PURPOSE, reason=request.reason), objection
+    return MigrateGang(
+        job=job.name, placement=placement, purpose=_purpose(request), reason=request.reason
+    ), objection
+
+
+def _may_go(state: State, job: Job, now: float) -> bool:
+    """Whether all of a gang has just saved for one of it that was taken off its node."""
+    age = state.settings.deadlines.checkpoint_age
+    return any(
+        over.job == job.name and over.note == MAY_GO and now - (over.ended_at or 0.0) <= age
+        for over in reversed(state.history)
+    )
+
+
+def _purpose(request: Request) -> str:
+    return LEAVING if request.leave else PURPOSE
 
 
 def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
@@ -216,8 +285,8 @@ def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
     return None, "no other node can take it: " + ("; ".join(why[:_NAMED]) + more or "none is ready")
 
 
-def _refused(state: State, request: Request, why: str, now: float) -> State:
-    """Return the state whose history says that nothing came of the request, and why."""
+def refused(state: State, request: Request, why: str, now: float) -> State:
+    """Return the state whose history says that nothing came of the request, and why in words."""
     job = request.job or job_of(request.replica)
     known = state.jobs.get(job)
     named = known.spec.replicas if request.job and known is not None else (request.replica,)

@@ -38,7 +38,7 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
 
 
 def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
-    """Let what somebody else ended, or what did not come about, wait for its next start: no crash."""
+    """Let what someone else ended, or what did not come about, wait for its next start: no crash."""
     if state.jobs[replica.job].owned:
         return awaited(state, replica, f"put back: {reason}", now)
     noted = msgspec.structs.replace(replica, note=f"put back: {reason}")

@@ -1,4 +1,4 @@
-"""What speaks against proposals about whole jobs: admission, scaling, preemption, claims, weights."""
+"""Objections to proposals about whole jobs: admission, scaling, preemption, claims, weights."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -143,7 +143,7 @@ def claimed(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
 def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objection | None:
     members = [snapshot.replicas[name] for name in job.spec.replicas]
     if any(replica.active for replica in members):
-        return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
+        return Objection(Refusal.NOT_WAITING, "a part of the job occupies a node")
     if any(replica.phase is Phase.PENDING and replica.not_before > snapshot.now for replica in members):
         return Objection(Refusal.NOT_WAITING, "it pauses after a crash")
     if (against := foreign(proposal.placement, job)) is not None:
@@ -164,7 +164,7 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
 
 def _to_growth(proposal: ScaleOut, job: Job, snapshot: Snapshot) -> Objection | None:
     if job.trains_since is None:
-        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
+        return Objection(Refusal.NOT_RUNNING, "not every replica trains")
     if (against := foreign(proposal.placement, job)) is not None:
         return against
     for name in proposal.placement:
@@ -201,7 +201,7 @@ def _to_claim(proposal: Claim, job: Job, snapshot: Snapshot) -> Objection | None
     if (against := foreign(proposal.placement, job)) is not None:
         return against
     if any(snapshot.replicas[name].active for name in job.spec.replicas):
-        return Objection(Refusal.NOT_WAITING, "a part of it occupies a node")
+        return Objection(Refusal.NOT_WAITING, "a part of the job occupies a node")
     making = (each for each in snapshot.moves if each.beneficiary == job.name)
     if not proposal.placement and (move := next(making, None)) is not None:
         return Objection(Refusal.IN_FLIGHT, f"{move.id} makes room for it")

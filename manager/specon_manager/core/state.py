@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from specon_manager.model.actions import Action, Decision
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served, Unwanted
 from specon_manager.model.overlay import changed, flat
-from specon_manager.model.queues import Queue
+from specon_manager.model.queues import Queue, QueueShare
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Request, Transaction
@@ -83,6 +83,8 @@ class State(Struct, frozen=True, kw_only=True):
     """Set while nothing new is to be ordered."""
     queues: Mapping[str, Queue] = field(default_factory=dict)
     """By name; none at all: no quotas."""
+    shares: Mapping[str, QueueShare] = field(default_factory=dict)
+    """What each queue has used over time, by name; empty unless queues have turns."""
     unwanted: Mapping[str, Unwanted] = field(default_factory=dict)
     """Incarnations that nobody wants and that are told to end until they are gone, by `unwanted_key`."""
 

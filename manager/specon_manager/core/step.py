@@ -11,20 +11,22 @@ import msgspec
 
 from specon_manager.core import (
     defragment,
+    early_leave,
+    fair_shares,
     lifecycle,
     node_events,
     owned_jobs,
     pause,
     requested_moves,
-    starvation,
+    saving,
 )
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.gang import pruned
-from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.orders import order, start_order, told_again, weighed
 from specon_manager.core.overdue import catch_up
 from specon_manager.core.paces import learn_pace
 from specon_manager.core.plan import Ruling, plan
+from specon_manager.core.proposals import proposals
 from specon_manager.core.reports import learn
 from specon_manager.core.restarts import eviction
 from specon_manager.core.settle import settle
@@ -32,10 +34,17 @@ from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import answers
 from specon_manager.core.transaction.orders import released
 from specon_manager.model import events as ev
-from specon_manager.model.actions import DEFRAGMENT, Decision, Migrate, Refusal, subject
+from specon_manager.model.actions import (
+    DEFRAGMENT,
+    Action,
+    Admit,
+    AdmitGang,
+    Decision,
+    Migrate,
+    Refusal,
+    subject,
+)
 from specon_manager.model.cluster import Job, Phase
-from specon_manager.policies.cpu_lending import ease
-from specon_manager.policies.table import policy_named, settings_of
 
 _DECISIONS: Final = 300
 
@@ -86,17 +95,20 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
 def _decided(state: State, now: float) -> Step:
     """Ask the policy, and order what the plan accepts of its proposals; requests that wait go first."""
     state, actions = requested_moves.try_requests(state, now)
+    state, ordered = early_leave.leave_early(state, now)
+    actions += ordered
     claims = {job: claim for job, claim in state.claims.items() if claim.until > now}
     if len(claims) < len(state.claims):
         state = msgspec.structs.replace(state, claims=claims)
-    policy = policy_named(state.settings.policy)
-    settings = settings_of(policy, state.settings.parameters)
+    state = fair_shares.counted(state, now)
     state, snapshot = prepared(state, now)
-    proposals = [*ease(snapshot), *gathered(policy.propose(snapshot, settings), snapshot)]
-    if (admission := starvation.admission(snapshot, proposals)) is not None:
-        proposals.append(admission)
     before = state.claims
-    state, ordered = _carried_out(state, plan(state, proposals, now, snapshot), now)
+    turn = fair_shares.next_turn(state, snapshot, ())
+    seen = snapshot if turn is None else turn.seen(snapshot)
+    state, ordered = _carried_out(state, plan(state, proposals(seen), now, seen, turn), now)
+    if turn is not None and not turn.last:
+        state, more = _other_turns(state, now, turn.queue)
+        ordered += more
     actions += ordered
     if state.settings.defragment == "off" or state.pause is not None or not snapshot.waiting:
         return state, actions
@@ -105,6 +117,22 @@ def _decided(state: State, now: float) -> Step:
     state, verdicts = defragment.judged(state, snapshot, now)
     state, ordered = _carried_out(state, verdicts, now, DEFRAGMENT)
     return state, actions + ordered
+
+
+def _other_turns(state: State, now: float, first: str) -> Step:
+    """Let the policy admit jobs of the queues after the first one; all else was decided with the first."""
+    actions = list[Action]()
+    done = [first]
+    while True:
+        state, snapshot = prepared(state, now)
+        turn = fair_shares.next_turn(state, snapshot, done)
+        if turn is None:
+            return state, actions
+        seen = turn.seen(snapshot)
+        admissions = [each for each in proposals(seen) if isinstance(each, Admit | AdmitGang)]
+        state, ordered = _carried_out(state, plan(state, admissions, now, seen, turn), now)
+        actions += ordered
+        done.append(turn.queue)
 
 
 def _carried_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str = "") -> Step:
@@ -146,7 +174,7 @@ def _remember(state: State, verdicts: Iterable[Ruling], now: float, policy: str)
 
 
 def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step:
-    """Order again whatever was in flight; a deadline that passed while nobody watched is set anew."""
+    """Order again whatever was in flight; a deadline that passed while nobody watched is set again."""
     state = msgspec.structs.replace(state, settings=event.settings)
     if event.settings.queues:
         queues = {queue.name: queue for queue in event.settings.queues}
@@ -197,8 +225,8 @@ def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step
 
 def _queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:
     """Take note of the queues with their quotas; what runs already is not touched."""
-    del now
     queues = {queue.name: queue for queue in event.queues}
+    state = fair_shares.remembered(state, event.shares, now)
     return (state, []) if queues == state.queues else (msgspec.structs.replace(state, queues=queues), [])
 
 
@@ -221,6 +249,7 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.OrderExpired: answers.expired,
     ev.QueuesObserved: _queues_observed,
     ev.MoveRequested: requested_moves.move_requested,
+    ev.SaveRequested: saving.save_requested,
     ev.RequestWithdrawn: requested_moves.request_withdrawn,
     ev.Paused: pause.paused,
     ev.RoomHeld: answers.room_held,

@@ -1,6 +1,6 @@
 """Why each waiting job waits, in words with numbers: for `explain`, records and metrics. Pure.
 
-What is said is read from the state, and from the last decision on the job; the policy is not asked again.
+The words come from the state and from the last decision on the job; the policy is not asked again.
 """
 
 from collections import Counter

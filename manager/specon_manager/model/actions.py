@@ -10,7 +10,7 @@ from specon_manager.model.resources import Resources
 
 
 class Words(Struct, frozen=True, gc=False):
-    """A reason that is put into words when somebody reads it, by `str`; policies add values and words.
+    """A reason that becomes words when someone reads it, by `str`; policies add values and words.
 
     On a large cluster thousands of moves are proposed at each Tick, and hardly any is ordered or news: their
     words would take longer than their choice. The values do not change, and so the words do not. Records and
@@ -41,7 +41,7 @@ class Migrate(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
-    """Proposal: move a job whose replicas train as one, as a whole: all of it ends, and starts anew.
+    """Proposal: move a job whose replicas train as one, as a whole: every replica ends, and starts again.
 
     The placement names every replica that the job has at present; some may stay on their nodes.
     """
@@ -292,7 +292,7 @@ class Objection(Struct, frozen=True, gc=False):
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
-    """What became of a proposal, for `explain`, the log and the metrics."""
+    """The result of a proposal, for `explain`, the log and the metrics."""
 
     at: float
     replica: str

@@ -12,7 +12,7 @@ from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
-from specon_sidecar.wire import Checkpoint
+from specon_sidecar.wire import Checkpoint, Hang
 
 DURATIONS_REMEMBERED: Final = 64
 """Of one kind of job."""
@@ -59,7 +59,7 @@ class Phase(StrEnum):
 
 
 class Leaving(Struct, frozen=True, kw_only=True, gc=False):
-    """Why a replica was told to end though nothing moves it, and what becomes of it then."""
+    """Why a replica was told to end though nothing moves it, and its state afterwards."""
 
     purpose: Literal["preempt", "scale-in", "complete", "fail", "restart", "put-back", "late"]
     """It waits again, is absent, has succeeded with the workers of its job, has failed with another, starts
@@ -109,6 +109,10 @@ class Node(Struct, frozen=True, kw_only=True):
     ready: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    warned: str = ""
+    """By what it is known that it is to be emptied; empty where it is not, or nobody wants to heed that."""
+    leaves_at: float | None = None
+    """When that begins, seconds; None where nobody says."""
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -119,11 +123,11 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     replicas: tuple[str, ...]
     """Names of the replicas, `namespace/job/role/index`."""
     coupled: bool = True
-    """Whether its replicas train as one: each then waits for all others, and one saves for all. What trains
-    by itself, one seed each for instance, is saved and proven replica by replica."""
+    """Whether its replicas train as one: each then waits for all others, and one saves for all. Independent
+    replicas, one seed each for instance, are saved and proven one by one."""
     savers: Literal["lead", "all"] = "lead"
-    """Whose checkpoints stand for all of it where its replicas train as one: those of the first worker, or of
-    every worker, a part each, all of one step."""
+    """Whose checkpoints count for the whole job if its replicas train as one: those of the first worker, or
+    of every worker, a part each, all of one step."""
     coupling: str = ""
     """What says that its replicas train as one, or each by itself, in words; empty where nothing has to."""
     requests: Resources = NOTHING
@@ -145,9 +149,11 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     declared_seconds: Annotated[float, Meta(gt=0, le=1e12)] | None = None
     """How long it trains, where its owner says so."""
     restarts: Annotated[int, Meta(ge=0)] = 3
-    """How many crashes of a replica its owner puts up with; moves never count."""
+    """How many crashes of a replica its owner tolerates; moves never count."""
     grace_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 30.0
     """How long an evicted replica may take to end by itself."""
+    on_hang: Literal["report", "restart"] = "report"
+    """The reaction to a hang: a report, or a restart from its last verified checkpoint."""
     checkpointing: Literal["asked", "on-termination", "none"] = "asked"
     """When the trainer writes a checkpoint for a move; a job that never does is never moved."""
     migratable: bool = True
@@ -249,6 +255,8 @@ class Job(Struct, frozen=True, kw_only=True):
     """In its life."""
     preempted_at: tuple[float, ...] = ()
     """When it was preempted the last few times, oldest first."""
+    hang_restarts: int = 0
+    """How often it was restarted since it hung."""
     admitted: bool = False
     """Of a job that is `held`: whether it was admitted, and not preempted since."""
     failures: int = 0
@@ -315,6 +323,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     checkpoint: Checkpoint | None = None
     first_step: int | None = None
     """First step of this incarnation."""
+    began_step: int | None = None
+    """First step of any of its incarnations, as far as is known."""
     step_interval: float | None = None
     """Seconds between two steps that its log names, as reports show them: never less than it really is."""
     step_gap: int | None = None
@@ -325,6 +335,9 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """For how long this incarnation was stopped so that others could train, seconds."""
     cpu_per_step: float | None = None
     """CPU seconds that a step takes, measured since then: unlike time, it does not depend on the others."""
+    hang: Hang | None = None
+    """What shows that it hangs, as its sidecar said last; None where it does not, or nobody knows."""
+    hung_since: float | None = None
     reported_at: float | None = None
     sessions: tuple[Session, ...] = ()
     """The sidecar processes of this incarnation that were heard, the one that is believed last."""
@@ -351,7 +364,7 @@ class Replica(Struct, frozen=True, kw_only=True, gc=False):
     not_before: float = 0.0
     """Before when it is not started again after a crash."""
     lost_at: float | None = None
-    """Since when it is missing, by a crash or by somebody else, though the rest of its job is there."""
+    """Since when it is missing, by a crash or by someone else, though the rest of its job is there."""
     holds: bool = False
     """Whether it keeps its room on its node meanwhile."""
     progress: Progress = Progress()

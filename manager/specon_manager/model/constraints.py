@@ -60,7 +60,7 @@ class Taint(Struct, frozen=True, kw_only=True):
 
 
 class Toleration(Struct, frozen=True, kw_only=True):
-    """Which taints a replica puts up with; without a key those of every key, and so with effects."""
+    """Which taints a replica tolerates; without a key those of every key, and so with effects."""
 
     key: str = ""
     operator: Literal["Equal", "Exists", "Lt", "Gt"] = "Equal"

@@ -32,6 +32,10 @@ class NodeObserved(Struct, frozen=True, tag=True, kw_only=True):
     ready: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """By what it is announced that the node is to be emptied; see `Settings.warnings`."""
+    leaves_at: float | None = None
+    """When that begins, seconds; None where nobody says."""
 
 
 class NodeGone(Struct, frozen=True, tag=True, kw_only=True):
@@ -134,10 +138,12 @@ class QueuesObserved(Struct, frozen=True, tag=True, kw_only=True):
     """These queues are there, with their quotas; others are not any more."""
 
     queues: tuple[Queue, ...]
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """What a former manager has written down of their use over time, by queue; see `QueueShare.mean`."""
 
 
 class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
-    """Somebody asks for a move; `id` becomes the move's, with `target` None the manager chooses the node.
+    """Someone asks for a move; `id` becomes the move's, with `target` None the manager chooses the node.
 
     It is of one replica, or of a whole `job`; of a job whose replicas train as one it is of all of it anyway.
     """
@@ -149,10 +155,23 @@ class MoveRequested(Struct, frozen=True, tag=True, kw_only=True):
     job: str = ""
     targets: tuple[str, ...] = ()
     """Of a job: the nodes that it may go to; none: the manager chooses among all."""
+    leave: str = ""
+    """Of one replica: the node that someone else takes it off; see `Request`."""
+
+
+class SaveRequested(Struct, frozen=True, tag=True, kw_only=True):
+    """Somebody else is about to end a replica: it, or all that trains as one with it, is to save first.
+
+    Nothing is moved. `id` becomes that of the transaction, which is over once the checkpoint is verified.
+    """
+
+    id: str
+    replica: str
+    reason: str = ""
 
 
 class Paused(Struct, frozen=True, tag=True, kw_only=True):
-    """Somebody wants nothing new to be ordered; what is in flight goes on to its end."""
+    """Someone wants nothing new to be ordered; what is in flight continues to its end."""
 
     reason: str | None
     """In words, perhaps none at all; None ends the pause."""
@@ -165,7 +184,7 @@ class OrderExpired(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class RequestWithdrawn(Struct, frozen=True, tag=True, kw_only=True):
-    """Somebody wants a move no more that was asked for and has not begun."""
+    """Someone wants a move no more that was asked for and has not begun."""
 
     id: str
     reason: str = ""
@@ -204,6 +223,7 @@ Event = (
     | JobRefused
     | QueuesObserved
     | MoveRequested
+    | SaveRequested
     | Paused
     | OrderExpired
     | RequestWithdrawn

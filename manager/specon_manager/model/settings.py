@@ -25,6 +25,8 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds between two moves of one replica."""
     retry_cooldown: Pause = 120.0
     """Seconds after a move that did not succeed, doubled with each further one."""
+    hang_restarts_per_job: Annotated[int, Meta(ge=0)] = 3
+    """In its life, where its owner wants a job that hangs restarted; then it is only reported."""
     preemptions_per_job: Annotated[int, Meta(ge=0)] = 4
     """Preemptions of one job within `preemption_window`, whatever the policy would do."""
     preemptions_per_node: Annotated[float, Meta(ge=0, le=1e6)] = 6.0
@@ -55,7 +57,12 @@ class Gate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much a second on a core counts of a job that is not said to be `watching` or `converged`."""
     watching_weight: Weight = 1.5
     converged_weight: Weight = 1.0
-    """SpeCon's scores (section 3.3), unless somebody sets others: only their ratios matter."""
+    """SpeCon's scores (section 3.3), unless someone sets others: only their ratios matter."""
+
+
+Warns = Literal["annotation", "cordon", "taint", "condition"]
+"""What may announce that a node is to be emptied: someone's word with a time, a cordon, a taint of those who
+remove nodes, a condition."""
 
 
 class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +88,7 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """From the admission of a gang, or its change, until all of its replicas run; and how long a part of a
     gang may be missing after a crash before all of it is put back."""
     request: Seconds = 3600.0
-    """How long a move that somebody asked for may wait for others that are in flight."""
+    """How long a move that someone asked for may wait for others that are in flight."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,6 +103,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose jobs may use how much; empty: no quotas."""
     starvation: Seconds | None = None
     """After how long a waiting job gets whatever room becomes free, seconds; None: never because of that."""
+    fair_shares: Seconds | None = None
+    """Seconds after which past use of a queue counts half when queues take turns; None: they take none."""
+    warnings: tuple[Warns, ...] = ()
+    """What announces that a node is to be emptied: it takes nothing new then, and what runs there leaves."""
     defragment: Literal["off", "dry-run", "on"] = "off"
     """Whether running jobs are moved so that a gang that waits fits: not, only told, or done."""
     dry_run: bool = False

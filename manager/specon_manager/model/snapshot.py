@@ -457,7 +457,7 @@ class Snapshot:
             return room
         if self.firm is not None and (job == self.firm or self._occupies(job)):
             # The claims of others do not count against a firm one; nor does that against what crashed of a
-            # job that goes on as soon as it is whole again.
+            # job that continues as soon as it is whole again.
             taken = [] if job == self.firm else self._taken_beside(node, job, self.firm)
         else:
             taken = self._taken_beside(node, job)
@@ -507,5 +507,5 @@ def _open(job: Job, members: Iterable[Replica]) -> Job:
 
 
 def _ends(replica: Replica) -> bool:
-    """Whether the replica was told to end, and not only because its job shrinks or it alone starts anew."""
+    """Whether the replica was told to end, and not only because its job shrinks or it alone starts again."""
     return replica.leaving is not None and replica.leaving.purpose not in {"scale-in", "restart", "late"}

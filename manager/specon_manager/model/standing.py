@@ -1,12 +1,13 @@
 """What stands against moving, preempting or scaling a job now: one answer for policies and the plan.
 
-A policy that chose what the plan refuses would choose it again at the next Tick, and for ever.
+A policy that chose what the plan refuses would choose it again at the next Tick, and forever.
 """
 
 import math
+from collections.abc import Mapping
 
 from specon_manager.model.actions import Objection, Refusal
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Node, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
 
@@ -36,14 +37,14 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
 
 
 def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return what rules a move of a whole job out, all of which ends and starts anew."""
+    """Return what rules a move of a whole job out, all of which ends and starts again."""
     spec = job.spec
     if not spec.transacted:
         return Objection(Refusal.COUPLED, "its replicas train as one, and are started one by one")
     members = [snapshot.replicas[name] for name in spec.replicas]
     present = [replica for replica in members if replica.phase is not Phase.ABSENT]
     if not present:
-        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
+        return Objection(Refusal.NOT_RUNNING, "no replica occupies a node")
     if len(present) > 1 and not spec.coupled:
         return Objection(Refusal.COUPLED, "its replicas train by themselves: each is moved alone")
     forbidden = (_forbidden_to_move(job, replica) for replica in present)
@@ -64,7 +65,7 @@ def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
 
 
 def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
-    """Return why a job is not preempted now, whoever gains from it."""
+    """Return why a job is not preempted now, who gains from it."""
     spec, budgets = job.spec, snapshot.settings.budgets
     if job.owned and not spec.held:
         return Objection(Refusal.PLACED_BY_OWNER, "its owner places it: it names no queue")
@@ -76,9 +77,9 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
         return objection
     members = [snapshot.replicas[name] for name in spec.replicas]
     if not [replica for replica in members if replica.active]:
-        return Objection(Refusal.NOT_RUNNING, "nothing of it occupies a node")
+        return Objection(Refusal.NOT_RUNNING, "no replica occupies a node")
     if [replica for replica in members if replica.leaving is not None]:
-        return Objection(Refusal.IN_FLIGHT, "a part of it is about to leave")
+        return Objection(Refusal.IN_FLIGHT, "a part of the job is about to leave")
     recent = _recent_preemptions(job, snapshot)
     if recent >= budgets.preemptions_per_job:
         window = budgets.preemption_window
@@ -119,6 +120,14 @@ def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:
     return resting(job, snapshot) or _not_settled(job, snapshot)
 
 
+def unready(node: str, name: str, nodes: Mapping[str, Node]) -> str | None:
+    """Return that a replica cannot start on a node, which is gone or not ready; None where it is."""
+    known = nodes.get(node)
+    if known is not None and known.ready:
+        return None
+    return f"node {node}, where {name} is to run, {'is gone' if known is None else 'is not ready'}"
+
+
 def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
     """Return what is in flight that excludes anything else for the job, or for one replica of it."""
     whole = snapshot.changing.get(job.name)
@@ -134,7 +143,7 @@ def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> O
 
 def over_change_budget(snapshot: Snapshot) -> Objection | None:
     """Return that as many scalings and preemptions are in flight as the cluster may have."""
-    uncounted = {Kind.ADMIT, Kind.MOVE, Kind.PUT_BACK}
+    uncounted = {Kind.ADMIT, Kind.MOVE, Kind.PUT_BACK, Kind.RESTART}
     flying = sum(each.counts and each.kind not in uncounted for each in snapshot.transactions.values())
     if flying < snapshot.settings.budgets.changes_at_once:
         return None
@@ -203,7 +212,7 @@ def _not_settled(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return why the number of workers of the job is not what a change of it could start from."""
     members = [snapshot.replicas[name] for name in job.spec.replicas]
     if job.trains_since is None:
-        return Objection(Refusal.NOT_RUNNING, "not all of it trains")
+        return Objection(Refusal.NOT_RUNNING, "not every replica trains")
     if ended := [each.name for each in members if each.ended]:
         return Objection(Refusal.NOT_ELASTIC, f"{ended[0]} has ended already: it is about to be over")
     here = sum(each.active and each.role != "ps" for each in members)

@@ -1,7 +1,7 @@
 """A transaction: the durable record of one change of where replicas run, whatever kind of change it is.
 
 A move of one replica, a move of a gang, an admission, a scaling and a preemption differ in what runs before
-and after, and in who must start anew; they pass through the same states.
+and after, and in who must start again; they pass through the same states.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,7 @@ class Kind(StrEnum):
     SCALE_OUT = "scale-out"
     SCALE_IN = "scale-in"
     PREEMPT = "preempt"
+    RESTART = "restart"  # what hangs ends and starts again where it is, from what it saved last
     PUT_BACK = "put-back"  # a gang of which a member is missing for too long waits again as a whole
 
 
@@ -54,7 +55,7 @@ UNTOUCHED_STATES: Final = ASKING_STATES | {TransactionState.PROPOSED}
 
 
 class Witness(Struct, frozen=True, kw_only=True):
-    """A replica whose checkpoint permits a transaction, and whose steps prove that training goes on.
+    """A replica whose checkpoint permits a transaction, and whose steps prove that training continues.
 
     It stands for itself, or for all of its job where the replicas train as one. Times are seconds on the
     manager's clock.
@@ -63,13 +64,17 @@ class Witness(Struct, frozen=True, kw_only=True):
     incarnation: str | None = None
     """The one that was asked for a checkpoint."""
     checkpoint: Checkpoint | None = None
-    """The verified checkpoint from which it goes on."""
+    """The verified checkpoint from which it continues."""
     checkpoint_at: float | None = None
     """When that was known to be verified."""
     answered: bool = False
-    """Whether it has answered so that the transaction may go on."""
+    """Whether it has answered so that the transaction may continue."""
+    asked_step: int | None = None
+    """Step of its log when it was asked for a checkpoint."""
+    asked_for: bool = False
+    """Whether the checkpoint is one that was made since it was asked for."""
     began_step: int | None = None
-    """First step of that incarnation."""
+    """The step at which it once started: the first that any of its incarnations named."""
     step_gap: int | None = None
     """How many steps lie between two that its log names, at most; None where nobody knows."""
     last_step: int | None = None
@@ -80,7 +85,7 @@ class Witness(Struct, frozen=True, kw_only=True):
     resumed_from: int | None = None
     """Step of the newest checkpoint when the new incarnation was ordered."""
     proven: bool = False
-    """Whether it has shown a step after the checkpoint's since all that is wanted runs."""
+    """Whether it has shown a step after the checkpoint's since every wanted replica runs."""
     downtime: float | None = None
     """Last step before to first step after, seconds."""
     steps_lost: int | None = None
@@ -142,7 +147,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     """When all that is wanted was last seen to run."""
     ended_at: float | None = None
     note: str = ""
-    """Why it ended as it did, or what befell it last."""
+    """Why it ended as it did, or what happened to it last."""
 
     @property
     def in_flight(self) -> bool:
@@ -184,6 +189,11 @@ class Transaction(Struct, frozen=True, kw_only=True):
     def came_back(self) -> bool:
         """Whether it is a move whose replicas were all put where they ran before."""
         return self.kind is Kind.MOVE and self.after == self.before
+
+    @property
+    def saved_in_place(self) -> bool:
+        """Whether it was to save where it is, for somebody else to end it, and has."""
+        return self.purpose in IN_PLACE and self.note in {SAVED, MAY_GO}
 
     @property
     def counts(self) -> bool:
@@ -230,7 +240,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
     def steps_lost(self) -> int | None:
         """Steps that had to be trained again, of all witnesses together.
 
-        Where all of it starts anew its replicas train as one: a step that one lost all have lost.
+        Where all of it starts again its replicas train as one: a step that one lost all have lost.
         """
         lost = [w.steps_lost for w in self.witnesses.values() if w.steps_lost is not None]
         if not lost:
@@ -248,6 +258,25 @@ class Transaction(Struct, frozen=True, kw_only=True):
         return next((witness.first_step for witness in self.witnesses.values()), None)
 
 
+YIELDING: Final = "yield"
+"""Purpose of a move to where it is, of what someone takes off a node and nothing else has room for.
+
+It ends as soon as the checkpoint is verified: then its pod may go, and its owner creates the next one.
+"""
+MAY_GO: Final = "its checkpoint is verified and no other node can take it: it may go"
+"""The note of such a move."""
+SAVING: Final = "save"
+"""Purpose of a move to where it is, of what somebody else is about to end, whatever becomes of it then."""
+SAVED: Final = "its checkpoint is verified: it may be ended"
+"""The note of such a move that has come to its end."""
+IN_PLACE: Final = frozenset({YIELDING, SAVING})
+"""Purposes of moves that go nowhere, and end as soon as the checkpoint is verified."""
+
+
+HAS_LEFT: Final = "it has left "
+"""With this the note of a request begins whose replica is not on the node any more that it was to leave."""
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """A move that a person or another program asked for and that waits for what is in flight."""
 
@@ -260,6 +289,11 @@ class Request(Struct, frozen=True, kw_only=True):
     """Of a whole job: which; else empty."""
     targets: tuple[str, ...] = ()
     """Of a whole job: the nodes that it may go to; none: the manager chooses among all."""
+    leave: str = ""
+    """Of one replica: the node that it is to leave, over with once it is not there any more; empty: any.
+
+    Where no other node can take it its checkpoint is verified, and that is all: see `YIELDING`.
+    """
     reason: str = ""
     at: float
     """When it was asked for, seconds on the manager's clock."""

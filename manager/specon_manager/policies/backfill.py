@@ -83,7 +83,7 @@ def fill(
             too_much.append((asked, fewest))
     started = []
     for gang, placement in placed:
-        # What somebody who comes later gives up is not free yet when the first of these is judged.
+        # What someone who comes later gives up is not free yet when the first of these is judged.
         if not stranded and not redeemed:
             grow(gang.workers, placement, idle, abroad=False)
         where = ", ".join(dict.fromkeys(placement.values()))

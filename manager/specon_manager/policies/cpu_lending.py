@@ -1,7 +1,7 @@
 """Converged replicas give processors to those beside them that still grow, in place, and get them back.
 
 The least disruptive step there is: a weight is lowered before a move is thought of. Only where the owner says
-how far (`lowest_cpu`), and only while somebody on the node can use it. What a replica reserves stays its own:
+how far (`lowest_cpu`), and only while someone on the node can use it. What a replica reserves stays its own:
 its room is kept, so that it can have its processors back at any moment. SpeCon's categories; the weights in
 place are SLAQ's idea (Zhang et al., SoCC 2017).
 """

@@ -3,7 +3,7 @@
 Each pod is filtered by requests and scored by least allocation (`NodeResourcesFit`, strategy
 `LeastAllocated`, in the Kubernetes documentation). A gang of which some pods have no room holds what the
 others took; `gang_timeout` ends such a deadlock as the baseline of KOD2 (section 5) does. See
-`docs/algorithms/baselines.md`.
+`docs/results/kubeflow.md`.
 """
 
 import zlib

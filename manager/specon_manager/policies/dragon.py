@@ -2,7 +2,7 @@
 
 Lin, Yeh, Chou: DRAGON: A Dynamic Scheduling and Scaling Controller for Managing Distributed Deep Learning
 Jobs in Kubernetes Cluster, CLOSER 2019, section 3.3 and Figure 5. What was repaired is explained in
-`docs/algorithms/dragon.md`; `literal` scales as the published code does. Without scaling it is the paper's
+`docs/results/elastic.md`; `literal` scales as the published code does. Without scaling it is the paper's
 locality-aware scheduler.
 """
 
@@ -43,7 +43,7 @@ class DragonSettings(LocalitySettings, frozen=True, kw_only=True, forbid_unknown
     victim_order: Literal["surplus", "fifo"] = "surplus"
     """Who shrinks: each time the job with the most surplus by one worker, or one job after the other."""
     literal: bool = False
-    """Victims, sizes and growth as in the published code (see docs/algorithms/dragon.md)."""
+    """Victims, sizes and growth as in the published code (see docs/results/elastic.md)."""
 
 
 def propose(snapshot: Snapshot, settings: DragonSettings) -> Iterator[Proposal]:
@@ -185,7 +185,7 @@ class _Call:
         return max((part / most for part, most in pairs if most > 0), default=0.0)
 
     def _scalable(self) -> list[Job]:
-        """Return the jobs all of which trains and can go on from a checkpoint, oldest first."""
+        """Return the jobs all of which trains and can resume from a checkpoint, oldest first."""
         jobs = self.books.running
         return [job for job in jobs if job.trains_since is not None and job.spec.checkpointing != "none"]
 

@@ -159,7 +159,7 @@ class Books:
     def absent(self, job: Job) -> list[str]:
         """Return the workers that the job might have beside those it has, by index.
 
-        None while not all of it trains, or some of it is told to end: a job grows or shrinks, not both.
+        None while not every replica trains, or some of it is told to end: a job grows or shrinks, not both.
         """
         if job.trains_since is None or self._fixed(job):
             return []

@@ -1,7 +1,7 @@
 """FitGpp: one well-chosen best-effort job is preempted for a trial that has no room.
 
 H. Yabuuchi, D. Taniwaki, S. Omura, "Low-latency job scheduling with preemption for the development of deep
-learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs/algorithms/fitgpp.md`.
+learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs/results/fitgpp.md`.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -72,7 +72,7 @@ class FittingGracePeriod:
         self._ranked = preemptible(running, settings.max_preemptions)
         self._ranked.sort(key=lambda candidate: (self._scores[candidate.name], candidate.job.order))
         self._drawn: list[Candidate] | None = None
-        self._gone: set[str] = set()  # chosen before; the lists are not made anew for each trial
+        self._gone: set[str] = set()  # chosen before; the lists are not made again for each trial
 
     def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
         """Choose one victim for each replica that has no room, or random ones where no one is enough."""

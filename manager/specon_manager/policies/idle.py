@@ -204,7 +204,7 @@ class Idle:
         self._count(node)
 
     def give(self, node: str, requests: Resources) -> None:
-        """Count this much more of a node as idle, as it is when somebody has left; no other node counts."""
+        """Count this much more of a node as idle, as it is when someone has left; no other node counts."""
         if node in self._room:
             self._room[node] += requests
             self._count(node, more=True)

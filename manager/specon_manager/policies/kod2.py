@@ -2,7 +2,7 @@
 
 Jeong and Yu: Dynamic Resource Adjustment Operator Based on Autoscaling for Improving Distributed Training Job
 Performance on Kubernetes, KIPS Transactions on Computer and Communication Systems 11(7), 2022; equation 1 and
-Algorithms 1 to 3. The repairs are explained in `docs/algorithms/kod2.md`; `literal` switches them off.
+Algorithms 1 to 3. The repairs are explained in `docs/results/elastic.md`; `literal` switches them off.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 M. F. Bestari: Dynamic Resource Scheduler for Distributed Deep Learning Training on Kubeflow, 2020 (an
 article); its listings Weighting, Gang Scheduling, ScaleDown, ScaleUp and Scheduling. The repairs are in
-`docs/algorithms/kubeflow.md`; `literal` switches off those without which the listings can be carried out.
+`docs/results/kubeflow.md`; `literal` switches off those without which the listings can be carried out.
 """
 
 import math

@@ -1,6 +1,6 @@
 """specon's own policy: least expected work first, in place where it can be, with no harm where it cannot.
 
-It combines what was found best by measuring (`docs/algorithms/progress.md`): shortest remaining processing
+It combines what was found best by measuring (`docs/results/ours.md`): shortest remaining processing
 time on what sidecars learn (SRPT; the estimates are those of `expectation`), demand counted by its size, as
 batch work is scheduled by area; weights in place before any move (SLAQ's shares by gain); FitGpp's choice of
 a victim for trials; elastic gangs that begin small while others wait, and grow where they are.
@@ -49,7 +49,7 @@ class ProgressSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_unk
     probe_seconds: Seconds = 30.0
     """How long a job that shares processors is served first, so that its sidecar learns what is left."""
     probe_rank: Seconds = 100.0
-    """How much it counts as having left meanwhile, seconds: who has less goes on before it."""
+    """How much it counts as having left meanwhile, seconds: who has less continues before it."""
     low_weight: Annotated[float, Meta(gt=0, le=1)] = 0.02
     """Weight of those that share a node and are not first; 1: all get the same."""
     margin: Annotated[float, Meta(ge=0, lt=1)] = 0.2

@@ -1,7 +1,7 @@
 """First come, first served in queues with quotas, whole gangs only: what Kueue does for a cluster.
 
 After the documentation of Kueue: its `ClusterQueue`s of one cohort, the strategies `StrictFIFO` and
-`BestEffortFIFO`, borrowing and partial admission. See `docs/algorithms/baselines.md`.
+`BestEffortFIFO`, borrowing and partial admission. See `docs/results/kubeflow.md`.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Keeping room for a job that has waited too long, where it is expected to become free first.
 
 As EASY backfilling does (Lifka, The ANL/IBM SP scheduling system, JSSPP 1995), for one job at a time: others
-may go on filling everything else.
+may continue filling everything else.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -2,7 +2,7 @@
 
 A job that reserves nothing takes what the others leave. Serving the one with the least left first ends jobs
 sooner on average than giving all the same, and disturbs the caches less; weights do it without stopping
-anybody, and a job that hardly runs still holds its memory and goes on at once when its turn comes.
+anybody, and a job that hardly runs still holds its memory and continues at once when its turn comes.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -1,7 +1,7 @@
 """SpeCon: move converged jobs to the node with the lowest score, rebalance when jobs end.
 
 Mao et al., arXiv 2010.11307, Algorithms 2 and 3; Algorithm 1 runs in the sidecar. The repairs are explained
-in `docs/algorithms/specon.md`; `literal` switches them off.
+in `docs/results/specon.md`; `literal` switches them off.
 """
 
 import heapq

@@ -2,7 +2,7 @@
 
 Schrage, A proof of the optimality of the shortest remaining processing time discipline, Operations Research
 16 (1968): on one machine nothing has a lower mean completion time. Where it is optimal, where nearly so, and
-where only a rule of thumb is told in `docs/algorithms/baselines.md`. It sees what other policies do not:
+where only a rule of thumb is told in `docs/results/kubeflow.md`. It sees what other policies do not:
 `declared_seconds` and remaining times that are true. It takes preemption to be free.
 """
 

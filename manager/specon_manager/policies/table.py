@@ -48,7 +48,7 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
                 summary="specon's own: least expected work first, as sidecars measure; weights, then moves",
                 settings=progress.ProgressSettings,
                 propose=progress.propose,
-                source="docs/algorithms/progress.md",
+                source="docs/results/ours.md",
             ),
             Policy(
                 name="specon",

@@ -25,9 +25,9 @@ _ASKS = 4
 
 
 def happened(state: State, transaction: Transaction, outcome: Outcome, now: float, *, note: str = "") -> Step:
-    """Return the state after the outcome befell the transaction, and what is ordered then."""
+    """Return the state after the outcome happened to the transaction, and what is ordered then."""
     if outcome is Outcome.STALE and transaction.asks >= _ASKS:
-        # To ask for ever would end as badly as to act upon what is old: nothing was told to end.
+        # To ask forever would end as badly as to act upon what is old: nothing was told to end.
         outcome, note = Outcome.REFUSED, f"its checkpoints grew old {transaction.asks} times"
     found = following(transaction.kind, transaction.attempt, transaction.state, outcome)
     if found is None:
@@ -88,7 +88,7 @@ def tell(state: State, transaction: Transaction, now: float) -> tuple[State, boo
 
 
 def await_proof(state: State, transaction: Transaction, now: float) -> State:
-    """Return the state in which all that is wanted runs since now, and nothing is proven yet."""
+    """Return the state in which every wanted replica runs since now, and nothing is proven yet."""
     witnesses = {}
     for name, witness in transaction.witnesses.items():
         record = state.replicas.get(name)
@@ -156,7 +156,7 @@ def _leaving(state: State, transaction: Transaction, now: float, *, again: bool)
 def _asked_anew(state: State, transaction: Transaction) -> State:
     """Ask for new checkpoints: those at hand are older than what may be lost."""
     witnesses = {
-        name: msgspec.structs.replace(witness, answered=False)
+        name: msgspec.structs.replace(witness, answered=False, asked_step=state.replicas[name].progress.step)
         for name, witness in transaction.witnesses.items()
     }
     asked = msgspec.structs.replace(transaction, asks=transaction.asks + 1, witnesses=witnesses)
@@ -164,7 +164,7 @@ def _asked_anew(state: State, transaction: Transaction) -> State:
 
 
 def _coming(state: State, transaction: Transaction, now: float) -> State:
-    """Let what is wanted and does not run be about to start, and note from where it goes on."""
+    """Let wanted replicas that do not run be about to start, and note from where they continue."""
     if transaction.attempt == 1:
         transaction = msgspec.structs.replace(
             transaction,
@@ -201,7 +201,7 @@ def _last_seen(state: State, transaction: Transaction) -> dict[str, Witness]:
         progress = state.replicas[name].progress
         found[name] = msgspec.structs.replace(
             witness,
-            began_step=progress.first_step,
+            began_step=progress.first_step if progress.began_step is None else progress.began_step,
             last_step=progress.step,
             last_step_at=progress.step_at,
         )

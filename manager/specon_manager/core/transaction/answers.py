@@ -5,6 +5,7 @@ import msgspec
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import advance
 from specon_manager.core.transaction.orders import fresh_until, orders
+from specon_manager.core.transaction.promise import promised
 from specon_manager.core.transaction.table import Outcome, patience
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
@@ -61,14 +62,18 @@ def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Ste
         return _troubled(state, transaction, "the sidecar named no verified checkpoint"), []
     else:
         witness = msgspec.structs.replace(
-            witness, answered=True, checkpoint=answer.checkpoint, checkpoint_at=now
+            witness,
+            answered=True,
+            checkpoint=answer.checkpoint,
+            checkpoint_at=now,
+            asked_for=spec.checkpointing != "on-termination",
         )
     witnesses = {**transaction.witnesses, answer.replica: witness}
     return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses)), []
 
 
 def reported(state: State, report: Report, now: float) -> State:
-    """Take note of the first step of a new incarnation, and of the step that proves that training goes on."""
+    """Note the first step of a new incarnation, and the step that proves that training continues."""
     transaction = state.transaction_of(report.replica)
     witness = None if transaction is None else transaction.witnesses.get(report.replica)
     if transaction is None or witness is None or transaction.state is not TransactionState.VERIFYING:
@@ -117,7 +122,7 @@ def expired(state: State, event: ev.OrderExpired, now: float) -> Step:
 
 
 def renewed(state: State, now: float) -> Step:
-    """Order again what is in flight orders; deadlines that passed while nobody watched begin anew.
+    """Order again what is in flight orders; deadlines that passed while nobody watched begin again.
 
     What was about to end may have trained on: then a new checkpoint is asked for first.
     """
@@ -179,7 +184,7 @@ def _resumed(witness: Witness, report: Report, now: float) -> Witness:
     if report.first is not None and witness.first_step is None:
         witness = _first_step(witness, report, now)
     step = None if report.last is None else report.last.step
-    saved = None if witness.checkpoint is None else witness.checkpoint.step
+    saved = promised(witness)
     if witness.proven:
         return witness
     if step is None and witness.last_step is None:
@@ -192,7 +197,7 @@ def _resumed(witness: Witness, report: Report, now: float) -> Witness:
 def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     """Return the witness with the end of the downtime, and with what was lost.
 
-    The log that the new incarnation goes on writing knows better what was trained than the last report did.
+    The log that the new incarnation continues writing knows better what was trained than the last report did.
     """
     assert report.first is not None
     last, last_at = witness.last_step, witness.last_step_at

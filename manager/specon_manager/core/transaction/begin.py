@@ -1,6 +1,6 @@
 """How a transaction begins: from an accepted proposal to its record and first orders."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -60,7 +60,7 @@ def record_of(
 def begin(state: State, proposal: Changing, now: float, *, name: str = "", policy: str = "") -> Step:
     """Return the state in which the proposal is under way, and what is ordered for it.
 
-    `name` is the id that somebody who asked for it gave it, and `policy` who is behind it.
+    `name` is the id that someone who asked for it gave it, and `policy` who is behind it.
     """
     number = state.transaction_count
     while not name or name in state.transactions:
@@ -91,6 +91,41 @@ def put_back(state: State, job: Job, now: float, why: str) -> Step:
             state=first_state(Kind.PUT_BACK),
             proposed_at=now,
             deadline=now,
+        ),
+        now,
+    )
+
+
+def restart(state: State, names: Sequence[str], savers: Sequence[Replica], now: float, why: str) -> Step:
+    """Let these replicas of one job end and start again where they are, from what the savers saved last.
+
+    Nothing is asked of what hangs: what it saved and was verified permits the end.
+    """
+    job = state.jobs[state.replicas[names[0]].job]
+    number = state.transaction_count + 1
+    places = {name: state.replicas[name].node or "" for name in sorted(names)}
+    return started(
+        msgspec.structs.replace(state, transaction_count=number),
+        Transaction(
+            id=f"{Kind.RESTART}-{number}",
+            kind=Kind.RESTART,
+            job=job.name,
+            before=places,
+            after=places,
+            whole=job.spec.coupled or len(job.spec.replicas) == 1,
+            restart=True,
+            policy="manager",
+            purpose="hang",
+            reason=why,
+            state=first_state(Kind.RESTART),
+            proposed_at=now,
+            deadline=now,
+            witnesses={
+                each.name: Witness(
+                    incarnation=each.incarnation, checkpoint=each.progress.checkpoint, answered=True
+                )
+                for each in savers
+            },
         ),
         now,
     )
@@ -148,7 +183,10 @@ def _witnesses(
         names = [name for name in workers if name in before]
     else:
         names = [workers[0]]
-    return {name: Witness(incarnation=replicas[name].incarnation) for name in names}
+    return {
+        name: Witness(incarnation=replicas[name].incarnation, asked_step=replicas[name].progress.step)
+        for name in names
+    }
 
 
 def _admitted(state: State, job: Job, transaction: Transaction, now: float) -> State:

@@ -13,6 +13,7 @@ from specon_manager.model.cluster import Job, Leaving, Phase, Replica
 from specon_manager.model.settings import Budgets
 from specon_manager.model.transactions import (
     ASKING_STATES,
+    SAVED,
     UNTOUCHED_STATES,
     Kind,
     Transaction,
@@ -33,7 +34,7 @@ def closed(
 ) -> Step:
     """Move a transaction into the history, and let its replicas be what they are without it.
 
-    `anew`: whether it ends since something did not go on from its checkpoint; it trains where it is.
+    `anew`: whether it ends since something did not resume from its checkpoint; it trains where it is.
     """
     actions = list[Action]()
     if transaction.state in ASKING_STATES or transaction.state is TransactionState.LEAVING:
@@ -117,6 +118,8 @@ def _measured(measured: Measured, over: Transaction, now: float) -> Measured:
 
 def _remembered(state: State, over: Transaction, now: float, *, unproven: str) -> State:
     """Return the state in which the job and the replicas rest: twice as long after each failure."""
+    if over.note == SAVED:
+        return state  # nothing was disturbed, and nothing has failed
     budgets, succeeded = state.settings.budgets, over.state is TransactionState.SUCCEEDED
     if over.whole:
         job = state.jobs[over.job]
@@ -223,7 +226,7 @@ def _let_go(state: State, over: Transaction, now: float) -> State:
 def _given_up(state: State, over: Transaction, now: float) -> State:
     """Let go of what could not be turned back either.
 
-    A job that its owner places is its owner's; any other waits to be admitted again, to go on from its
+    A job that its owner places is its owner's; any other waits to be admitted again, to resume from its
     checkpoint: as a whole, where its replicas train as one.
     """
     job = state.jobs[over.job]

@@ -12,20 +12,24 @@ from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends, members
 from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
 from specon_manager.core.transaction.orders import evictions, placed, room_released
+from specon_manager.core.transaction.promise import not_resumed
 from specon_manager.core.transaction.table import Outcome
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import (
     ASKING_STATES,
+    IN_PLACE,
+    MAY_GO,
+    SAVED,
+    SAVING,
     UNTOUCHED_STATES,
     Kind,
     Transaction,
     TransactionState,
-    Witness,
 )
 
 Finding = tuple[Outcome, str]
-"""What became of the present state, and why in words."""
+"""The result of the present state, and why in words."""
 
 _OF_QUEUES: Final = frozenset({Kind.ADMIT, Kind.PREEMPT, Kind.PUT_BACK})
 """Kinds that concern only jobs that wait in a queue."""
@@ -80,7 +84,7 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
 
 
 def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
-    """Let who is preempted and has not saved in its grace period go on from what it saved by itself."""
+    """Let who is preempted and has not saved in its grace period resume from what it saved by itself."""
     if not transaction.trouble and now < transaction.deadline:
         return state
     witnesses = dict(transaction.witnesses)
@@ -92,7 +96,7 @@ def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
 
 
 def _running_since(state: State, transaction: Transaction, now: float) -> State:
-    """Let the proof be awaited from when all that is wanted runs; an owner may start some of it again."""
+    """Let the proof be awaited from when every wanted replica runs; an owner may start some of it again."""
     wanted = members.wanted(state, transaction)
     runs = all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in wanted)
     if runs and transaction.running_at is None:
@@ -130,11 +134,13 @@ def _found(state: State, job: Job, transaction: Transaction, now: float) -> Find
         return Outcome.GIVEN_UP, "its description names other replicas by now"
     if transaction.state is TransactionState.COMING and (came := _came(state, transaction)) is not None:
         return came
+    if transaction.state is TransactionState.VERIFYING and (anew := _began_anew(state, transaction)):
+        return Outcome.ANEW, anew  # before that it is over: it may have ended since
     if (over := _over(state, job, transaction)) is not None:
         return over
     if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
         return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
-    if (number := members.edited(job, transaction)) is not None:
+    if (number := members.edited(state, job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
         return _of_asking(state, transaction, now)
@@ -171,6 +177,8 @@ def _of_asking(state: State, transaction: Transaction, now: float) -> Finding | 
             return Outcome.HELD, ""
     elif all(witness.answered for witness in transaction.witnesses.values()):
         apart = _apart(state.jobs[transaction.job], transaction)
+        if not apart and transaction.purpose in IN_PLACE:
+            return Outcome.REFUSED, SAVED if transaction.purpose == SAVING else MAY_GO
         return (Outcome.REFUSED, apart) if apart else (Outcome.SAVED, "")
     elif transaction.trouble:
         return Outcome.REFUSED, transaction.trouble
@@ -196,7 +204,7 @@ def _apart(job: Job, transaction: Transaction) -> str:
 
 
 def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
-    """Return what has ended, or was started anew, of what ran when it began."""
+    """Return what has ended, or was started again, of what ran when it began."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if not transaction.ending.keys().isdisjoint(gone):
         return _ended_after_all(state, transaction)
@@ -204,7 +212,7 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
         return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
         if witness.incarnation != state.replicas[name].incarnation and name not in gone:
-            return Outcome.REFUSED, f"{name} was started anew meanwhile"
+            return Outcome.REFUSED, f"{name} was started again meanwhile"
     return None
 
 
@@ -252,7 +260,7 @@ def _left(state: State, transaction: Transaction) -> Finding:
 
 
 def _came(state: State, transaction: Transaction) -> Finding | None:
-    """Return that all that is wanted runs, or has run as far as it had to."""
+    """Return that every wanted replica runs, or has run as far as it had to."""
     wanted = members.wanted(state, transaction)
     there = all(
         (each.phase is Phase.RUNNING and each.leaving is None) or each.phase is Phase.SUCCEEDED
@@ -272,11 +280,9 @@ def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> 
         return Outcome.LOST, f"{gone[0].name}: {gone[0].note or f'it is {gone[0].phase}'}"
     if transaction.trouble:
         return Outcome.LOST, transaction.trouble
-    if transaction.state is TransactionState.VERIFYING and not missing:
-        if (anew := _began_anew(state, transaction)) is not None:
-            return Outcome.ANEW, anew
-        if _is_proven(job, transaction, wanted):
-            return Outcome.PROVEN, ""
+    verifying = transaction.state is TransactionState.VERIFYING
+    if verifying and not missing and _is_proven(job, transaction, wanted):
+        return Outcome.PROVEN, ""
     if now < transaction.deadline:
         return None
     if missing:
@@ -304,27 +310,14 @@ def _all_heard(transaction: Transaction, wanted: list[Replica]) -> bool:
 
 
 def _began_anew(state: State, transaction: Transaction) -> str | None:
-    """Return which witness did not go on from its checkpoint, in words; None where none is known not to."""
-    if transaction.attempt > 1:
-        return None
+    """Return which witness did not resume from its checkpoint, in words; None where none is known not to."""
     for name, witness in sorted(transaction.witnesses.items()):
         replica = state.replicas[name]
         if replica.incarnation == witness.incarnation or name not in transaction.wanted:
             continue
-        if (why := _not_resumed(name, witness)) is not None:
+        if (why := not_resumed(name, witness)) is not None:
             return why
     return None
-
-
-def _not_resumed(name: str, witness: Witness) -> str | None:
-    first, saved, gap = witness.first_step, witness.checkpoint, witness.step_gap
-    if first is None or saved is None or first >= saved.step - (gap or 0):
-        return None
-    began = 1 if witness.began_step is None else witness.began_step
-    if gap is None and first > began:
-        return None  # the log may just not name each step
-    how = "it began anew" if first <= began else "it went on from an older state"
-    return f"{name} is at step {first}, and its checkpoint at step {saved.step}: {how}"
 
 
 def _runs(state: State, name: str) -> bool:

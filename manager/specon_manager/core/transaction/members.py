@@ -8,11 +8,12 @@ import msgspec
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica, role_of
 from specon_manager.model.resources import NOTHING, Resources
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.standing import unready
+from specon_manager.model.transactions import IN_PLACE, Kind, Transaction, TransactionState
 
 Purpose = Literal["preempt", "scale-in", "restart", "put-back"]
 _COME: Final = frozenset({TransactionState.COMING, TransactionState.VERIFYING})
-"""Before these all that begins anew has still to start, also where it runs already."""
+"""Before these all that begins again has still to start, also where it runs already."""
 
 
 def records(state: State, transaction: Transaction) -> list[Replica]:
@@ -30,7 +31,7 @@ def must_go(transaction: Transaction, replica: Replica) -> bool:
     """Whether what occupies a node as this replica has to end before anything starts.
 
     An incarnation that came after the one that was told to end is what was wanted, unless all of the
-    transaction starts anew or nothing of the replica is to run.
+    transaction starts again or nothing of the replica is to run.
     """
     if not replica.active or _ends_for_good(replica):
         return False
@@ -99,6 +100,8 @@ def purpose_of(transaction: Transaction, name: str) -> Purpose:
 
 def node_lost(state: State, transaction: Transaction) -> str | None:
     """Return the node, in words, on which something is to start and that takes nothing any more."""
+    if transaction.purpose in IN_PLACE:
+        return None  # nothing of it starts: its node is one that others want to be empty
     for name in sorted(transaction.wanted):
         replica, node = state.replicas.get(name), transaction.wanted[name]
         if replica is None or not node or replica.ended:
@@ -106,9 +109,8 @@ def node_lost(state: State, transaction: Transaction) -> str | None:
         begins_anew = transaction.restart and transaction.state not in _COME
         if replica.phase is Phase.RUNNING and replica.node == node and not begins_anew:
             continue
-        known = state.nodes.get(node)
-        if known is None or not known.ready:
-            return f"node {node}, where {name} is to run, {'is gone' if known is None else 'is not ready'}"
+        if (lost := unready(node, name, state.nodes)) is not None:
+            return lost
     return None
 
 
@@ -142,16 +144,29 @@ def described(job: Job, transaction: Transaction) -> bool:
     return all(name in named for name in transaction.concerned)
 
 
-def edited(job: Job, transaction: Transaction) -> int | None:
-    """Return the number of workers that its owner asks for by now, where it is neither old nor new."""
-    present = job.spec.present
-    counts = transaction.kind in {Kind.SCALE_IN, Kind.SCALE_OUT, Kind.MOVE} and transaction.whole
-    if not job.owned or present is None or not counts:
+def edited(state: State, job: Job, transaction: Transaction) -> int | None:
+    """Return the number of workers that its owner asks for by now, where it is neither old nor new.
+
+    Where the names alone say how many there are, a name that came meanwhile is another number.
+    """
+    present, kind = job.spec.present, transaction.kind
+    if not job.owned or not transaction.whole:
+        return None
+    if present is None:
+        came = kind in {Kind.MOVE, Kind.RESTART} and _arrived(state, job, transaction)
+        return len(job.spec.worker_names) if came else None
+    if kind not in {Kind.SCALE_IN, Kind.SCALE_OUT, Kind.MOVE, Kind.RESTART}:
         return None
     known = {workers(transaction.before)}
     if transaction.changing_at is not None:
         known.add(workers(transaction.after))
     return None if present in known else present
+
+
+def _arrived(state: State, job: Job, transaction: Transaction) -> bool:
+    """Whether the job has a worker that was not there when all of it was to end."""
+    others = (state.replicas[name] for name in job.spec.worker_names if name not in transaction.concerned)
+    return any(each.active or each.phase is Phase.AWAITED for each in others)
 
 
 def workers(names: Iterable[str]) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from specon_manager.core.gang import gang_of
 from specon_manager.core.state import State
 from specon_manager.core.transaction import members
+from specon_manager.core.transaction.table import HUNG_GRACE
 from specon_manager.model.actions import (
     Action,
     EvictReplica,
@@ -18,6 +19,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import (
     ASKING_STATES,
+    IN_PLACE,
     UNTOUCHED_STATES,
     Kind,
     Transaction,
@@ -59,18 +61,18 @@ def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
         job=job.name,
         transaction=transaction.id,
         placement=placement,
-        grace_seconds=job.spec.grace_seconds,
+        grace_seconds=_grace(job, transaction),
         reason=reason_of(transaction),
         ending=dict(sorted(ending.items())),
         fresh_until=min(fresh, default=None),
-        gang=transaction.whole and transaction.kind is Kind.MOVE,
+        gang=transaction.whole and transaction.kind in {Kind.MOVE, Kind.RESTART},
     )
 
 
 def released(state: State, job: Job, reason: str = "") -> PlaceJob:
     """Return the order for the owner of a job of which nothing is in flight: it runs as its owner says."""
     found = (state.replicas[name] for name in job.spec.replicas)
-    why = reason or "nothing of it is in flight, and it does not wait to be admitted"
+    why = reason or "no change of it is in flight, and it does not wait to be admitted"
     return PlaceJob(
         job=job.name,
         transaction="",
@@ -82,12 +84,11 @@ def released(state: State, job: Job, reason: str = "") -> PlaceJob:
 
 def evictions(state: State, transaction: Transaction) -> list[Action]:
     """Return the orders to end what has to go, of a job whose replicas the manager places."""
-    grace = state.jobs[transaction.job].spec.grace_seconds
     return [
         EvictReplica(
             replica=each.name,
             incarnation=each.incarnation,
-            grace_seconds=grace,
+            grace_seconds=_grace(state.jobs[transaction.job], transaction),
             reason=reason_of(transaction),
             transaction=transaction.id,
             fresh_until=fresh_until(state, transaction),
@@ -100,7 +101,7 @@ def fresh_until(state: State, transaction: Transaction) -> float | None:
     """Return until when what permits the ends is fresh enough; None where nothing hangs on that.
 
     On the way back what runs has proven nothing, and what was trained before is saved. Once something is gone
-    the rest has to go too: else it would wait for what cannot come, for ever.
+    the rest has to go too: else it would wait for what cannot come, forever.
     """
     if transaction.attempt > 1 or not members.untouched(state, transaction):
         return None
@@ -112,8 +113,11 @@ def fresh_until(state: State, transaction: Transaction) -> float | None:
 def withdrawn(transaction: Transaction, *, release: bool = False) -> list[Action]:
     """Return that nobody waits for the checkpoints of a transaction any more.
 
-    `release`: whether trainers that pause since they saved train on, for nobody is told to end.
+    `release`: whether trainers that pause since they saved train on, for nobody is told to end. What may go
+    keeps its pause, which ends by itself: its eviction comes in a few seconds.
     """
+    if transaction.purpose in IN_PLACE and all(each.answered for each in transaction.witnesses.values()):
+        release = False
     why = f"{transaction.id}: {transaction.state}"
     return [
         WithdrawRequest(id=transaction.request, replica=name, reason=why, release=release)
@@ -138,6 +142,12 @@ def room_released(transaction: Transaction, why: str, replicas: Iterable[str] | 
 def reason_of(transaction: Transaction) -> str:
     """Return why something is ordered for a transaction, with its id."""
     return f"{transaction.id}: {transaction.note if transaction.attempt > 1 else transaction.reason}"
+
+
+def _grace(job: Job, transaction: Transaction) -> float:
+    """Return how long what is told to end may take, seconds."""
+    seconds = job.spec.grace_seconds
+    return min(seconds, HUNG_GRACE) if transaction.kind is Kind.RESTART else seconds
 
 
 def _place(replica: Replica, transaction: Transaction | None) -> str | None:
@@ -179,11 +189,16 @@ def _asked(state: State, transaction: Transaction) -> list[Action]:
             deadline=transaction.deadline,
             reason=why,
             # What trains on while others come or go has nothing to lose.
-            pause=seconds if transaction.restart or name not in _staying(transaction) else 0.0,
+            pause=seconds if _ends(transaction, name) else 0.0,
         )
         for name, witness in sorted(transaction.witnesses.items())
         if witness.incarnation is not None and not witness.answered
     ]
+
+
+def _ends(transaction: Transaction, name: str) -> bool:
+    """Whether the replica is to end once it has saved."""
+    return transaction.restart or transaction.purpose in IN_PLACE or name not in _staying(transaction)
 
 
 def _staying(transaction: Transaction) -> set[str]:

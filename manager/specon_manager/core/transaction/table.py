@@ -12,6 +12,9 @@ from typing import Final
 from specon_manager.model.settings import Deadlines
 from specon_manager.model.transactions import Kind, TransactionState
 
+HUNG_GRACE: Final = 2.0
+"""How long what hangs may take to end by itself at most, seconds: it has nothing left to save."""
+
 
 class Outcome(StrEnum):
     """What may become of the present state, read off the records of replicas."""
@@ -20,13 +23,13 @@ class Outcome(StrEnum):
     ASKED = "the sidecars know of the request"
     SAVED = "every checkpoint is verified"
     LEFT = "nothing is left of what had to go"
-    CAME = "all that is wanted runs"
+    CAME = "every wanted replica runs"
     PROVEN = "it is shown to train on"
     REFUSED = "it cannot be, and nothing was ended"
     LOST = "something that is wanted cannot come, or is gone"
     OVERDUE = "it took too long"
     STALE = "the checkpoints grew old before they were acted upon"
-    ANEW = "it did not go on from its checkpoint"
+    ANEW = "it did not resume from its checkpoint"
     FINISHED = "the training finished"
     GIVEN_UP = "its owner wants something else by now"
 
@@ -86,6 +89,7 @@ SKIPPED: Final[Mapping[Kind, frozenset[TransactionState]]] = {
     Kind.SCALE_OUT: frozenset({_S.PROPOSED, _S.RESERVED}),
     Kind.SCALE_IN: frozenset({_S.PROPOSED, _S.RESERVED}),
     Kind.PREEMPT: frozenset({_S.PROPOSED, _S.RESERVED, _S.COMING, _S.VERIFYING}),
+    Kind.RESTART: frozenset({_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING}),  # what hangs saves nothing
     Kind.PUT_BACK: frozenset({_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING, _S.COMING, _S.VERIFYING}),
     Kind.ADMIT: frozenset({_S.PROPOSED, _S.RESERVED, _S.CHECKPOINTING, _S.LEAVING, _S.VERIFYING}),
 }
@@ -132,7 +136,7 @@ def patience(
         _S.RESERVED: deadlines.checkpoint,
         # A job that is preempted has its grace period to save; then what it saved before has to do.
         _S.CHECKPOINTING: grace if kind is Kind.PREEMPT else deadlines.checkpoint,
-        _S.LEAVING: grace + deadlines.eviction_margin,
+        _S.LEAVING: (min(grace, HUNG_GRACE) if kind is Kind.RESTART else grace) + deadlines.eviction_margin,
         _S.COMING: deadlines.start if alone else deadlines.ready,
         _S.VERIFYING: deadlines.verify,
     }.get(state, 0.0)

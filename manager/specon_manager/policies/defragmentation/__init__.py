@@ -1,1 +1,1 @@
-"""The cheapest moves after which a job that waits has room: see docs/algorithms/defragment.md."""
+"""The cheapest moves after which a job that waits has room: see docs/results/ours.md."""

@@ -37,7 +37,7 @@ class Unit(Struct, frozen=True, kw_only=True):
 
     @property
     def gang(self) -> bool:
-        """Whether all of it starts anew when one of its replicas changes its node."""
+        """Whether all of it starts again when one of its replicas changes its node."""
         return len(self.replicas) > 1
 
     def may_go_to(self, node: int) -> bool:

@@ -93,7 +93,7 @@ def rounds(picture: Picture, plan: Plan, *, most: int, per_node: int) -> list[li
 
 
 def nodes_of(move: Move) -> set[int]:
-    """Return the nodes that take part in a move: of a gang all, for all of it starts anew."""
+    """Return the nodes that take part in a move: of a gang all, for all of it starts again."""
     return {*move.unit.homes, *move.targets}
 
 

@@ -42,7 +42,7 @@ def start(waiting: Queued, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
 def in_order(queue: Iterable[Queued], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
     """Start jobs from the head of the queue until one does not fit: nobody overtakes it.
 
-    A job that would not fit if the nodes were empty blocks nobody, for it would do so for ever.
+    A job that would not fit if the nodes were empty blocks nobody, for it would do so forever.
     """
     for waiting in queue:
         if (proposal := start(waiting, idle, snapshot)) is not None:

@@ -23,7 +23,7 @@ class Queued(NamedTuple):
 class Queues:
     """The waiting jobs in two queues.
 
-    The order within a queue is that of submission, also for jobs that were preempted or put back: whoever was
+    The order within a queue is that of submission, also for jobs that were preempted or put back: who was
     admitted before was submitted before everybody who still waits, so this is the head of the queue
     (section 3 of the FitGpp paper, "placed back on the top"). With `stacked`, jobs that were preempted come
     first, the last one foremost, as the words of the paper can also be read.

@@ -29,7 +29,7 @@ class TrialsFirstSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_
     """Those, and how the queues are served."""
 
     literal: bool = False
-    """The FIFO principle as printed: whoever waits holds back all behind it, preempted jobs are stacked."""
+    """The FIFO principle as printed: who waits holds back all behind it, preempted jobs are stacked."""
 
 
 def trials_first(
