@@ -5,6 +5,7 @@ from collections.abc import Callable
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from specon_manager.backends.kube.admission.webhook import PATHS
+from specon_manager.backends.kube.interception.webhook import ENTRY as EVICTIONS
 
 
 class ClusterMetrics:
@@ -19,6 +20,8 @@ class ClusterMetrics:
             registry=registry,
         )
         # A series that appears with its first event shows no increase for it.
+        for outcome in ("allowed", "denied", "unreadable"):
+            self._admissions.labels(EVICTIONS, outcome)
         for entry in PATHS:
             for outcome in ("patched", "allowed", "denied", "unreadable"):
                 self._admissions.labels(entry, outcome)

@@ -126,9 +126,7 @@ class Controller:
             async with asyncio.timeout(seconds):
                 return await recorded
         except TimeoutError:
-            raise NotRecordedError(
-                f"it is not on record after {seconds:g} s; look what becomes of it"
-            ) from None
+            raise NotRecordedError(f"it is not on record after {seconds:g} s; look at its result") from None
 
     async def run(self, name: str, settings: Settings) -> None:
         """Take over the state as the manager called `name`, and go on until cancelled.
@@ -200,7 +198,7 @@ class Controller:
                 refused = await self._memory.commit(state, acting=bool(actions) or due > 0)
             except DiskFullError as error:
                 if not self.stalled:
-                    self.stalled = f"{error}: nothing is ordered until there is room; what trains goes on"
+                    self.stalled = f"{error}: nothing is ordered until there is room; running jobs train on"
                     _log.critical("%s", self.stalled)
                     self._disappoint(
                         due, f"it is taken up when there is room, unless the manager ends: {error}"
@@ -210,7 +208,7 @@ class Controller:
                 continue
             if self.stalled:
                 self.stalled = ""
-                _log.critical("there is room again: everything is on record, and the manager goes on")
+                _log.critical("there is room again: everything is on record, and the manager continues")
             for _ in range(due):
                 _, recorded = self._asked.popleft()
                 if not recorded.done():

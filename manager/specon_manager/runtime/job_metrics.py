@@ -11,6 +11,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Kind
 from specon_sidecar.classify import Category
+from specon_sidecar.wire import Report
 
 MOST: Final = 1000
 """How many replicas have series of their own, unless told otherwise."""
@@ -22,6 +23,8 @@ _HELP: Final = {
     "category": f"Category of a replica: {_WORDS}.",
     "loss": "Last value of the metric that a replica is judged by: its loss, or what its log has instead.",
     "gain_ratio": "Gain of the last interval of a replica, relative to its scale.",
+    "confidence": "Probability that a replica has converged, of the classifier horizon.",
+    "remaining_gain_ratio": "Gain that is still expected of a replica, relative to its gain so far.",
     "step": "Last step of a replica.",
     "converged_timestamp_seconds": "Since when a replica has converged, Unix seconds; only while it has.",
     "moves": "Moves of a replica that succeeded.",
@@ -46,6 +49,8 @@ class JobMetrics(Collector):
         self._shown: dict[str, None] = {}
         self._saved: dict[str, tuple[int | None, float]] = {}
         """By replica: the step of its newest checkpoint, and when that was first heard of."""
+        self._judged: dict[str, tuple[float | None, float | None]] = {}
+        """By replica: confidence and remaining gain, as its sidecar said last."""
         self._missing = Gauge(
             "specon_job_series_missing",
             "Running replicas without series of their own, because too many have one already.",
@@ -58,17 +63,21 @@ class JobMetrics(Collector):
         self._state = State()
         self._shown.clear()
         self._saved.clear()
+        self._judged.clear()
         self._missing.set(0)
 
     def observe(self, state: State, now: float) -> None:
         """Take the state in."""
         self._state, self._now = state, now
 
-    def report(self, name: str, state: State, now: float) -> None:
-        """Note when a checkpoint is heard of for the first time."""
+    def report(self, report: Report, state: State, now: float) -> None:
+        """Note what a sidecar expects, and when a checkpoint is heard of for the first time."""
+        name = report.replica
         replica = state.replicas.get(name)
         if replica is None:
             return
+        remaining = report.remaining_gain
+        self._judged[name] = (report.confidence, None if remaining is None else remaining.value)
         checkpoint = replica.progress.checkpoint
         step = None if checkpoint is None else checkpoint.step
         known = self._saved.get(name)
@@ -94,6 +103,7 @@ class JobMetrics(Collector):
         self._missing.set(missing)
         if len(self._saved) > len(replicas):
             self._saved = {name: saved for name, saved in self._saved.items() if name in replicas}
+            self._judged = {name: judged for name, judged in self._judged.items() if name in replicas}
 
     def describe(self) -> list[Metric]:
         """Return the metrics without their samples."""
@@ -120,6 +130,11 @@ class JobMetrics(Collector):
             yield "loss", progress.value
         if progress.gain is not None:
             yield "gain_ratio", progress.gain
+        confidence, remaining = self._judged.get(replica.name, (None, None))
+        if confidence is not None:
+            yield "confidence", confidence
+        if remaining is not None:
+            yield "remaining_gain_ratio", remaining
         if progress.step is not None:
             yield "step", float(progress.step)
         if progress.category is Category.CONVERGED:

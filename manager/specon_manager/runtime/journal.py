@@ -110,12 +110,12 @@ def _advice(path: Path, good: int) -> str:
     if not good:
         return (
             f"nothing in it can be used; {path.name}.1, where there is one, ends where this one begins; "
-            "`specon local --fresh` puts everything aside and begins anew"
+            "`specon local --fresh` puts everything aside and starts again"
         )
     return (
         f"the {good} before it are good: `specon replay --cut {path}` keeps those and puts the damaged "
-        "journal aside; the next manager goes on from there, does not know what was decided later, and ends "
-        "what was started later"
+        "journal aside. The next manager continues from there, knows no later decision, and ends "
+        "replicas that were started later"
     )
 
 

@@ -125,7 +125,7 @@ def _head(line: bytes) -> _Head | None:
 def _of_another(head: _Head, schema: int) -> str:
     if schema == _V1:
         return (
-            "it is the journal of a manager of version 0.1: its steps cannot be run again, for this version "
-            "decides otherwise; the next manager goes on from what it says"
+            "it is the journal of a manager of version 0.1: its steps cannot be run again, because this "
+            "version decides otherwise; the next manager continues from its state"
         )
     return f"schema {schema} is not {SCHEMA}: specon {head.version} wrote it"

@@ -16,6 +16,7 @@ from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import ReplicaStarted, ReportReceived, Tick
 from specon_manager.model.overlay import differing
 from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.holding_metrics import HoldingMetrics
 from specon_manager.runtime.job_metrics import MOST, JobMetrics
 from specon_manager.runtime.node_metrics import NodeMetrics
 from specon_manager.runtime.queue_metrics import QueueMetrics
@@ -59,19 +60,21 @@ class Metrics:
         self._speeds = SpeedMetrics(registry)
         self._nodes = NodeMetrics(registry)
         self._jobs = JobMetrics(registry, most_replicas)
+        self._holding = HoldingMetrics(registry)
         self._count_replicas(State())
 
     def forget(self) -> None:
         """Set what describes the present to nothing: this manager leads no more, another one tells."""
         self._count_replicas(State())
         parts = (self._reports, self._transactions, self._queue)
-        for part in (*parts, self._speeds, self._nodes, self._jobs):
+        for part in (*parts, self._speeds, self._nodes, self._jobs, self._holding):
             part.forget()
 
     def observe(self, stepped: Stepped) -> None:
         """Take one step in."""
         before, after, event = stepped.before, stepped.after, stepped.event
         self._nodes.observe(after)
+        self._holding.observe(stepped)
         self._jobs.observe(after, stepped.now)
         ended = ended_between(before, after)
         self._transactions.observe(before, after, ended)
@@ -81,7 +84,7 @@ class Metrics:
             self._reports.take(event.report, before, after)
             if after.replicas is not before.replicas:
                 self._speeds.report(event.report.replica, after)
-                self._jobs.report(event.report.replica, after, stepped.now)
+                self._jobs.report(event.report, after, stepped.now)
         elif after.replicas is not before.replicas:
             # Thousands of reports come, each with new records, and none is a crash.
             self._count_crashes(before.replicas, after.replicas)

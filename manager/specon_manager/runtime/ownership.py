@@ -28,7 +28,7 @@ def check_ours(directory: Path) -> None:
     *links, (real, found) = _followed(directory)
     for link, seen in links:
         if seen.st_uid not in {os.geteuid(), _ROOT}:
-            raise NotOursError(_described(link, seen, "somebody else made this link"))
+            raise NotOursError(_described(link, seen, "another user made this link"))
         _check_place(link)
     _check(real, found)
     _check_place(real)
@@ -65,7 +65,7 @@ def _check_place(path: Path) -> None:
     for parent in path.parents:
         found = parent.lstat()
         if found.st_uid not in {os.geteuid(), _ROOT}:
-            raise NotOursError(_described(parent, found, f"{path} lies in a directory of somebody else"))
+            raise NotOursError(_described(parent, found, f"{path} lies in a directory of another user"))
         if found.st_mode & stat.S_ISVTX:
             return
         if _others_may_write(found):

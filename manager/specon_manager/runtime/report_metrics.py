@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.hanging import hung
 from specon_sidecar.wire import Report
 
 SILENT_SECONDS: Final = 300.0
@@ -40,6 +41,11 @@ class ReportMetrics:
             f"Running replicas whose sidecar was not heard of for {SILENT_SECONDS:.0f} s.",
             registry=registry,
         )
+        self._hung = Gauge(
+            "specon_replicas_hung",
+            "Running replicas whose steps stopped for many times their usual interval while they wait.",
+            registry=registry,
+        )
         self._read: dict[str, _Read] = {}
         self._suspects: dict[str, tuple[str | None, float]] = {}
         """Incarnations that were not heard of for a while, and since when that was noticed."""
@@ -49,6 +55,7 @@ class ReportMetrics:
         self._read.clear()
         self._suspects.clear()
         self._silent.set(0)
+        self._hung.set(0)
 
     def take(self, report: Report, before: State, after: State) -> None:
         """Count a report, and the lines that were read since the one before it."""
@@ -66,10 +73,11 @@ class ReportMetrics:
                 return
             known = (0, 0, 0)
         for counter, now, then in zip(self._counters, read, known, strict=True):
-            counter.inc(now - then if now >= then else now)  # less than before: it began anew
+            counter.inc(now - then if now >= then else now)  # less than before: it started from the beginning
 
     def count(self, state: State, now: float) -> None:
-        """Set the gauge of silent replicas, and forget those that are no more."""
+        """Set the gauges of silent replicas and of those that hang, and forget those that are no more."""
+        self._hung.set(len(hung(state.snapshot(now))))
         if len(self._read) > len(state.replicas):
             self._read = {name: read for name, read in self._read.items() if name in state.replicas}
         suspects = {}

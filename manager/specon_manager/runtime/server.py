@@ -9,7 +9,7 @@ import logging
 import math
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from specon_manager.core.resumable import resumable
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import (
@@ -25,6 +26,7 @@ from specon_manager.model.events import (
     JobSubmitted,
     ReportReceived,
 )
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.runtime import requests
 from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
@@ -35,6 +37,7 @@ from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     SCHEMA,
     Instructions,
+    Resumable,
     WireError,
     decode_acknowledgement,
     decode_report,
@@ -52,6 +55,9 @@ _FULL_SECONDS: Final = 5
 ReadJob = Callable[[bytes, State], JobSpec]
 """Turns a submitted body into a job; raises ValueError with every mistake named."""
 
+Relay = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
+"""Answers a sidecar, whose token was found good, with the standard output of its trainer as it is written."""
+
 
 class Server:
     """Routes, checks and answers; decides nothing."""
@@ -68,6 +74,7 @@ class Server:
         body_seconds: float = _BODY_SECONDS,
         takes_orders: bool = True,
         probes_here: bool = True,
+        relay: Relay | None = None,
         connection_limits: ConnectionLimits | None = None,
         rate_limits: RateLimits | None = None,
     ) -> None:
@@ -76,6 +83,7 @@ class Server:
         `readiness` replaces what /readyz goes by: that the controller has taken over, or that this is a
         standby. A body has to be there within `body_seconds`. `takes_orders` tells whether the owner may ask
         here for moves and pauses, `probes_here` whether probes and metrics are answered on this port too.
+        Without `relay` nobody is told what a trainer prints.
         """
         self._controller = controller
         self._identities = identities
@@ -86,11 +94,13 @@ class Server:
         self._body_seconds = body_seconds
         self._takes_orders = takes_orders
         self._probes_here = probes_here
+        self._relay = relay
         self._connection_limits = connection_limits or ConnectionLimits()
         self._rates = MessageRates(rate_limits or RateLimits())
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
         self._asking: dict[str, str] = {}
         self._runners: list[web.AppRunner] = []
+        self._starts_of: Callable[[float], Mapping[str, ExpectedStart]] = lambda _: {}
 
     @property
     def controller(self) -> Controller | None:
@@ -104,6 +114,10 @@ class Server:
         self._controller = controller
         self._submitted.clear()
         self._asking.clear()
+
+    def show_starts(self, starts_of: Callable[[float], Mapping[str, ExpectedStart]]) -> None:
+        """Tell owners when jobs that wait are expected to start, by job, in seconds from a moment."""
+        self._starts_of = starts_of
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
@@ -137,7 +151,10 @@ class Server:
                 web.post("/v1/reports", self._unhurried(self._report)),
                 web.get("/v1/instructions", self._unhurried(self._instructions)),
                 web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
+                web.get("/v1/checkpoint", self._unhurried(self._checkpoint)),
+                web.get("/v1/output", self._unhurried(self._output)),
                 web.get("/v1/state", self._unhurried(self._owner(self._state))),
+                web.get("/v1/starts", self._unhurried(self._owner(self._starts))),
                 web.post("/v1/jobs", self._unhurried(self._owner(self._submit))),
                 web.post("/v1/moves", self._unhurried(self._owner(self._order))),
                 web.delete("/v1/moves/{move}", self._unhurried(self._owner(self._order))),
@@ -238,9 +255,28 @@ class Server:
         await controller.record(InstructionAcknowledged(acknowledgement))
         return web.Response(status=204)
 
+    async def _checkpoint(self, request: web.Request, controller: Controller) -> web.Response:
+        replica, incarnation = request.query.get("replica", ""), request.query.get("incarnation", "")
+        refusal = await self._check(request, controller, replica, incarnation)
+        found = resumable(controller.state, replica)
+        return refusal or _json(encode(Resumable(schema=SCHEMA, checkpoint=found)))
+
+    async def _output(self, request: web.Request, controller: Controller) -> web.StreamResponse:
+        query = request.query
+        if self._relay is None:
+            return _problem(404, "standard output is not relayed here: settings.log_streams is 0")
+        refusal = await self._check(
+            request, controller, query.get("replica", ""), query.get("incarnation", "")
+        )
+        return refusal or await self._relay(request, _shown(request) or "")
+
     async def _state(self, request: web.Request, controller: Controller) -> web.Response:
         del request
         return _json(msgspec.json.encode(controller.state.flattened()))
+
+    async def _starts(self, request: web.Request, controller: Controller) -> web.Response:
+        del request
+        return _json(msgspec.json.encode(self._starts_of(controller.clock.now())))
 
     async def _submit(self, request: web.Request, controller: Controller) -> web.Response:
         try:
@@ -303,7 +339,7 @@ class Server:
     def _owner(self, handler: "_Handler") -> "_Handler":
         """Return the handler behind a check of the owner's token."""
 
-        async def checked(request: web.Request, controller: Controller) -> web.Response:
+        async def checked(request: web.Request, controller: Controller) -> web.StreamResponse:
             shown = _shown(request)
             if shown is None:
                 return _problem(401, "no bearer token")
@@ -344,7 +380,7 @@ class Server:
             return await request.read()
 
 
-_Handler = Callable[[web.Request, Controller], Awaitable[web.Response]]
+_Handler = Callable[[web.Request, Controller], Awaitable[web.StreamResponse]]
 
 
 def _shown(request: web.Request) -> str | None:

@@ -50,9 +50,8 @@ class SpeedMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._effects = Counter(
             "specon_move_effects_total",
-            "Replicas that a successful move touched: those that moved, those on its source, those on its "
-            f"target; helped or hurt where their steps per second differ by {CHANGE:.0%} after it, "
-            "unknown where that could not be measured.",
+            "Replicas that moved, or ran on source or target of a successful move. They are helped or hurt "
+            f"if their steps per second differ by {CHANGE:.0%} after it, and unknown if not measured.",
             ["part", "effect"],
             registry=registry,
         )

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from specon_manager import __version__
 from specon_manager.runtime.ownership import check_ours, check_private
 from specon_manager.runtime.tokens import OWNER, write_private
 
@@ -21,6 +22,8 @@ class Address(Struct, frozen=True, kw_only=True):
     url: str
     pid: int
     port: Annotated[int, Meta(ge=0, le=65535)]
+    version: str = ""
+    """Of the manager; empty of one before 0.2."""
 
 
 class DirectoryBusyError(Exception):
@@ -56,7 +59,7 @@ class StateDirectory:
 
     def publish(self, host: str, port: int) -> Address:
         """Write down where this manager is reached."""
-        address = Address(url=f"http://{host}:{port}", pid=os.getpid(), port=port)
+        address = Address(url=f"http://{host}:{port}", pid=os.getpid(), port=port, version=__version__)
         write_private(self.path / _ADDRESS, msgspec.json.encode(address).decode())
         return address
 

@@ -15,6 +15,7 @@ from specon_sidecar.classify import Category
 
 _SECONDS: Final = (0.25, 0.5, 1, 2, 3, 5, 8, 13, 21, 34, 60, 120, 300, 600, 1800)
 _WAIT_SECONDS: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
+_SAVED: Final = "Saved"
 _FLYING: Final = tuple(state for state in TransactionState if state not in FINAL_STATES)
 
 
@@ -42,7 +43,7 @@ class TransactionMetrics:
         )
         self._requests = Gauge(
             "specon_queued_requests",
-            "Moves that somebody asked for and that wait for what is in flight.",
+            "Requested moves that wait for others in flight.",
             registry=registry,
         )
         self._ended = Counter(
@@ -153,6 +154,9 @@ class TransactionMetrics:
     def _end(self, transaction: Transaction) -> None:
         self._expect(transaction.policy)
         converged_at = self._converged_at.pop(transaction.id, None)
+        if transaction.saved_in_place:
+            self._ended.labels(transaction.kind.value, _SAVED, transaction.policy).inc()
+            return  # no move failed: none was to be
         kind, succeeded = transaction.kind.value, transaction.state is TransactionState.SUCCEEDED
         self._ended.labels(kind, transaction.state.value, transaction.policy).inc()
         if transaction.downtime is not None:

@@ -97,6 +97,12 @@ class KubeIdentities:
             return False
         return bool(caller.one(_POD_NAME)) and caller.namespace == replica.partition("/")[0]
 
+    async def pod_of(self, token: str) -> tuple[str, str] | None:
+        """Return namespace and name of the pod to which a sidecar's token is bound; None where it is none."""
+        caller = await self._caller(token, AUDIENCE)
+        name = None if caller is None else caller.one(_POD_NAME)
+        return None if caller is None or not name or not caller.namespace else (caller.namespace, name)
+
     async def is_owner(self, token: str) -> bool:
         """Whether the token's user may `get` the path of the state, a non-resource URL."""
         caller = await self._caller(token, "")

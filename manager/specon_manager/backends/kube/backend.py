@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, Final, NoReturn
 
 from msgspec import Struct
@@ -218,24 +218,39 @@ class KubeBackend:
         """Let come back what is kept away though nothing of it is in flight and no queue holds it.
 
         What carries our mark is resumed, bare pods that were evicted are created again. The order for it may
-        have been lost, or its job is not to be held any more.
+        have been lost, or its job is not to be held any more. Its pods that still end have to be gone first.
         """
         settled = False
         while True:
             marked = {owner.key: owner for owner in self._ledger.suspended()}
             idle = {key for key, owner in marked.items() if not self._in_flight(owner)}
             # Later on, a mark may be younger than what is known of its move: it counts the second time.
-            for key in idle & self._idle if settled else idle:
-                owner = marked[key]
-                _log.warning("%s in %s is suspended for nothing: resumed", owner, owner.namespace)
-                try:
-                    await resumed(self._hands, owner)
-                except (RefusedError, ApiError, ApiUnavailableError) as error:
-                    _log.warning("%s in %s could not be resumed: %s", owner, owner.namespace, error)
+            waits = await self._resume_idle(idle & self._idle if settled else idle)
             self._idle, settled = idle, True
             for replica in self._ledger.awaited:
                 await self._settle_bare(replica)
-            await self._sleep(_SETTLE)
+            rest = _SETTLE
+            while waits and rest > 0:
+                await self._sleep(_TICK)
+                rest -= _TICK
+                waits = await self._resume_idle(waits)
+            await self._sleep(rest)
+
+    async def _resume_idle(self, keys: Collection[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+        """Resume these owners if nothing of them is in flight; return those whose pods have to go first."""
+        waits = set()
+        for owner in [each for each in self._ledger.suspended() if each.key in keys]:
+            if self._in_flight(owner):
+                continue
+            if any(map(self._book.is_ending, self._jobs_of(owner))):
+                waits.add(owner.key)
+                continue
+            _log.warning("%s in %s is suspended for nothing: resumed", owner, owner.namespace)
+            try:
+                await resumed(self._hands, owner)
+            except (RefusedError, ApiError, ApiUnavailableError) as error:
+                _log.warning("%s in %s could not be resumed: %s", owner, owner.namespace, error)
+        return waits
 
     async def _settle_bare(self, replica: str) -> None:
         keeper = self._hands.keeper
@@ -250,11 +265,12 @@ class KubeBackend:
             _log.warning("%s could not be created again: %s", replica, error)
 
     def _in_flight(self, owner: OwnerInfo) -> bool:
-        replicas = self._ledger.replicas_of(owner)
-        jobs = {job_of(replica) for replica in replicas} | {owner.job_name}
-        return self._book.keeps(owner, sorted(jobs)) or any(
-            self._hands.keeper.reference(replica) is not None for replica in replicas
+        return self._book.keeps(owner, self._jobs_of(owner)) or any(
+            self._hands.keeper.reference(replica) is not None for replica in self._ledger.replicas_of(owner)
         )
+
+    def _jobs_of(self, owner: OwnerInfo) -> list[str]:
+        return sorted({job_of(replica) for replica in self._ledger.replicas_of(owner)} | {owner.job_name})
 
     # -- small parts -----------------------------------------------------------------------------
 

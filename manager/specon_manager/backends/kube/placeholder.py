@@ -123,7 +123,7 @@ def room(pod: PodInfo, node: str) -> tuple[Literal["held", "waiting", "trouble"]
         return "held", ""
     if detail.waiting in _NOT_PULLED:
         return "trouble", _words(detail)
-    return "waiting", "its image is being pulled"
+    return "waiting", "the node still pulls its image"
 
 
 def _words(detail: Detail) -> str:

@@ -15,7 +15,14 @@ from msgspec import Struct
 from specon_manager.backends.base import Emit, Order
 from specon_manager.backends.local import pods
 from specon_manager.backends.local.gangs import place_of
+from specon_manager.backends.local.instrument import (
+    UNBUFFERED,
+    hook_socket,
+    instrumented,
+    take_away_socket,
+)
 from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in, job_spec
+from specon_manager.backends.local.log_tail import read_tail
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pod_files import (
     PodSpec,
@@ -39,6 +46,7 @@ from specon_manager.model.events import (
     StartRefused,
 )
 from specon_manager.model.resources import Resources
+from specon_manager.views.log_tail import LogTail
 from specon_sidecar.event_files.events import log_size
 
 _log = logging.getLogger(__name__)
@@ -77,6 +85,8 @@ class LocalBackend:
         self._token = token
         self._nodes = {node.name: node for node in settings.nodes}
         self._pods: dict[str, Pod] = {}
+        self._logs: dict[str, str] = {}
+        """By replica: the log of its last pod, also after its end."""
         self._sharing = Sharing(settings.nodes)
         self._ending: dict[str, asyncio.Task[object]] = {}
         self._tasks: set[asyncio.Task[object]] = set()
@@ -93,6 +103,7 @@ class LocalBackend:
             gone = state.nodes[name]
             emit(NodeObserved(node=name, capacity=gone.capacity, usage=gone.usage, ready=False))
         for pod in await pods.find_pods(self._root):
+            self._logs[pod.replica] = pod.spec.log
             replica = state.replicas.get(pod.replica)
             if replica is not None and replica.incarnation == pod.incarnation:
                 self._watch(pod, replica.node, state.jobs[replica.job].spec, replica.weight)
@@ -148,6 +159,11 @@ class LocalBackend:
             if isinstance(result, BaseException):
                 _log.error("%s %s: %s", pod.replica, pod.incarnation, result)
 
+    async def log_tail(self, replica: str) -> LogTail | None:
+        """Return the end of the log of a replica's last pod; None where it never had one."""
+        log = self._logs.get(replica)
+        return None if log is None else await asyncio.to_thread(read_tail, Path(log))
+
     @property
     def _root(self) -> Path:
         return self._settings.directory / "replicas"
@@ -192,6 +208,7 @@ class LocalBackend:
         if known is not None and known.incarnation == pod.incarnation:
             return
         self._pods[pod.replica] = pod
+        self._logs[pod.replica] = pod.spec.log
         if node in self._nodes:
             self._sharing.join(member(pod, node, job), weight)
         self._start(self._report_end(pod))
@@ -199,6 +216,7 @@ class LocalBackend:
     async def _report_end(self, pod: Pod) -> None:
         ended = await pod.wait()
         self._sharing.leave(pod)
+        take_away_socket(pod.spec)
         if self._pods.get(pod.replica) is pod:
             del self._pods[pod.replica]
         signalled = "" if ended.signal is None else f", signal {ended.signal}"
@@ -226,24 +244,33 @@ class LocalBackend:
             "samples": str(self._settings.samples),
             **place.placeholders,
         }
-        values["log"] = self._path(fill_in(job.log, values))
+        log = fill_in(job.log, values)
+        values["log"] = self._path(log)
+        if log.endswith("/"):
+            Path(values["log"]).mkdir(parents=True, exist_ok=True)  # else the trainer would find a file there
         checkpoints = fill_in(job.checkpoints, values)
         values["checkpoint_path"] = self._path(checkpoints)
         make_checkpoint_directory(Path(values["checkpoint_path"]), directory=checkpoints.endswith("/"))
         shared.mkdir(parents=True, exist_ok=True)
-        environment = {**self._settings.environment, **place.environment}
+        environment = {**UNBUFFERED, **self._settings.environment, **place.environment}
         environment |= {name: fill_in(text, values) for name, text in job.environment.items()}
         if node.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = node.gpu
-        # A parameter server says nothing of the loss.
-        sidecar = None if place.role == "ps" else self._sidecar(job, order.replica, incarnation, values)
+        working = self._path(fill_in(job.working_directory or ".", values))
+        sidecar = None
+        if place.role != "ps":  # which says nothing of the loss
+            socket = hook_socket(directory / "incarnations" / incarnation) if job.instrument else None
+            sidecar = self._sidecar(job, order.replica, incarnation, values)
+            if socket is not None:
+                sidecar.append(f"--hook={socket}")
+                environment |= instrumented(environment, socket, values["checkpoint_path"])
         return PodSpec(
             replica=order.replica,
             incarnation=incarnation,
             directory=str(directory),
             command=[fill_in(word, values) for word in job.arguments],
             environment=environment,
-            working_directory=self._path(fill_in(job.working_directory or ".", values)),
+            working_directory=working,
             cpus=node.cpus,
             log=values["log"],
             sidecar_command=sidecar,
@@ -262,6 +289,7 @@ class LocalBackend:
                 file.write(self._token(replica, incarnation))
             temporary.replace(token_file)
         log = Path(values["log"])
+        way = job.checkpoint if job.saves(int(values["index"])) else "none"
         command = [
             sys.executable,
             "-m",
@@ -273,8 +301,9 @@ class LocalBackend:
             f"--replica={replica}",
             f"--incarnation={incarnation}",
             f"--token-file={token_file}",
-            f"--checkpoint={fill_in(job.checkpoint, values) if job.saves(int(values['index'])) else 'none'}",
+            f"--checkpoint={fill_in(way, values)}",
             f"--checkpoint-path={values['checkpoint_path']}",
+            f"--verify={job.verify}",
             "--trainer-pid={trainer_pid}",
             f"--fresh-from={log_size(log)}",
             f"--state-file={directory / 'sidecar.json'}",

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
 from msgspec import UNSET, Meta, Struct, field
 
 from specon_manager.core.given_settings import converted, read_settings, shortened
@@ -64,10 +63,15 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.01
     interval: Annotated[float, Meta(ge=0.05, le=86400)] = 30.0
     scale: Literal["first", "range"] = "first"
+    instrument: bool = False
+    """Whether the trainer's helper is put in its way: then it is asked and read through that."""
     checkpoint: Text = "periodic"
+    """How checkpoints are asked for; where it is not said and `instrument` is set, `hook`."""
     checkpoint_path: Text | None = None
     """By default `checkpoints` in `{directory}`; in `{job_directory}` where several replicas train as one."""
     marker: Text | None = None
+    verify: Text = "sampled"
+    """How much of a checkpoint is read: `whole`, `sampled` or `sampled:SECONDS`."""
     submit_at: Seconds = 0.0
     """Seconds after the begin of the run."""
     requests: Resources = NOTHING
@@ -96,6 +100,8 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
+    on_hang: Literal["report", "restart"] = "report"
+    """What is done where its steps stop while its processes wait."""
     grace_seconds: Annotated[float, Meta(ge=0, le=86400)] = 30.0
     migrate: bool = True
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
@@ -153,6 +159,8 @@ class JobFileError(ValueError):
 
 def read_job_file(text: str) -> JobFile:
     """Return the jobs and settings of a file; raises JobFileError with every mistake."""
+    import yaml  # noqa: PLC0415 - jobs are read as JSON too, and shown where no file is read
+
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -214,6 +222,7 @@ def job_spec(job: LocalJob) -> JobSpec:
         queue=job.queue,
         priority=job.priority,
         restarts=job.restarts,
+        on_hang=job.on_hang,
         grace_seconds=job.grace_seconds,
         checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
         migratable=job.migrate,
@@ -253,6 +262,8 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
         value = converted(merged[name], one.type, f"{place}.{name}", mistakes)
         if value is not UNSET:
             values[one.name] = value
+    if values.get("instrument"):
+        values.setdefault("checkpoint", "hook")
     mistakes += [f"{place}.{found}" for found in _disagreements(values)]
     return LocalJob(**values) if len(mistakes) == before else None
 
@@ -271,9 +282,14 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     except ValueError as error:
         found.append(f"format: {error}")
     try:
-        _mode_of(values.get("checkpoint", "periodic"))
+        if _mode_of(values.get("checkpoint", "periodic")).kind == "hook" and not values.get("instrument"):
+            found.append("checkpoint: 'hook' needs instrument: true")
     except ValueError as error:
         found.append(f"checkpoint: {values['checkpoint']!r} {error}")
+    try:
+        parse.verification(values.get("verify", "sampled"))
+    except ValueError as error:
+        found.append(f"verify: {values['verify']!r} {error}")
     why = unreachable(values.get("remaining_gain"), values.get("confidence"))
     if values.get("classifier", "horizon") == "horizon" and why:
         found.append(f"confidence, remaining_gain: {why}")

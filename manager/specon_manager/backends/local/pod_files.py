@@ -14,7 +14,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 _log = logging.getLogger(__name__)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+_ONE_CHECKPOINT: Final = frozenset({"model", "last", "latest", "best", "weights"})
 
 
 class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,10 +167,12 @@ def make_checkpoint_directory(path: Path, *, directory: bool = False) -> None:
     """Make the folder that checkpoints go to, or that of the one file that is written again and again.
 
     A path names a file where one is there, or where it ends in a suffix with a letter (`model.pt`, not
-    `lr0.1`) and nothing is there; `directory` says that it is none. Raises OSError.
+    `lr0.1`) or in what one checkpoint is called (`last`) and nothing is there; `directory` says that it is
+    none. Raises OSError.
     """
     is_file = path.exists() and not path.is_dir()
-    may_be = not directory and not path.exists() and any(map(str.isalpha, path.suffix))
+    one = any(map(str.isalpha, path.suffix)) or path.name in _ONE_CHECKPOINT
+    may_be = not directory and not path.exists() and one
     (path.parent if is_file or may_be else path).mkdir(parents=True, exist_ok=True)
 
 

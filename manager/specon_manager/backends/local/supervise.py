@@ -9,7 +9,7 @@ no import path. What lets it share its node (`slicing`) lies beside this file, a
 that there is a lease.
 """
 
-# ruff: noqa: PTH100, PTH103, PTH105, PTH118, PTH120, PTH123, PTH208 # importing pathlib lengthens the start by a fifth
+# ruff: noqa: PTH100, PTH103, PTH105, PTH112, PTH118, PTH120, PTH123, PTH208 # importing pathlib lengthens the start by a fifth
 
 from __future__ import annotations
 
@@ -99,10 +99,13 @@ def spawn(
 ) -> int:
     """Start a child in a process group of its own that dies with this process; return its pid.
 
-    Its output is appended to the file `log`, and it inherits the descriptor `lock`. Raises OSError when it
+    Its output is appended to the file `log` (to `output.log` where that is a folder), and it inherits the
+    descriptor `lock`. Raises OSError when it
     cannot be started, and only returns once the command has replaced the copy of this process.
     """
     parent = os.getpid()
+    if os.path.isdir(log):
+        log = os.path.join(log, "output.log")
     os.makedirs(os.path.dirname(log), exist_ok=True)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     # Closed by a successful exec; until then it carries the number and the text of the error.

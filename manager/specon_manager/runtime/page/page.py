@@ -3,6 +3,7 @@
     GET /page/           the page
     GET /page/NAME       one of its files
     GET /page/view       the picture, JSON; with the token
+    GET /page/log        the end of the log of `?replica=NAME`, or where it is, JSON; with the token
     GET /page/events     the picture, again whenever it has changed: server-sent events; with the token
 
 The token is shown as `Authorization: Bearer`, never as a cookie: cookies are sent to every port of a host,
@@ -13,18 +14,22 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
 from aiohttp import web
 
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.runtime.controller import Controller, Stepped
 from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.runtime.page.feed import HEARTBEAT, LISTENERS, PACE, CrowdedError, Feed
 from specon_manager.runtime.page.files import ENTRY, SECURITY_HEADERS, read_files
-from specon_manager.views.page import SCHEMA, picture
+from specon_manager.views.holding import Holding
+from specon_manager.views.log_tail import LogTail
+from specon_manager.views.names import cut
+from specon_manager.views.page import SCHEMA, Point, picture
 
 _log = logging.getLogger(__name__)
 _SEND_SECONDS: Final = 20.0  # after which a listener that takes nothing is dropped
@@ -33,6 +38,8 @@ _CROWDED_SECONDS: Final = 10
 
 Permitted = Callable[[str], Awaitable[bool]]
 """Whether the holder of a token may see the page; raises IdentityUnavailableError where nobody knows."""
+TailOf = Callable[[str], Awaitable[LogTail | None]]
+"""Returns the end of the log of a replica, or where it is; None where nobody knows."""
 
 
 class Page:
@@ -57,6 +64,9 @@ class Page:
         self._curves = Curves()
         self._feed = Feed(self._drawn, pace=pace, heartbeat=heartbeat, listeners=listeners)
         self._controller: Controller | None = None
+        self._starts_of: Callable[[float], Mapping[str, ExpectedStart]] = lambda _: {}
+        self._holding: Holding | None = None
+        self._tail_of: TailOf | None = None
 
     @property
     def controller(self) -> Controller | None:
@@ -69,6 +79,7 @@ class Page:
             self._controller.observers.remove(self._observe)
         self._controller = controller
         self._curves = Curves()
+        self._holding = None if controller is None else Holding(controller.clock.now())
         if controller is not None:
             controller.observers.append(self._observe)
         self._feed.changed()
@@ -80,9 +91,14 @@ class Page:
             web.get("/page", self._to_page),
             web.get("/page/", self._file),
             web.get("/page/view", self._view),
+            web.get("/page/log", self._log),
             web.get("/page/events", self._events, allow_head=False),
             web.get("/page/{name}", self._file),
         ]
+
+    def curve_of(self, replica: str, most: int) -> list[Point]:
+        """Return at most that many points of what is known of a replica's curve, oldest first."""
+        return self._curves.of(replica, most)
 
     def close(self) -> None:
         """Tell all who watch that this was the last picture. Call it before the server ends."""
@@ -90,6 +106,8 @@ class Page:
 
     def _observe(self, stepped: Stepped) -> None:
         self._curves.observe(stepped)
+        if self._holding is not None:
+            self._holding.observe(stepped.before, stepped.after, stepped.now)
         if stepped.after is not stepped.before:
             self._feed.changed()
 
@@ -98,9 +116,31 @@ class Page:
         if controller is None:
             return msgspec.json.encode({"schema": SCHEMA, "standby": True, "manager": self._manager})
         state = controller.state.flattened()
+        now = controller.clock.now()
+        if self._holding is not None:
+            self._holding.account(state, now)
         return msgspec.json.encode(
-            picture(state, controller.clock.now(), self._curves.of, manager=self._manager)
+            picture(
+                state,
+                now,
+                self._curves.of,
+                holding=self._holding,
+                manager=self._manager,
+                starts=self._starts_of(now).get,
+            )
         )
+
+    def show_starts(self, starts_of: Callable[[float], Mapping[str, ExpectedStart]]) -> None:
+        """Show when jobs that wait are expected to start, by job, in seconds from a moment."""
+        self._starts_of = starts_of
+
+    def show_logs(self, tail_of: TailOf) -> None:
+        """Show the end of the log of a replica whose row is opened."""
+        self._tail_of = tail_of
+
+    def changed(self) -> None:
+        """Say that something beside the controller's state is not as it was."""
+        self._feed.changed()
 
     async def _to_page(self, request: web.Request) -> web.Response:
         del request
@@ -119,6 +159,21 @@ class Page:
         if refusal is not None:
             return refusal
         return web.Response(body=self._drawn(), content_type="application/json", headers=SECURITY_HEADERS)
+
+    async def _log(self, request: web.Request) -> web.Response:
+        refusal = await self._refusal(request)
+        if refusal is not None:
+            return refusal
+        name, controller = request.query.get("replica", ""), self._controller
+        known = controller is not None and name in controller.state.replicas
+        if not known:
+            return _problem(404, f"replica: there is no {cut(name)!r}")
+        tail = None if self._tail_of is None else await self._tail_of(name)
+        if tail is None:
+            tail = LogTail(path="", note="Nobody here knows where its log is.")
+        return web.Response(
+            body=msgspec.json.encode(tail), content_type="application/json", headers=SECURITY_HEADERS
+        )
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         refusal = await self._refusal(request)

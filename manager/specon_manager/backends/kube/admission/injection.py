@@ -6,13 +6,20 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.admission.instrumentation import (
+    HELPER_NAME,
+    check_instrumented,
+    instrument,
+)
 from specon_manager.backends.kube.admission.sidecar_container import (
     IDENTITY_VOLUME,
     InjectionSettings,
+    helper_containers,
     identity_volume,
     sidecar_container,
     user_of,
 )
+from specon_manager.backends.kube.admission.status_protocol import is_reported, report_status
 from specon_manager.backends.kube.admission.trainer_container import (
     SIDECAR_NAME,
     TRAINER_MARK,
@@ -22,11 +29,15 @@ from specon_manager.backends.kube.admission.trainer_container import (
 )
 from specon_manager.backends.kube.objects.annotations import (
     CA,
+    EVICT_ONLY,
+    IN_PROGRESS,
     INJECTED,
+    OURS,
     PINNED,
     PREFIX,
     REPLICA,
     SIDECAR_LABEL,
+    STDOUT,
     Options,
 )
 from specon_manager.backends.kube.objects.identity import controller_of, identity_of
@@ -35,6 +46,8 @@ from specon_manager.backends.kube.transport.resources import Object
 
 __all__ = ["HOSTNAME", "Injection", "InjectionSettings", "inject"]
 
+_UNBUFFERED: Final = "PYTHONUNBUFFERED"
+"""Else Python keeps what it prints to itself until there are 8 KiB of it."""
 _USUAL_GRACE: Final = 30  # seconds, where a pod says nothing
 
 
@@ -59,30 +72,50 @@ def inject(
     trainer = _own(spec, trainer_of(pod, options))
     warnings = _check(pod, trainer, options)
     others = _within_list(spec, "initContainers")
-    if not any(one.get("name") == SIDECAR_NAME for one in others):
+    there = {one.get("name") for one in others}
+    if options.instrument and HELPER_NAME not in there:
+        others += helper_containers(pod, trainer, settings)
+    if SIDECAR_NAME not in there:
         paths = paths_of(pod, trainer, options)
         others.append(sidecar_container(pod, trainer, paths, options, settings, replica=replica))
     volumes = _within_list(spec, "volumes")
     if not any(one.get("name") == IDENTITY_VOLUME for one in volumes):
         volumes.append(identity_volume(settings))
     environment = _within_list(trainer, "env")
-    if not any(one.get("name") == TRAINER_MARK for one in environment):
-        environment.append({"name": TRAINER_MARK, "value": "1"})
-    if options.checkpoint is not None and options.checkpoint.kind == "signal":
-        spec["shareProcessNamespace"] = True
+    there = {one.get("name") for one in environment}
+    wanted = [TRAINER_MARK, *([_UNBUFFERED] if options.log_path == STDOUT else [])]
+    environment += [{"name": name, "value": "1"} for name in wanted if name not in there]
+    _share_processes(pod, trainer, spec, options)
     if options.grace_period is not None:
         # An eviction could ask for more than the pod has, but not the suspension of its owner.
         given = spec.get("terminationGracePeriodSeconds", _USUAL_GRACE)
         spec["terminationGracePeriodSeconds"] = max(given, math.ceil(options.grace_period))
     _within(metadata, "labels")[SIDECAR_LABEL] = INJECTED
     annotations = _within(metadata, "annotations")
+    if is_reported(spec, trainer, settings.status_port):
+        job = (replica or namespace).partition("/worker/")[0].partition("/ps/")[0]
+        report_status(spec, trainer, job, settings.status_port, authority=bool(settings.ca_bundle))
+    if options.instrument:
+        instrument(spec, annotations, trainer, options, settings.helper)
     if settings.ca_bundle:
         annotations[CA] = settings.ca_bundle
+    if settings.evictions:
+        annotations.setdefault(EVICT_ONLY, OURS)
+        annotations.pop(IN_PROGRESS, None)
     annotations.pop(REPLICA, None)  # a copy of a manifest may bring that of another pod
     if replica is not None:
         annotations[REPLICA] = replica
     warnings += _pin(spec, annotations, replica, pins)
     return Injection(pod, tuple(warnings))
+
+
+def _share_processes(pod: Object, trainer: Object, spec: Object, options: Options) -> None:
+    """Let the sidecar see the trainer's processes where it has to."""
+    if options.checkpoint is not None and options.checkpoint.kind == "signal":
+        spec["shareProcessNamespace"] = True
+    elif options.on_hang == "restart" and user_of(pod, trainer) and not spec.get("hostPID"):
+        # Only who sees the processes can tell a hang from an evaluation that takes long.
+        spec.setdefault("shareProcessNamespace", True)
 
 
 def _replica(pod: Object, namespace: str) -> str | None:
@@ -121,14 +154,15 @@ def _check(pod: Object, trainer: Object, options: Options) -> list[str]:
             raise RefusedError(
                 f"{PREFIX}checkpoint: {str(mode)!r} needs shareProcessNamespace, and the pod says false"
             )
+    warnings = check_instrumented(spec, trainer) if options.instrument else []
     grouped = (spec.get("securityContext") or {}).get("fsGroup") is not None
     if mode is not None and mode.kind == "file" and not user and not grouped:
         warning = (
             f"{PREFIX}checkpoint: the sidecar, which never runs as root, may not be able to create "
             f"{mode.target}: set securityContext.runAsUser or fsGroup"
         )
-        return [warning]
-    return []
+        warnings.append(warning)
+    return warnings
 
 
 def _pin(spec: Object, annotations: Object, replica: str | None, pins: Mapping[str, str]) -> list[str]:

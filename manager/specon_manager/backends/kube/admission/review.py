@@ -50,7 +50,7 @@ def review(
 
     Raises NoReviewError where there is nothing to answer.
     """
-    asked = _asked(request)
+    asked = asked_of(request)
     if settings is None:
         return _allowed(asked["uid"], [], [])
     try:
@@ -66,7 +66,8 @@ def review(
         return _allowed(asked["uid"], [], [f"{said}; the pod has no sidecar"])
 
 
-def _asked(request: Object) -> Object:
+def asked_of(request: Object) -> Object:
+    """Return what is asked, which has a UID. Raises NoReviewError where it is no AdmissionReview."""
     if request.get("kind") != "AdmissionReview":
         raise NoReviewError(f"kind: {str(request.get('kind'))[:80]!r} is not AdmissionReview")
     if request.get("apiVersion") != _API_VERSION:

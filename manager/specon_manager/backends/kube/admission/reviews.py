@@ -44,17 +44,17 @@ class Reviews:
         self._waiting = 0
         self._bytes = 0
 
-    async def read(self, chunks: AsyncIterator[bytes]) -> bytes:
-        """Return a body. Raises TooLargeError, and BusyError where too much is being read."""
+    async def read(self, chunks: AsyncIterator[bytes], *, most: int = MAX_REVIEW_BYTES) -> bytes:
+        """Return a body of at most so many bytes. Raises TooLargeError; BusyError where too much is read."""
         body = bytearray()
         try:
             async for chunk in chunks:
                 body += chunk
                 self._bytes += len(chunk)
-                if len(body) > MAX_REVIEW_BYTES:
-                    raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+                if len(body) > most:
+                    raise TooLargeError(f"the review is longer than {most} bytes")
                 if self._bytes > MOST_BYTES:
-                    raise BusyError("too much of other reviews is being read")
+                    raise BusyError("other reviews already use the limit")
             return bytes(body)
         finally:
             self._bytes -= len(body)
@@ -96,18 +96,19 @@ def answered(
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
     if len(body) > MAX_REVIEW_BYTES:
         raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
+    return review(decoded(body), settings, pins, entry, arriving)
+
+
+def decoded(body: bytes) -> Object:
+    """Return the object that a body is, at a cost that is bounded. Raises NoReviewError."""
     # What stands between two values, or begins one that holds others; in a text it counts as well. A million
     # lists in each other are no long body, and take seconds to decode.
     if sum(body.count(sign) for sign in (b",", b"[", b"{")) > MOST_VALUES:
         raise NoReviewError(f"the review has more than {MOST_VALUES} values")
-    return review(_decoded(body), settings, pins, entry, arriving)
-
-
-def _decoded(body: bytes) -> Object:
     try:
-        decoded = msgspec.json.decode(body)
+        found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NoReviewError(f"not JSON: {error}") from error
-    if not isinstance(decoded, dict):
+    if not isinstance(found, dict):
         raise NoReviewError("the body is no object")
-    return decoded
+    return found

@@ -3,16 +3,28 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
+import msgspec
 from msgspec import Meta, Struct, field
 
+from specon_manager.backends.kube.admission.instrumentation import (
+    SOCKET,
+    Helper,
+    HelperVolume,
+    copiers,
+    covers_own,
+    sidecar_mounts,
+    surviving_mounts,
+)
+from specon_manager.backends.kube.admission.status_protocol import is_reported
 from specon_manager.backends.kube.admission.trainer_container import (
     SIDECAR_NAME,
     Paths,
+    RefusedError,
     environment_for,
     items,
     mount_of,
 )
-from specon_manager.backends.kube.objects.annotations import CA, Options
+from specon_manager.backends.kube.objects.annotations import CA, PREFIX, STDOUT, Options
 from specon_manager.backends.kube.transport.resources import Object
 
 AUDIENCE: Final = "specon.io/manager"
@@ -40,8 +52,21 @@ class InjectionSettings(Struct, frozen=True, kw_only=True):
     resources: Mapping[str, Any] = field(default_factory=_resources)
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
     """Seconds between reports where the pod does not say otherwise."""
+    evictions: bool = False
+    """Whether evictions are answered: the pod says so then to the descheduler."""
     token_seconds: Annotated[int, Meta(ge=600, le=86400)] = 3600
     """Life of the projected token; the kubelet renews it in time."""
+    relays_output: bool = False
+    """Whether the manager relays the standard output of pods to their sidecars."""
+    status_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """Port of loopback on which sidecars speak Kubeflow Trainer's status protocol; 0: they do not."""
+    helper_volume: HelperVolume = "emptyDir"
+    """What brings the helper to trainers that are instrumented."""
+
+    @property
+    def helper(self) -> Helper:
+        """From where the helper comes."""
+        return Helper(image=self.image, pull_policy=self.pull_policy, volume=self.helper_volume)
 
 
 def sidecar_container(
@@ -57,8 +82,15 @@ def sidecar_container(
 
     Raises RefusedError where log or checkpoints are on no volume.
     """
-    mounts = _mounts(trainer, paths, options)
+    mounts = _mounts(pod, trainer, paths, options, settings)
     expressions = "".join(str(one.get("subPathExpr", "")) for one in mounts)
+    if paths.log == STDOUT and not settings.relays_output:
+        raise RefusedError(
+            f"{PREFIX}log-path: standard output is not relayed on this cluster; its owner allows it by "
+            f"settings.log_streams, else name a file on a volume"
+        )
+    if not is_reported(pod["spec"], trainer, settings.status_port):
+        settings = msgspec.structs.replace(settings, status_port=0)
     own: list[Object] = [_from_field("SPECON_POD_UID", "metadata.uid")]
     if replica is None:
         own.append(_from_field("SPECON_POD_NAME", "metadata.name"))
@@ -70,7 +102,8 @@ def sidecar_container(
         "image": settings.image,
         "imagePullPolicy": settings.pull_policy,
         "restartPolicy": "Always",
-        "args": _arguments(paths, options, replica, settings),
+        "args": _arguments(trainer, paths, options, replica, settings)
+        + (_volumes(pod, trainer, paths) if options.instrument else []),
         "env": own + environment,
         "resources": _guaranteed(pod, settings.resources),
         "securityContext": _security(pod, trainer),
@@ -82,6 +115,12 @@ def sidecar_container(
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def helper_containers(pod: Object, trainer: Object, settings: InjectionSettings) -> list[Object]:
+    """Return the init containers that bring the helper, as restricted as the sidecar."""
+    resources = _guaranteed(pod, settings.resources)
+    return copiers(settings.helper, _security(pod, trainer), resources)
 
 
 def identity_volume(settings: InjectionSettings) -> Object:
@@ -103,23 +142,30 @@ def user_of(pod: Object, trainer: Object) -> int | None:
     return None
 
 
-def _arguments(paths: Paths, options: Options, replica: str | None, settings: InjectionSettings) -> list[str]:
+def _arguments(
+    trainer: Object, paths: Paths, options: Options, replica: str | None, settings: InjectionSettings
+) -> list[str]:
     name = "$(SPECON_POD_NAMESPACE)/$(SPECON_POD_NAME)/worker/0" if replica is None else _literal(replica)
     given: dict[str, object] = {
+        "status-port": settings.status_port or None,
+        "hook": SOCKET if options.instrument else None,
         "log": paths.log,
+        "log-container": trainer.get("name") if paths.log == STDOUT else None,
         "checkpoint-path": paths.checkpoints,
         "manager": settings.manager,
         "token-file": f"{_IDENTITY_PATH}/token",
         "ca-file": f"{_IDENTITY_PATH}/ca.crt" if settings.ca_bundle else None,
         "fresh-from": "now",
         "heartbeat": settings.heartbeat if options.heartbeat is None else options.heartbeat,
-        "trainer-pid": "auto" if options.checkpoint and options.checkpoint.kind == "signal" else None,
+        "trainer-pid": "auto" if _sees_trainer(options) else None,
     }
     for flag in (
         "format", "pattern", "metric", "goal", "classifier", "alpha", "interval", "remaining-gain",
-        "confidence", "checkpoint", "marker",
+        "confidence", "checkpoint", "marker", "verify",
     ):  # fmt: skip
         given[flag] = getattr(options, flag.replace("-", "_"))
+    if options.instrument and options.checkpoint is None:
+        given["checkpoint"] = "hook"
     texts = {
         flag: f"{value:g}" if isinstance(value, float) else str(value)
         for flag, value in given.items()
@@ -132,26 +178,50 @@ def _arguments(paths: Paths, options: Options, replica: str | None, settings: In
     ]
 
 
+def _volumes(pod: Object, trainer: Object, paths: Paths) -> list[str]:
+    """Return where what the helper tells of is a checkpoint; a log's volume may be lost with the pod."""
+    found = [str(mount["mountPath"]) for mount in surviving_mounts(pod, trainer)]
+    if paths.checkpoints is not None:
+        found.append(str(mount_of(trainer, paths.checkpoints, "checkpoint-path")["mountPath"]))
+    return [f"--volume={_literal(path)}" for path in dict.fromkeys(found or ["none"])]
+
+
+def _sees_trainer(options: Options) -> bool:
+    signalled = options.checkpoint is not None and options.checkpoint.kind == "signal"
+    return signalled or options.on_hang == "restart"
+
+
 def _literal(text: str) -> str:
     """Return the text as Kubernetes has to be given it: a single dollar sign could begin a `$(variable)`."""
     return text.replace("$", "$$")
 
 
-def _mounts(trainer: Object, paths: Paths, options: Options) -> list[Object]:
+def _mounts(
+    pod: Object, trainer: Object, paths: Paths, options: Options, settings: InjectionSettings
+) -> list[Object]:
     """Return the mounts of log and checkpoints as the trainer has them; only a request file is written."""
-    wanted = [(paths.log, "log-path")]
-    if paths.checkpoints is not None:
-        wanted.append((paths.checkpoints, "checkpoint-path"))
+    wanted = [(paths.log, "log-path"), (paths.checkpoints, "checkpoint-path")]
     written: Object | None = None
     if options.checkpoint is not None and options.checkpoint.kind == "file":
         wanted.append((options.checkpoint.target, "checkpoint"))
         written = mount_of(trainer, options.checkpoint.target, "checkpoint")
-    mounts: dict[str, Object] = {}
+    found = []
     for path, annotation in wanted:
-        mount = mount_of(trainer, path, annotation)
+        if path is not None and path != STDOUT:
+            mount = mount_of(trainer, path, annotation)
+            if covers_own(str(mount["mountPath"])):
+                raise RefusedError(
+                    f"{PREFIX}{annotation}: the volume at {mount['mountPath']} would cover the sidecar's own "
+                    f"files: mount it elsewhere"
+                )
+            found.append(mount)
+    if options.instrument:
+        found += surviving_mounts(pod, trainer)
+    mounts: dict[str, Object] = {}
+    for mount in found:
         kept = {key: mount[key] for key in ("name", "mountPath", "subPath", "subPathExpr") if mount.get(key)}
         mounts[str(mount["mountPath"])] = kept if mount is written else {**kept, "readOnly": True}
-    return list(mounts.values())
+    return [*mounts.values(), *(sidecar_mounts(settings.helper) if options.instrument else [])]
 
 
 def _security(pod: Object, trainer: Object) -> Object:

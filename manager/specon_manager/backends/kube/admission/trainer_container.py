@@ -25,9 +25,10 @@ class RefusedError(ValueError):
 class Paths(Struct, frozen=True, kw_only=True):
     """Where the trainer writes, as its container sees it."""
 
-    log: str
+    log: str | None
+    """None where the helper in the trainer tells what a log would."""
     checkpoints: str | None
-    """None where there is nothing to look for."""
+    """None where there is nothing to look for, or the helper says where it saved."""
 
 
 def trainer_of(pod: Object, options: Options) -> Object:
@@ -59,9 +60,11 @@ def trainer_of(pod: Object, options: Options) -> Object:
 def paths_of(pod: Object, trainer: Object, options: Options) -> Paths:
     """Return where log and checkpoints are: as annotated, else on the trainer's only persistent volume claim.
 
-    Raises RefusedError naming the annotation to add.
+    Neither has to be known of an instrumented trainer. Raises RefusedError naming the annotation to add.
     """
     log, checkpoints = options.log_path, options.checkpoint_path
+    if options.instrument:
+        return Paths(log=log, checkpoints=checkpoints)
     if log is None:
         log = f"{_claim_mount(pod, trainer, 'log-path', 'the training log')}/train.log"
     mode = options.checkpoint

@@ -107,16 +107,21 @@ def webhook_configuration(settings: WebhookSettings, ca_bundle: bytes | str | No
     }
 
 
+def client_of(settings: WebhookSettings, ca_bundle: str | None, path: str) -> Object:
+    """Return how the API server reaches one of our paths."""
+    if settings.url is None:
+        service = {"namespace": settings.namespace, "name": settings.service, "port": settings.port}
+        client: Object = {"service": {**service, "path": path}}
+    else:
+        client = {"url": settings.url.rstrip("/") + path}
+    if ca_bundle is not None:
+        client["caBundle"] = ca_bundle
+    return client
+
+
 def _webhook(
     settings: WebhookSettings, ca_bundle: str | None, entry: Entry, condition: str, failure_policy: str
 ) -> Object:
-    if settings.url is None:
-        service = {"namespace": settings.namespace, "name": settings.service, "port": settings.port}
-        client: Object = {"service": {**service, "path": PATHS[entry]}}
-    else:
-        client = {"url": settings.url.rstrip("/") + PATHS[entry]}
-    if ca_bundle is not None:
-        client["caBundle"] = ca_bundle
     own = {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
@@ -125,7 +130,7 @@ def _webhook(
     return {
         "name": f"{entry}.specon.io",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client,
+        "clientConfig": client_of(settings, ca_bundle, PATHS[entry]),
         "failurePolicy": failure_policy,
         "matchPolicy": "Equivalent",
         "reinvocationPolicy": "IfNeeded",

@@ -20,7 +20,14 @@ from specon_manager.backends.kube.certificates.bundle import (
 )
 from specon_manager.backends.kube.objects.annotations import CA, INJECTED, SIDECAR_LABEL
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, PODS, SECRETS, Object
+from specon_manager.backends.kube.transport.resources import (
+    MUTATING_WEBHOOKS,
+    PODS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Object,
+    Resource,
+)
 
 LOOK_SECONDS: Final = 60.0
 _PODS_SECONDS: Final = 3600.0  # between two looks at all pods when nothing changed
@@ -38,6 +45,8 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
     webhook_configuration: str
     services: tuple[str, ...]
     """Names of the services under which we are reached."""
+    evictions: bool = False
+    """Whether there is a ValidatingWebhookConfiguration of the same name, for evictions."""
 
 
 class CertificateStore:
@@ -104,7 +113,7 @@ class CertificateStore:
                     f"Secret {self._settings.namespace}/{self._settings.secret}: {error}, and it is not ours "
                     f"to replace (label {_MANAGED_BY} is not {_US}): delete it, or use the mode provided"
                 ) from error
-            _log.warning("Secret %s is made anew: %s", self._settings.secret, error)
+            _log.warning("Secret %s is made again: %s", self._settings.secret, error)
             return secret, None
 
     async def _write(self, secret: Object | None, bundle: Bundle) -> None:
@@ -132,8 +141,13 @@ class CertificateStore:
 
     async def _keep_webhook(self, bundle: str) -> None:
         """Give the API server our authorities; written only where they are not there already."""
+        await self._keep_authorities(MUTATING_WEBHOOKS, bundle)
+        if self._settings.evictions:
+            await self._keep_authorities(VALIDATING_WEBHOOKS, bundle)
+
+    async def _keep_authorities(self, resource: Resource, bundle: str) -> None:
         name = self._settings.webhook_configuration
-        configuration = await self._api.get(MUTATING_WEBHOOKS, name)
+        configuration = await self._api.get(resource, name)
         patch: list[Object] = []
         for index, webhook in enumerate(configuration.get("webhooks") or ()):
             if (webhook.get("clientConfig") or {}).get("caBundle") != bundle:
@@ -142,8 +156,8 @@ class CertificateStore:
                 patch.append({"op": "add", "path": f"{at}/clientConfig/caBundle", "value": bundle})
         if patch:
             self._check_fence()
-            await self._api.patch(MUTATING_WEBHOOKS, name, None, patch, form="json")
-            _log.info("gave the authorities to MutatingWebhookConfiguration %s", name)
+            await self._api.patch(resource, name, None, patch, form="json")
+            _log.info("gave the authorities to %s %s", resource.kind, name)
 
     def _check_fence(self) -> None:
         if not self._fence():

@@ -42,8 +42,16 @@ ADMISSION_GATE: Final = f"{PREFIX}admission"
 """The scheduling gate on pods of jobs that are held until they are admitted."""
 PINNED: Final = f"{PREFIX}pinned"
 """On a pod: the hostname that we wrote into its node selector, which is no wish of its owner."""
+STDOUT: Final = "stdout"
+"""As a log path: what the trainer prints, without any volume."""
 WHOLE_CPU: Final = f"{PREFIX}cpu"
 """On a pod whose trainer's processors were lowered in place: what it requested before."""
+EVICT_ONLY: Final = "descheduler.alpha.kubernetes.io/request-evict-only"
+"""On a pod, written when it is created: the descheduler counts an answer of ours as an eviction under way."""
+IN_PROGRESS: Final = "descheduler.alpha.kubernetes.io/eviction-in-progress"
+"""On a pod while such an eviction is under way."""
+OURS: Final = "specon"
+"""The value of either by which we know our own."""
 SIGNALS: Final = f"{PREFIX}signals"
 """What we last wrote for other controllers."""
 WRITTEN_BY_US: Final = frozenset({REPLICA, CA, SUSPENDED_FOR, SCALED, PINNED, WHOLE_CPU, SIGNALS})
@@ -82,6 +90,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """What the annotations of one pod say; None where nothing was given. Durations in seconds."""
 
     inject: bool | None = None
+    instrument: bool | None = None
     container: str | None = None
     log_path: str | None = None
     format: str | None = None
@@ -96,6 +105,7 @@ class Options(Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointMode | None = None
     checkpoint_path: str | None = None
     marker: str | None = None
+    verify: parse.Verification | None = None
     job_class: Literal["trial", "best-effort"] | None = None
     grace_period: float | None = None
     min_workers: int | None = None
@@ -107,7 +117,9 @@ class Options(Struct, frozen=True, kw_only=True):
     migrate: bool | None = None
     replicas: Literal["coupled", "independent"] | None = None
     savers: Literal["lead", "all"] | None = None
+    on_hang: Literal["report", "restart"] | None = None
     heartbeat: float | None = None
+    eviction_patience: float | None = None
 
 
 class Annotation(NamedTuple):
@@ -158,6 +170,11 @@ def _path(given: str) -> str:
     return given
 
 
+def _log_path(given: str) -> str:
+    """Read a path, or `stdout`."""
+    return given if given == STDOUT else _path(given)
+
+
 def _one_line(given: str) -> str:
     if not parse.text(given).isprintable():
         raise ValueError("has a line break or another character that cannot be printed")
@@ -188,6 +205,13 @@ def _checkpoint_mode(given: str) -> CheckpointMode:
 ANNOTATIONS: Final = (
     Annotation("inject", "false", "give the pod a sidecar: true or false", "true", parse.boolean),
     Annotation(
+        "instrument",
+        "false",
+        "whether frameworks save on request, report and resume, by a helper in the pod: true or false",
+        "true",
+        parse.boolean,
+    ),
+    Annotation(
         "container",
         "the only container, else the one named tensorflow or pytorch",
         "which container trains",
@@ -196,12 +220,12 @@ ANNOTATIONS: Final = (
     ),
     Annotation(
         "log-path",
-        "train.log on the trainer's only persistent volume claim",
-        "the training log, as the trainer's container sees it",
+        "train.log on the trainer's only persistent volume claim; with instrument none",
+        "the training log, as the trainer sees it; or stdout, where the owner of the cluster allows that",
         "/data/train.log",
-        _path,
+        _log_path,
     ),
-    Annotation("format", "auto", "format of the log (docs/log-formats.md)", "keras", parse.text),
+    Annotation("format", "auto", "format of the log (docs/logs-and-checkpoints.md)", "keras", parse.text),
     Annotation(
         "pattern",
         "none",
@@ -242,19 +266,27 @@ ANNOTATIONS: Final = (
     Annotation("confidence", "0.7", "horizon: how sure that has to be", "0.9", parse.number(0.01, 0.999)),
     Annotation(
         "checkpoint",
-        "periodic",
-        "how the trainer is asked to save: periodic, file:PATH, http:URL, signal:USR1, sigterm or none",
+        "periodic; with instrument hook",
+        "how the trainer is asked to save: periodic, hook, file:PATH, http:URL, signal:USR1, sigterm or none",
         "signal:USR1",
         _checkpoint_mode,
     ),
     Annotation(
         "checkpoint-path",
-        "checkpoints on the trainer's only persistent volume claim",
+        "checkpoints on the trainer's only persistent volume claim; with instrument where it says it saved",
         "directory of checkpoints, or the one file, as the trainer's container sees it",
         "/data/checkpoints",
         _path,
     ),
     Annotation("marker", "none", "file that tells a checkpoint is complete", "{name}.done", parse.marker),
+    Annotation(
+        "verify",
+        "sampled:10",
+        "how much of a checkpoint is read: whole, or after so many seconds a sample of a large one that says "
+        "itself when it is complete",
+        "whole",
+        parse.verification,
+    ),
     Annotation(
         "class",
         "best-effort",
@@ -297,7 +329,7 @@ ANNOTATIONS: Final = (
     Annotation(
         "recreate",
         "false",
-        "bare pods: whether it may be deleted and created anew elsewhere: true or false",
+        "bare pods: whether it may be deleted and created again elsewhere: true or false",
         "true",
         parse.boolean,
     ),
@@ -315,6 +347,20 @@ ANNOTATIONS: Final = (
         "where its pods train as one: the first worker saves for all (lead), or each saves its part (all)",
         "all",
         parse.choice("lead", "all"),
+    ),
+    Annotation(
+        "on-hang",
+        "report",
+        "where its steps stop while its processes wait: report, or restart from its last verified checkpoint",
+        "restart",
+        parse.choice("report", "restart"),
+    ),
+    Annotation(
+        "eviction-patience",
+        "interception.patience of the chart",
+        "how long an eviction by others is put off for its move, where evictions are answered",
+        "30m",
+        _duration(0, 86400),
     ),
     Annotation("heartbeat", "10s", "time between reports when nothing changes", "30s", _duration(0.1, 3600)),
 )
@@ -464,6 +510,9 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
         found.append(
             f"{PREFIX}savers: all is for pods that train as one, and {PREFIX}replicas is independent"
         )
+    mode = values.get("checkpoint")
+    if mode is not None and mode.kind == "hook" and not values.get("instrument"):
+        found.append(f"{PREFIX}checkpoint: hook is for trainers with {PREFIX}instrument: true")
     fewest, most = values.get("min_workers"), values.get("max_workers")
     if fewest is not None and most is not None and fewest > most:
         found.append(f"{PREFIX}min-workers: {fewest} is more than {PREFIX}max-workers, {most}")

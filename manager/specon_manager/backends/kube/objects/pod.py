@@ -10,8 +10,10 @@ from specon_manager.backends.kube.objects import annotations as names
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import Identity, controller_of, identity_of
+from specon_manager.backends.kube.objects.node_warnings import maintenance_at, warnings_of
 from specon_manager.backends.kube.objects.quantities import amounts_of, requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME, constraints_of, taints_of
+from specon_manager.backends.kube.objects.selectors import selects
 from specon_manager.backends.kube.objects.weights import requested_cpu, whole_cpu, why_not
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.constraints import Constraints, Taint
@@ -67,8 +69,10 @@ class Detail(Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...]
     """Every claim that the pod uses, in whichever container."""
     grace_seconds: float
+    container: str
+    """Name of the trainer's container."""
     trains: bool
-    """Whether the trainer's container runs."""
+    """Whether it runs."""
     exit_code: int | None
     """Of the trainer's container, once it has ended."""
     ended_before_told: bool
@@ -143,6 +147,10 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...]
     ready: bool
     """Whether its kubelet answers and nobody cordoned it."""
+    warnings: tuple[str, ...] = ()
+    """By what it is announced that it is to be emptied."""
+    leaves_at: float | None = None
+    """When that begins, Unix seconds; None where nobody says."""
 
     @property
     def hostname(self) -> str:
@@ -150,15 +158,21 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
         return self.labels.get(HOSTNAME, self.name)
 
 
-def slim_pod(pod: Object, namespaces: frozenset[str] = frozenset()) -> PodInfo:
-    """Return what is needed of a pod; those outside of `namespaces` (none given: all) are other people's."""
+def slim_pod(
+    pod: Object, namespaces: frozenset[str] = frozenset(), selected: Mapping[str, Any] | None = None
+) -> PodInfo:
+    """Return what is needed of a pod; those outside of `namespaces` (none given: all) are other people's.
+
+    A pod whose labels the LabelSelector `selected` means matters by itself, also without a sidecar.
+    """
     metadata, spec, status = mapping(pod.get("metadata")), mapping(pod.get("spec")), _status(pod)
     labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
     namespace = str(metadata.get("namespace", ""))
     mine = not namespaces or namespace in namespaces
     injected = labels.get(names.SIDECAR_LABEL) == names.INJECTED
     wants = mine and not injected and annotations.get(names.INJECT) == "true"
-    detailed = mine and (injected or PLACEHOLDER in labels)
+    named = selected is not None and selects(selected, labels, unknown=False)
+    detailed = mine and (injected or named or PLACEHOLDER in labels)
     return PodInfo(
         uid=str(metadata.get("uid", "")),
         namespace=_kept(namespace),
@@ -193,6 +207,8 @@ def slim_node(node: Object) -> NodeInfo:
         labels={str(key): str(value) for key, value in labels.items()},
         taints=taints_of(spec.get("taints")),
         ready=ready and not spec.get("unschedulable", False),
+        warnings=warnings_of(node),
+        leaves_at=maintenance_at(node),
     )
 
 
@@ -237,6 +253,7 @@ def _detail(pod: Object) -> Detail:
             if "persistentVolumeClaim" in volume
         ),
         grace_seconds=float(grace) if isinstance(grace, int | float) else 30.0,
+        container=str(trainer.get("name", "")),
         trains="running" in state,
         exit_code=exit_code if isinstance(exit_code, int) else None,
         ended_before_told=_ended_before_told(metadata, ended),

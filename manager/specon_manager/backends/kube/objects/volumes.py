@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.annotations import STDOUT, Options
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import Detail, Mount
 from specon_manager.backends.kube.objects.scheduling import terms_of
@@ -18,7 +18,7 @@ _ZONES: Final = (
     "failure-domain.beta.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region",
 )
-_LOST: Final = {
+LOST: Final = {
     "emptyDir": "an emptyDir volume, which is deleted with the pod",
     "ephemeral": "an ephemeral volume, which is deleted with the pod",
     "csi": "an inline CSI volume, which lives only as long as the pod",
@@ -101,13 +101,14 @@ def judged(
     A volume that only one node may have at a time (ReadWriteOnce) is no obstacle: the next pod is created
     only when the former one's object is gone, and waits until the volume is detached.
     """
-    for what, path in (("checkpoints are", options.checkpoint_path), ("log is", options.log_path)):
+    log = None if options.log_path == STDOUT else options.log_path
+    for what, path in (("checkpoints are", options.checkpoint_path), ("log is", log)):
         held = _holding(pod.mounts, path)
         if held is None and path is not None:
             return Movability(immovable=f"the {what} in the container's own file system ({path})")
-        if held is not None and held.source in _LOST:
+        if held is not None and held.source in LOST:
             where = f" ({held.path})"
-            return Movability(immovable=f"the {what} on {_LOST[held.source]}{where}")
+            return Movability(immovable=f"the {what} on {LOST[held.source]}{where}")
     terms: list[Terms] = []
     for name in sorted(set(pod.claims)):
         claim = claims.get(name)

@@ -7,41 +7,14 @@ Source: the reference of policy/v1 PodDisruptionBudget, and KEP-3017 for pods th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
+from specon_manager.backends.kube.objects.selectors import selects
 from specon_manager.backends.kube.transport.resources import Object
 
 _EXEMPT: Final = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods whose eviction asks no budget."""
-
-
-def selects(selector: object, labels: Mapping[str, Any]) -> bool:
-    """Whether a LabelSelector means pods with these labels: an empty one all of them, none at all nobody.
-
-    An operator that is not known selects: rather one budget too many is asked.
-    """
-    if not isinstance(selector, dict):
-        return False
-    exact = mapping(selector.get("matchLabels"))
-    return all(key in labels and labels[key] == value for key, value in exact.items()) and all(
-        _holds(term, labels) for term in mappings(selector.get("matchExpressions"))
-    )
-
-
-def _holds(term: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = str(term.get("key", "")), term.get("values") or ()
-    match term.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":  # a label that is not there is not among them
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            return True
 
 
 def spent(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
@@ -59,7 +32,8 @@ def spent(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
         str(mapping(pod.get("metadata")).get("uid", ""))
         for pod in pods
         if _stays(pod)
-        and selects(spec.get("selector"), mapping(mapping(pod.get("metadata")).get("labels")))
+        # Rather one budget too many is asked.
+        and selects(spec.get("selector"), mapping(mapping(pod.get("metadata")).get("labels")), unknown=True)
         and not (lenient and not _ready(pod))
     )
 

@@ -69,7 +69,7 @@ class Book:
                 self.flying[transaction.job] = InFlight(
                     id=transaction.id,
                     moves=transaction.kind is Kind.MOVE and not transaction.whole,
-                    gang=transaction.kind is Kind.MOVE and transaction.whole,
+                    gang=transaction.kind in {Kind.MOVE, Kind.RESTART} and transaction.whole,
                     admitting=transaction.kind is Kind.ADMIT,
                     ours={workers_in(transaction.before), workers_in(transaction.after)} - {0},
                 )
@@ -158,6 +158,10 @@ class Book:
         return sorted(
             (pod for pod in found if not pod.ended and pod.uid not in left_out), key=lambda pod: pod.key
         )
+
+    def is_ending(self, job: str) -> bool:
+        """Whether a pod of the job was told to end and is not gone: one beside it would be a second copy."""
+        return any(occupies(pod) and pod.deleting for pod in self.pods(job))
 
     def gated(self) -> Mapping[str, set[str]]:
         """Return the UIDs of pods that wait for our gate, by job."""

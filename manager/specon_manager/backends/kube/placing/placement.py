@@ -107,6 +107,8 @@ class Placement:
         if owner.kind not in SWITCHES:
             self._settled = owner, stops  # its object can say nothing of it, and is not read either
             return
+        if not self.order.transaction and owner.suspended_for and self._tools.book.is_ending(self.order.job):
+            return  # it is resumed once they are gone
         known = Circumstances(
             spec=spec,
             moves=self._moves or self._gang,

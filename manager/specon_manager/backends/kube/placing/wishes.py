@@ -55,7 +55,7 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
     if switched_off and not mark and not known.admitting:
         if known.moves and order.ending:
             return None  # what is to go goes by that, too
-        raise RefusedError("it was suspended by somebody else")
+        raise RefusedError("someone else suspended it")
     found = JobWish() if known.moves else _sized(kind, obj, order, known)
     return JobWish(
         suspended=False if switched_off else None,

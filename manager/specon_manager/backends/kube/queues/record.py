@@ -31,6 +31,10 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     uid: str
     queue: Queue
     """What cannot be read counts as nothing here."""
+    selector: Mapping[str, Any] | None = None
+    """The LabelSelector of the namespaces whose jobs it takes; None: those of all."""
+    share: float | None = None
+    """How many times its quota it has used over time, as a manager wrote it down; None where none has."""
     problems: tuple[str, ...] = ()
     """Fields that cannot be read, with their values."""
 
@@ -44,6 +48,8 @@ class Use(Struct, frozen=True, kw_only=True):
     """Jobs of which nothing does, that could run."""
     use: Resources = NOTHING
     """What is requested by what runs or is about to."""
+    share: float | None = None
+    """How many times its quota it has used over time; None where queues take no turns."""
 
 
 def queue_info(item: Object) -> QueueInfo:
@@ -56,12 +62,55 @@ def queue_info(item: Object) -> QueueInfo:
     limit = None
     if spec.get("limit") is not None:
         limit = _amounts(spec["limit"], "spec.limit", problems, missing=dict.fromkeys(_NAMES, _MOST))
-    borrow = spec.get("borrow", True)
-    if not isinstance(borrow, bool):
-        problems.append(f"spec.borrow: {_shown(borrow)} is neither true nor false")
-        borrow = False
-    queue = Queue(name=str(metadata.get("name") or ""), quota=quota, borrow=borrow, limit=limit)
-    return QueueInfo(uid=str(metadata.get("uid") or ""), queue=queue, problems=tuple(problems))
+    selector = spec.get("namespaceSelector")
+    if selector is not None and not isinstance(selector, dict):
+        problems.append(f"spec.namespaceSelector: {_shown(selector)} is no selector of labels")
+        selector = {"matchExpressions": [{"operator": "none"}]}
+    queue = Queue(
+        name=str(metadata.get("name") or ""),
+        quota=quota,
+        borrow=_switch(spec, "borrow", problems),
+        limit=limit,
+        # Which these are is for whoever knows the namespaces.
+        namespaces=None if selector is None else (),
+        allow_trials=_switch(spec, "allowTrials", problems),
+        max_utility=_utility(spec.get("maxUtility"), problems),
+    )
+    uid = str(metadata.get("uid") or "")
+    return QueueInfo(
+        uid=uid,
+        queue=queue,
+        selector=selector,
+        share=_share(part_of(item, "status").get("share")),
+        problems=tuple(problems),
+    )
+
+
+def _share(given: object) -> float | None:
+    if not isinstance(given, str):
+        return None
+    try:
+        found = float(given)
+    except ValueError:
+        return None
+    return found if 0 <= found <= _MOST else None
+
+
+def _switch(spec: Mapping[str, Any], name: str, problems: list[str]) -> bool:
+    given = spec.get(name, True)
+    if isinstance(given, bool):
+        return given
+    problems.append(f"spec.{name}: {_shown(given)} is neither true nor false")
+    return False
+
+
+def _utility(given: object, problems: list[str]) -> float | None:
+    if given is None:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= _MOST:
+        return float(given)
+    problems.append(f"spec.maxUtility: {_shown(given)} is no number from 0 to {_MOST:g}")
+    return 0.0
 
 
 def _amounts(given: object, place: str, problems: list[str], *, missing: Mapping[str, float]) -> Resources:
@@ -100,7 +149,13 @@ def uses_of(state: State) -> Mapping[str, Use]:
         elif any(member.phase is Phase.PENDING for member in snapshot.members[job.name]):
             waiting[job.spec.queue] += 1
     return {
-        name: Use(running=running[name], waiting=waiting[name], use=usage.used(name)) for name in usage.queues
+        name: Use(
+            running=running[name],
+            waiting=waiting[name],
+            use=usage.used(name),
+            share=state.shares[name].mean if name in state.shares else None,
+        )
+        for name in usage.queues
     }
 
 
@@ -109,6 +164,7 @@ def queue_status(use: Use, message: str, manager: str) -> dict[str, Any]:
     return {
         "running": use.running,
         "waiting": use.waiting,
+        "share": "" if use.share is None else f"{use.share:.2f}",
         "use": {name: written(name, getattr(use.use, name)) for name in _NAMES},
         "message": bounded(message),
         "manager": manager[:253],

@@ -74,13 +74,17 @@ def state_of_move(told: MoveState) -> TransactionState:
 
 
 def change_kind(kind: Kind) -> ChangeKind:
-    """Return how a TrainingJob calls that kind: a gang that is put back is preempted, by nobody."""
-    return ChangeKind.PREEMPT if kind is Kind.PUT_BACK else ChangeKind(kind.value)
+    """Return how a TrainingJob calls that kind.
+
+    A gang that is put back is preempted, by nobody; one that is restarted is moved to where it is.
+    """
+    known = {Kind.PUT_BACK: ChangeKind.PREEMPT, Kind.RESTART: ChangeKind.MOVE}
+    return known.get(kind) or ChangeKind(kind.value)
 
 
 def first_kind(kind: Kind) -> ChangeKind:
     """Return the same in the words of version 0.1, which knows no move of a gang."""
-    return ChangeKind.PREEMPT if kind is Kind.MOVE else change_kind(kind)
+    return ChangeKind.PREEMPT if change_kind(kind) is ChangeKind.MOVE else change_kind(kind)
 
 
 def change_state(state: TransactionState) -> ChangeState:

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
 from specon_manager.backends.kube.records.decoding import Problem, bounded, moment, read_fields, seconds_of
+from specon_manager.backends.kube.records.expected_start import ExpectedStartStatus
 from specon_manager.backends.kube.records.external import (
     ChangeKind,
     ChangeState,
@@ -96,6 +97,7 @@ class TrainingJobStatus(Part, frozen=True):
     phase: JobPhase | None = None
     position: SmallCount | None = None
     waiting_for: Text | None = None
+    expected_start: ExpectedStartStatus | None = None
     since: datetime | None = None
     workers: SmallCount | None = None
     nodes: Annotated[str, Meta(max_length=_NODES)] | None = None
@@ -172,6 +174,7 @@ def training_job_status(
     state: State,
     *,
     waiting: Waiting | None = None,
+    start: ExpectedStartStatus | None = None,
     history: Sequence[Transaction] = (),
     owner: tuple[str, str] | None = None,
     hostnames: Mapping[str, str] | None = None,
@@ -180,9 +183,9 @@ def training_job_status(
 ) -> TrainingJobStatus:
     """Return the status; raises ValueError where the record is too long.
 
-    `waiting` is what it waits for, `history` what ended of it as a whole, oldest first, `owner` kind and UID
-    of what creates its pods, `hostnames` those of nodes that are not seen now. Times are seconds since the
-    epoch.
+    `waiting` is what it waits for, `start` when that is over, `history` what ended of it as a whole, oldest
+    first, `owner` kind and UID of what creates its pods, `hostnames` those of nodes that are not seen now.
+    Times are seconds since the epoch.
     """
     flying, phase = flying_of(job.name, state), phase_of(job, state)
     waits = waiting if phase is JobPhase.WAITING else None
@@ -191,6 +194,7 @@ def training_job_status(
         phase=phase,
         position=None if waits is None else waits.position,
         waiting_for=None if waits is None else bounded(waits.text),
+        expected_start=None if waits is None else start,
         since=moment(_since(job, phase, flying)),
         workers=sum(
             state.replicas[name].phase is Phase.RUNNING

@@ -18,7 +18,7 @@ from specon_manager.backends.kube.records.transaction_text import (
     Short,
     placed_of,
 )
-from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.cluster import PREEMPTIONS_REMEMBERED, Job, Replica
 from specon_manager.model.constraints import ANYWHERE, Constraints
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.transactions import Transaction
@@ -65,6 +65,9 @@ class JobText(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trains_since: Seconds | None = None
     attained_seconds: Seconds = 0.0
     preemptions: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    hang_restarts: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    preempted_at: Annotated[tuple[Seconds, ...], Meta(max_length=PREEMPTIONS_REMEMBERED)] = ()
+    """When the last few of these were, oldest first: so many within an hour are allowed."""
     admitted: bool = False
     changes: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     """How many did not succeed since the last that did."""
@@ -107,6 +110,8 @@ def text_of(
         trains_since=job.trains_since,
         attained_seconds=job.attained_seconds,
         preemptions=job.preemptions,
+        hang_restarts=job.hang_restarts,
+        preempted_at=tuple(round(at, 3) for at in job.preempted_at),
         admitted=job.admitted,
         changes=job.failures,
         cooldown_until=job.cooldown_until,

@@ -18,7 +18,7 @@ from specon_manager.backends.kube.records.progress_writer import ProgressWriter
 from specon_manager.backends.kube.records.queued import Queued
 from specon_manager.backends.kube.records.record_writer import RecordWriter
 from specon_manager.backends.kube.records.restore import Restored, restore
-from specon_manager.backends.kube.records.training_jobs import OwnerOf, TrainingJobs
+from specon_manager.backends.kube.records.training_jobs import OwnerOf, StartOf, TrainingJobs
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
@@ -70,6 +70,7 @@ class ClusterMemory:
         pod_of: Callable[[str], str | None] = lambda _: None,
         owner_of: OwnerOf = lambda _: None,
         waits: Waits | None = None,
+        start_of: StartOf = lambda _job, _now: None,
         namespaces: Collection[str] = (),
         progress_seconds: float = 60.0,
         writes_per_second: float = 20.0,
@@ -77,17 +78,18 @@ class ClusterMemory:
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
+        wrote: Callable[[Resource, Object], None] = lambda _resource, _item: None,
     ) -> None:
         """Remember as the manager called `identity`, for as long as `holds` says that it leads.
 
         `pod_of` names the pod of a replica, for people, `owner_of` refers to what creates the pods of a job.
         With `namespaces`, what is in others is another manager's. Mere steps and losses are written every
         `progress_seconds`; `writes_per_second` and `burst` bound the writes of TrainingProgress objects, and
-        half as many those of TrainingJobs.
+        half as many those of TrainingJobs. `wrote` is told of each record that was written.
         """
         self._api, self._namespaces, self._wall = api, frozenset(namespaces), wall
         rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
-        self._writer = RecordWriter(api, identity=identity, holds=holds, sleep=sleep, rng=rng)
+        self._writer = RecordWriter(api, identity=identity, holds=holds, sleep=sleep, rng=rng, wrote=wrote)
         self._housekeeping = Housekeeping(api, holds=holds, sleep=sleep)
         self._moves = MoveRecords(self._writer, self._housekeeping, identity=identity)
         self._jobs = TrainingJobs(
@@ -96,6 +98,7 @@ class ClusterMemory:
             holds=holds,
             owner_of=owner_of,
             waits=waits or Waits(),
+            start_of=start_of,
             seconds=progress_seconds,
             rate=Rate(writes_per_second / 2, max(1, burst // 2), sleep=sleep),
             rng=rng,

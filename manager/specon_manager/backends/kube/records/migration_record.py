@@ -63,6 +63,12 @@ from specon_manager.model.transactions import (
 )
 
 MOVE_LABEL: Final = "specon.io/manager-move"
+EVICTED_POD: Final = "specon.io/evicted-pod"
+"""Annotation of a Migration that an eviction was turned into: NAME/UID of the pod."""
+LEAVES: Final = "specon.io/leaves"
+"""Annotation: the node that the replica is to leave, over with once it is not there. Not a field, for Helm
+does not upgrade schemas, and a server with an older one would drop it."""
+_LONGEST_NAMED: Final = 253 + 1 + 64
 MANIFEST_BYTES: Final = 256 * 1024
 _NUMBERED: Final = re.compile(r"move-[0-9]{1,15}")
 _ASKED_AGAIN: Final = re.compile(r"[.:]([1-9][0-9]{0,3})")
@@ -127,6 +133,10 @@ class Migrated(Struct, frozen=True, kw_only=True):
     """The job that is to move as a whole; empty where one replica is named."""
     targets: tuple[str, ...] = ()
     """The nodes to which it may go."""
+    leave: str = ""
+    """The node that the replica is to leave."""
+    evicted: str = ""
+    """NAME/UID of the pod whose eviction it was."""
     transaction: Transaction | None
     members: tuple[Member, ...] = ()
     """Where its replicas stand, by name; while it is in flight."""
@@ -290,12 +300,21 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
         replica=replica,
         job=job,
         targets=_targets(spec.get("targets")),
+        leave=_annotated(metadata, LEAVES),
+        evicted=_annotated(metadata, EVICTED_POD),
         transaction=move,
         members=members,
         broken=broken,
         spec=spec,
     )
     return read, [problem_of(MIGRATIONS.kind, name, field, text) for field, text in sorted(wrong.items())]
+
+
+def _annotated(metadata: Object, key: str) -> str:
+    """Return a name that an annotation gives; empty where it gives none."""
+    annotations = metadata.get("annotations")
+    found = annotations.get(key) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) and len(found) <= _LONGEST_NAMED else ""
 
 
 def _targets(given: object) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class MigrationWatch:
         self._deleted: deque[str] = deque()
         """Requests that were handed on, had not begun as far as is known, and are wanted no more."""
         self._withdrawn: set[str] = set()
+        self._of_evictions: dict[tuple[str, str], dict[str, Glance]] = {}
+        """What evictions were turned into, by namespace and name of the pod."""
         self._first_schema = False
         """Whether the server does not know that a move may be refused."""
         self._woken = asyncio.Event()
@@ -76,6 +78,15 @@ class MigrationWatch:
     def arriving(self) -> frozenset[str]:
         """The replicas of which a move awaits the next pod."""
         return self._arriving if self.pins else frozenset()
+
+    def of_evictions(self, namespace: str, pod: str) -> list[Glance]:
+        """Return what evictions of a pod of that name were turned into, oldest first."""
+        found = self._of_evictions.get((namespace, pod), {})
+        return sorted(found.values(), key=lambda each: (each.created_at, str(each.name)))
+
+    def learn(self, item: Object) -> None:
+        """Take an object as this manager has just written it."""
+        self._reflector.learn(item)
 
     async def run(self) -> None:
         """Follow the Migrations until cancelled."""
@@ -137,6 +148,7 @@ class MigrationWatch:
                     reason=asked.reason,
                     job=asked.job if not replica else "",
                     targets=asked.targets if not replica else (),
+                    leave=asked.leave if replica else "",
                 )
             )
         self._looked_at.add(asked.uid)
@@ -178,6 +190,15 @@ class MigrationWatch:
         name = asked.name
         await self._api.patch(MIGRATIONS, name.name, name.namespace, body, form="merge", subresource="status")
 
+    def _index(self, before: Glance | None, after: Glance | None) -> None:
+        if before is not None and before.evicted:
+            known = self._of_evictions.get(_evicted_pod(before), {})
+            known.pop(before.uid, None)
+            if not known:
+                self._of_evictions.pop(_evicted_pod(before), None)
+        if after is not None and after.evicted:
+            self._of_evictions.setdefault(_evicted_pod(after), {})[after.uid] = after
+
     def _ours(self) -> list[Glance]:
         return [each for each in self._reflector.items.values() if self._is_ours(each)]
 
@@ -188,6 +209,7 @@ class MigrationWatch:
     def _changed(self, change: ObjectChange[Glance]) -> None:
         self._pins = None
         before, after = change.before, change.after
+        self._index(before, after)
         if after is not None and after.asked and self._is_ours(after):
             self._waiting[after.uid] = after
             self._woken.set()
@@ -198,6 +220,10 @@ class MigrationWatch:
                 if before.asked:
                     self._deleted.append(str(before.name))
                     self._woken.set()
+
+
+def _evicted_pod(found: Glance) -> tuple[str, str]:
+    return found.name.namespace, found.evicted.partition("/")[0]
 
 
 def _subject(asked: Glance, replica_of: ReplicaOf) -> tuple[str | None, str | None]:

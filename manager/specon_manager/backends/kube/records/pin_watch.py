@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from specon_manager.backends.kube.records.pins import JobGlance, arriving, job_glance, job_pins_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
-from specon_manager.backends.kube.transport.resources import TRAINING_JOBS
+from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
 from specon_manager.backends.kube.transport.served import when_served
 
 
@@ -48,6 +48,10 @@ class PinWatch:
     def arriving(self) -> frozenset[str]:
         """The replicas of which a move of all of their job awaits the next pod."""
         return self._arriving if self.pins else frozenset()
+
+    def learn(self, item: Object) -> None:
+        """Take an object as this manager has just written it."""
+        self._reflector.learn(item)
 
     async def run(self) -> None:
         """Follow the TrainingJobs until cancelled; without their definition there are no pins."""

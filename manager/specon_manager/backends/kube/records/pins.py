@@ -52,6 +52,14 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
     targets: tuple[str, ...] = ()
     target: str | None = None
     reason: str = ""
+    leave: str = ""
+    """The node that it is to leave."""
+    evicted: str = ""
+    """NAME/UID of the pod whose eviction it was."""
+    created_at: float = 0.0
+    ended_at: float = 0.0
+    purpose: str = ""
+    message: str = ""
 
 
 def glance(item: Object) -> Glance:
@@ -73,6 +81,12 @@ def glance(item: Object) -> Glance:
         targets=read.targets,
         target=_text(spec.get("target")),
         reason=_text(spec.get("reason")) or "",
+        leave=read.leave,
+        evicted=read.evicted,
+        created_at=read.created_at,
+        ended_at=0.0 if status.ended_at is None else status.ended_at.timestamp(),
+        purpose=status.purpose or "",
+        message=status.message or "" if read.evicted else "",
     )
 
 

@@ -36,6 +36,7 @@ from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES
 from specon_manager.model.cluster import Phase, Progress, Replica, index_of, role_of
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
+from specon_sidecar.wire import MAX_HANG_LINE, Hang
 
 
 class ProgressStatus(ReplicaRecord, frozen=True):
@@ -56,6 +57,9 @@ class ProgressStatus(ReplicaRecord, frozen=True):
     cpu_seconds_per_step: Amount | None = None
     pod: NodeName | None = None
     checkpoint: CheckpointStatus | None = None
+    hung_since: datetime | None = None
+    step_seconds: Amount | None = None
+    processes: Annotated[str, Meta(max_length=512)] | None = None
     reported_at: datetime | None = None
     ended_at: datetime | None = None
     updated_at: datetime | None = None
@@ -89,7 +93,7 @@ def patch_of(status: ProgressStatus) -> Object:
         field.encode_name: built.get(field.encode_name) for field in msgspec.structs.fields(ProgressStatus)
     }
     if whole["checkpoint"] is not None:
-        whole["checkpoint"] = {"digest": None, **whole["checkpoint"]}
+        whole["checkpoint"] = {"digest": None, "read": None, **whole["checkpoint"]}
     return whole
 
 
@@ -115,6 +119,9 @@ def progress_status(
         cpu_seconds_per_step=progress.cpu_per_step,
         pod=pod,
         checkpoint=checkpoint_status(progress.checkpoint, checkpoint_at),
+        hung_since=moment(progress.hung_since),
+        step_seconds=None if progress.hang is None else rounded(progress.hang.usual),
+        processes=None if progress.hang is None else bounded(progress.hang.processes, 512),
         reported_at=moment(progress.reported_at),
         ended_at=moment(replica.ended_at),
         updated_at=moment(now),
@@ -170,6 +177,22 @@ def _replica(name: str, status: ProgressStatus) -> Replica:
             remaining_seconds=status.remaining_seconds,
             checkpoint=checkpoint_of(status.checkpoint),
             cpu_per_step=status.cpu_seconds_per_step,
+            hang=_hang(status),
+            hung_since=seconds_of(status.hung_since),
             reported_at=seconds_of(status.reported_at),
         ),
+    )
+
+
+def _hang(status: ProgressStatus) -> Hang | None:
+    """Return what shows that it hangs; the lines of its log are not written down."""
+    since, step_at = seconds_of(status.hung_since), seconds_of(status.step_at)
+    heard = seconds_of(status.reported_at)
+    if since is None or heard is None:
+        return None
+    return Hang(
+        age=max(0.0, heard - since),
+        silent=max(0.0, heard - (since if step_at is None else step_at)),
+        usual=status.step_seconds or 0.0,
+        processes=(status.processes or "")[:MAX_HANG_LINE],
     )

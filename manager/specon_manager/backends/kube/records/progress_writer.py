@@ -200,6 +200,7 @@ def _headline(replica: Replica) -> tuple[object, ...]:
         replica.unproven,
         replica.moved_for,
         replica.progress.category,
+        replica.progress.hang is None,
     )
 
 

@@ -111,9 +111,13 @@ class RecordWriter:
         holds: Callable[[], bool],
         sleep: Callable[[float], Awaitable[Any]],
         rng: random.Random,
+        wrote: Callable[[Resource, Object], None] = lambda _resource, _item: None,
     ) -> None:
-        """Write as the manager called `identity`, while `holds` says that it leads."""
-        self._api, self._identity, self._holds = api, identity, holds
+        """Write as the manager called `identity`, while `holds` says that it leads.
+
+        `wrote` is told of each object as the server has it then: a watch may be behind.
+        """
+        self._api, self._identity, self._holds, self._wrote = api, identity, holds, wrote
         self._sleep, self._rng = sleep, rng
         self._first_schemas: set[Resource] = set()
         """Those whose schema has turned out to be the first one."""
@@ -230,11 +234,11 @@ class RecordWriter:
         metadata = {"uid": kept.uid, "resourceVersion": kept.version}
         whole = _object(kept, {**metadata}, kept.spec) | {"status": status}
         name = kept.name
-        kept.seen(
-            await self._api.replace(
-                kept.home.resource, whole, name.name, name.namespace, subresource="status"
-            )
+        written = await self._api.replace(
+            kept.home.resource, whole, name.name, name.namespace, subresource="status"
         )
+        kept.seen(written)
+        self._wrote(kept.home.resource, written)
 
     async def _respecify(self, kept: Kept, content: Content, owners: list[Object]) -> None:
         """Let the specification, and the owner that the object refers to, be what they are by now."""

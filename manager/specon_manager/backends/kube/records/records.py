@@ -6,7 +6,7 @@ reading never raises. What cannot be read becomes a Problem and is as if it were
 
 import re
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -47,6 +47,7 @@ class CheckpointStatus(Part, frozen=True):
     step: Count
     path: Annotated[str, Meta(min_length=1, max_length=4096)]
     digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    read: Literal["whole", "sampled"] | None = None
     time: datetime | None = None
 
 
@@ -129,7 +130,11 @@ def checkpoint_status(checkpoint: Checkpoint | None, at: float | None = None) ->
     if checkpoint is None:
         return None
     return CheckpointStatus(
-        step=checkpoint.step, path=checkpoint.path, digest=checkpoint.digest, time=moment(at)
+        step=checkpoint.step,
+        path=checkpoint.path,
+        digest=checkpoint.digest,
+        read=checkpoint.read,
+        time=moment(at),
     )
 
 
@@ -164,7 +169,7 @@ def checkpoint_of(status: CheckpointStatus | None) -> Checkpoint | None:
     """Return the checkpoint that a status names."""
     if status is None:
         return None
-    return Checkpoint(step=status.step, path=status.path, digest=status.digest)
+    return Checkpoint(step=status.step, path=status.path, digest=status.digest, read=status.read)
 
 
 def metadata_of(item: Object) -> tuple[Name, float]:

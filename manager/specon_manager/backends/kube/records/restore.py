@@ -39,6 +39,7 @@ from specon_manager.backends.kube.transport.resources import MIGRATIONS
 from specon_manager.core.gang import grouped
 from specon_manager.core.state import HISTORY, Measured, State
 from specon_manager.core.transaction.ends import moved
+from specon_manager.core.transaction.promise import not_resumed
 from specon_manager.model.cluster import Node, Phase, Replica, index_of, job_of, role_of
 from specon_manager.model.resources import NOTHING
 from specon_manager.model.settings import Settings
@@ -204,8 +205,7 @@ def _with_gang_moves(
     for over in history:
         if over.kind is not Kind.MOVE or over.ended_at is None:
             continue
-        first = [(w.first_step, w.checkpoint) for w in over.witnesses.values()]
-        anew = any(step is not None and saved is not None and step < saved.step for step, saved in first)
+        anew = any(not_resumed(name, witness) for name, witness in over.witnesses.items())
         unproven = over.note if anew and over.state is TransactionState.FAILED else ""
         for name in over.concerned:
             if over.ended_at > written.get(name, 0.0) + _ROUNDED:
@@ -391,6 +391,7 @@ def _requests(found: list[Migrated]) -> dict[str, Request]:
             target=target if isinstance(target, str) and target else None,
             job="" if each.replica else each.job,
             targets=() if each.replica else each.targets,
+            leave=each.leave if each.replica else "",
             reason=reason if isinstance(reason, str) and reason else "it was asked for",
             at=at.timestamp(),
         )

@@ -231,6 +231,8 @@ def _job(
             trains_since=text.trains_since,
             attained_seconds=text.attained_seconds,
             preemptions=text.preemptions,
+            hang_restarts=text.hang_restarts,
+            preempted_at=text.preempted_at,
             admitted=text.admitted,
             failures=text.changes,
             cooldown_until=text.cooldown_until,

@@ -7,6 +7,11 @@ from typing import Final
 
 from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.due_writes import DueWrites
+from specon_manager.backends.kube.records.expected_start import (
+    ExpectedStartStatus,
+    expected_start_status,
+    is_news,
+)
 from specon_manager.backends.kube.records.job_record import (
     Recorded,
     as_first_schema,
@@ -29,6 +34,7 @@ from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Obje
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting
 from specon_manager.model.cluster import Job
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.renewal import Chosen, Differing
 from specon_manager.model.transactions import Transaction
 
@@ -39,6 +45,8 @@ _SLOW: Final = 10.0
 """So many times longer than for positions is waited with what nobody reads."""
 _LONGEST_PAUSE: Final = 300.0
 
+StartOf = Callable[[str, float], ExpectedStart | None]
+"""When a job is expected to start, in seconds from a moment; None where nobody has asked."""
 OwnerOf = Callable[[str], Object | None]
 """Reference to the owner of a job, None while it is not known."""
 
@@ -51,6 +59,7 @@ class _Told:
         """On the loop's clock."""
         self.headline: tuple[object, ...] = ()
         self.waiting: tuple[object, ...] = ()
+        self.start: ExpectedStartStatus | None = None
         self.book: tuple[object, ...] = ()
 
 
@@ -70,6 +79,7 @@ class TrainingJobs:
         holds: Callable[[], bool],
         owner_of: OwnerOf,
         waits: Waits,
+        start_of: StartOf,
         seconds: float,
         rate: Rate,
         rng: random.Random,
@@ -80,6 +90,7 @@ class TrainingJobs:
         """
         self._writer, self._identity = writer, identity
         self._owner_of, self._waits, self._seconds = owner_of, waits, seconds
+        self._start_of = start_of
         self._kept: dict[str, Kept] = {}
         self._history: dict[str, tuple[Transaction, ...]] = {}
         """What ended of each job as a whole, oldest first, the latest ones."""
@@ -173,7 +184,7 @@ class TrainingJobs:
         if told is None or told.headline != self._headline(job):
             # Of many that have news, those that were submitted first.
             self.due.put_first(name, place=job.order)
-        elif told.waiting != _said(waiting):
+        elif told.waiting != _said(waiting) or is_news(told.start, self._start(name), self._now):
             self.due.put(name, after=told.at + self._pause(waiting) - now)
         elif told.book != _book(job):
             self.due.put(name, after=told.at + self._seconds * _SLOW - now)
@@ -193,6 +204,7 @@ class TrainingJobs:
             nodes_in_words(running(job, state)),
             job.admitted,
             job.preemptions,
+            job.hang_restarts,
             job.failures,
             job.cooldown_until,
             history[-1].id if history else None,
@@ -209,6 +221,13 @@ class TrainingJobs:
         told = self._told[name] = _Told(asyncio.get_running_loop().time())
         told.headline, told.book = self._headline(job), _book(job)
         told.waiting = _said(self._waiting.get(name))
+        told.start = self._start(name)
+
+    def _start(self, name: str) -> ExpectedStartStatus | None:
+        """Return when a job that waits starts, as its object would say it."""
+        if name not in self._waiting:
+            return None
+        return expected_start_status(self._start_of(name, self._now), self._now)
 
     async def _write(self, name: str) -> None:
         if name not in self._state.jobs:
@@ -248,6 +267,7 @@ class TrainingJobs:
             job,
             state,
             waiting=self._waiting.get(name),
+            start=self._start(name),
             history=self._history.get(name, ()),
             owner=_named(owner, job),
             hostnames=known,
@@ -297,6 +317,7 @@ class TrainingJobs:
         told = self._told[name]
         told.headline = (*told.headline[:-1], recorded.owner)
         told.waiting = (recorded.status.position, recorded.status.waiting_for)
+        told.start = recorded.status.expected_start
 
 
 def _home(job: str) -> Home:

@@ -11,6 +11,8 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import MigrateGang
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
+from specon_manager.views.hanging import hang_in_words
+from specon_manager.views.words import is_hung
 from specon_sidecar.classify import Category
 
 _PATIENCE: Final = 30.0
@@ -38,6 +40,8 @@ def _categories(before: State, after: State, event: Event | None) -> Iterator[No
         replica, former = after.replicas.get(name), before.replicas.get(name)
         if replica is None or replica is former:
             continue
+        if replica.progress.hang is not None and is_hung(after, replica) and not _was_hung(before, former):
+            yield _hung(replica)
         category = replica.progress.category
         was = Category.UNKNOWN if former is None else former.progress.category
         if category is not was and category is not Category.UNKNOWN:
@@ -65,6 +69,18 @@ def _not_understood(replica: Replica) -> Note:
     )
     text = f"its log is not understood: {words}"
     return Note(replica=replica.name, reason="NotUnderstood", action="Observe", text=text, warning=True)
+
+
+def _was_hung(before: State, former: Replica | None) -> bool:
+    return former is not None and is_hung(before, former)
+
+
+def _hung(replica: Replica) -> Note:
+    """Return that a replica hangs: without the lines of its log, which not all who read events may see."""
+    words = hang_in_words(replica.progress)
+    return Note(
+        replica=replica.name, reason="Hung", action="Observe", text=f"it hangs: {words}", warning=True
+    )
 
 
 def _category(replica: Replica) -> Note:

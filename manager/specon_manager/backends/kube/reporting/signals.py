@@ -9,20 +9,23 @@
 - `priority-boost`: `kueue.x-k8s.io/priority-boost` on Kueue's Workload objects, not on jobs; int32, added to
   the priority of the workload within its ClusterQueue, for scheduling and for preemption (KEP-7990; alpha,
   behind Kueue's feature gate PriorityBoost). A boost above zero would let a job preempt others, so that none
-  is ever written: converged jobs get one below.
+  is ever written: converged jobs get one below, by what their end would cost (`boost_value.py`).
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from specon_manager.backends.kube.objects.annotations import SIGNALS
+from specon_manager.backends.kube.reporting.boost_value import steady
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import (
     KUEUE_WORKLOADS,
     KUEUE_WORKLOADS_BETA1,
+    PODS,
     Object,
     Resource,
 )
@@ -39,9 +42,8 @@ ANNOTATIONS: Final[Mapping[str, str]] = {
 }
 """Annotation by the name that switches it on."""
 _WORKLOAD_LABEL: Final = "kueue.x-k8s.io/job-uid"  # on a Workload: the uid of the job that it stands for
-CHEAP, DEAR, LOWERED = -100, 100, -100
-
-Target = Literal["pod", "workload"]
+CHEAP, DEAR = -100, 100
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _OF_PODS: Final = (POD_DELETION_COST, EVICTION_COST)
 
 
@@ -54,27 +56,32 @@ def chosen_signals(names: Iterable[str]) -> frozenset[str]:
     return chosen
 
 
-def category_of_job(categories: Iterable[Category]) -> Category:
-    """Return the category that stands for all replicas of a job: converged only where each one is."""
-    found = set(categories)
-    if Category.PROGRESSING in found:
-        return Category.PROGRESSING
-    return Category.CONVERGED if found == {Category.CONVERGED} else Category.UNKNOWN
-
-
-def wanted(category: Category, names: frozenset[str], target: Target) -> dict[str, str | None]:
-    """Return each annotation for such an object and its value; None: it is to have none of ours."""
+def wanted(category: Category, names: frozenset[str]) -> dict[str, str | None]:
+    """Return each annotation for a pod and its value; None: it is to have none of ours."""
     values: dict[str, str | None] = {}
     for name, annotation in ANNOTATIONS.items():
-        if (annotation in _OF_PODS) is not (target == "pod"):
+        if annotation not in _OF_PODS:
             continue
         value: int | None = None
         if name in names and category is Category.CONVERGED:
-            value = CHEAP if target == "pod" else LOWERED
-        elif name in names and category is Category.PROGRESSING and target == "pod":
+            value = CHEAP
+        elif name in names and category is Category.PROGRESSING:
             value = DEAR
         values[annotation] = None if value is None else str(value)
     return values
+
+
+def wanted_boost(
+    boost: int | None, names: frozenset[str], annotations: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Return the annotation for a Workload that has these; None: it is to have none of ours."""
+    value = steady(boost, _number(annotations.get(PRIORITY_BOOST))) if "priority-boost" in names else None
+    return {PRIORITY_BOOST: None if value is None else str(value)}
+
+
+def _number(text: object) -> int | None:
+    found = _INTEGER.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else int(found[0])
 
 
 def changes(annotations: Mapping[str, str], values: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -112,6 +119,10 @@ def _written(annotations: Mapping[str, str]) -> dict[str, str]:
         return {}
 
 
+Values = Callable[[Mapping[str, str]], dict[str, str | None]]
+"""Returns what an object with such annotations is to have of ours."""
+
+
 class SignalWriter:
     """Writes signals onto objects."""
 
@@ -121,8 +132,8 @@ class SignalWriter:
         self._names = chosen_signals(names)
         self._workloads: Resource | None = None
 
-    async def write_workloads(self, namespace: str, job_uid: str, category: Category) -> int:
-        """Do the same to the Workloads by which Kueue knows a job; return how many were patched."""
+    async def write_workloads(self, namespace: str, job_uid: str, boost: int | None) -> int:
+        """Do so with the boost of the Workloads by which Kueue knows a job; return how many were patched."""
         try:
             if self._workloads is None:
                 newer = await self._api.serves(KUEUE_WORKLOADS)
@@ -133,22 +144,27 @@ class SignalWriter:
             _log.debug("no signal on the workloads of %s in %s: %s", job_uid, namespace, error)
             return 0
         names = sorted(item["metadata"]["name"] for item in found)
-        patched = [await self.write(self._workloads, name, namespace, category, "workload") for name in names]
-        return sum(patched)
 
-    async def write(
-        self, resource: Resource, name: str, namespace: str, category: Category, target: Target = "pod"
-    ) -> bool:
-        """Bring the annotations of one object into line with a category; True when it was patched.
+        def values(annotations: Mapping[str, str]) -> dict[str, str | None]:
+            return wanted_boost(boost, self._names, annotations)
+
+        return sum([await self._write(self._workloads, name, namespace, values) for name in names])
+
+    async def write(self, name: str, namespace: str, category: Category) -> bool:
+        """Bring the annotations of a pod into line with a category; True when it was patched."""
+        return await self._write(PODS, name, namespace, lambda _: wanted(category, self._names))
+
+    async def _write(self, resource: Resource, name: str, namespace: str, values: Values) -> bool:
+        """Bring the annotations of one object into line; True when it was patched.
 
         One that is gone, that somebody else changes at this moment, or that the server cannot change now is
         left as it is: signals are a courtesy, and the next change of category brings the next attempt.
         """
-        values = wanted(category, self._names, target)
         try:
             found = await self._api.get(resource, name, namespace)
             metadata: Object = found.get("metadata") or {}
-            changed = changes(metadata.get("annotations") or {}, values)
+            annotations = metadata.get("annotations") or {}
+            changed = changes(annotations, values(annotations))
             if not changed:
                 return False
             patch = {

@@ -7,7 +7,15 @@ from typing import Final
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.core.state import State
 from specon_manager.model.cluster import role_of
-from specon_manager.model.transactions import Kind, Transaction, TransactionState
+from specon_manager.model.transactions import (
+    MAY_GO,
+    SAVED,
+    SAVING,
+    YIELDING,
+    Kind,
+    Transaction,
+    TransactionState,
+)
 
 _BEGUN: Final[Mapping[Kind, str]] = {
     Kind.MOVE: "MoveOrdered",
@@ -15,6 +23,7 @@ _BEGUN: Final[Mapping[Kind, str]] = {
     Kind.SCALE_OUT: "ScalingOut",
     Kind.SCALE_IN: "ScalingIn",
     Kind.PREEMPT: "Preempting",
+    Kind.RESTART: "RestartingHung",
     Kind.PUT_BACK: "PuttingBack",
 }
 _SUCCEEDED: Final[Mapping[Kind, str]] = {
@@ -23,6 +32,7 @@ _SUCCEEDED: Final[Mapping[Kind, str]] = {
     Kind.SCALE_OUT: "ScaledOut",
     Kind.SCALE_IN: "ScaledIn",
     Kind.PREEMPT: "Preempted",
+    Kind.RESTART: "RestartedHung",
     Kind.PUT_BACK: "PutBack",
 }
 _SHOWN: Final = 10
@@ -72,6 +82,10 @@ def _along(former: Transaction, move: Transaction) -> Iterator[Note]:
 def _over(each: Transaction) -> Note:
     moves = each.kind is Kind.MOVE
     why = each.note or "no reason is known"
+    if each.purpose == YIELDING and each.note == MAY_GO:
+        return _of(each, "MayBeEvicted", each.note)
+    if each.purpose == SAVING and each.note == SAVED:
+        return _of(each, "CheckpointVerified", each.note)
     if each.state is TransactionState.ROLLED_BACK:
         reason = "MoveRolledBack" if moves else "ChangeRolledBack"
         return _of(each, reason, f"{_named(each)}rolled back: {why}", warning=not moves)
@@ -83,6 +97,10 @@ def _over(each: Transaction) -> Note:
 
 def _beginning(each: Transaction) -> str:
     match each.kind:
+        case Kind.MOVE if each.purpose == YIELDING:
+            return f"saving on {_nodes(each.before, each)}, to go from there"
+        case Kind.MOVE if each.purpose == SAVING:
+            return f"saving on {_nodes(each.before, each)}, where somebody else is about to end it"
         case Kind.MOVE:
             subject = f"moving all {len(each.concerned)} replicas" if each.whole else "moving"
             return f"{subject} from {_nodes(each.before, each)} to {_nodes(each.after, each)}"
@@ -90,6 +108,8 @@ def _beginning(each: Transaction) -> str:
             return f"starting on {_nodes(each.after, each)}"
         case Kind.PREEMPT:
             return f"to end, and to wait again{_beneficiary(each)}"
+        case Kind.RESTART:
+            return f"to end and to start again on {_nodes(each.after, each)}"
         case Kind.PUT_BACK:
             return "to end as a whole, and to wait again"
     return f"from {_workers(each.before)} to {_workers(each.after)} workers"
@@ -100,7 +120,7 @@ def _outcome(each: Transaction) -> str:
     saved = "" if each.checkpoint is None else f"from the checkpoint of step {each.checkpoint.step}"
     pause = "" if each.downtime is None else f" after {each.downtime:.1f} s of downtime"
     match each.kind:
-        case Kind.MOVE:
+        case Kind.MOVE | Kind.RESTART:
             step = "" if each.first_step_after is None else f" at step {each.first_step_after}"
             lost = each.steps_lost
             again = f", {lost} steps trained again" if lost else ", no step lost" * (each.whole and lost == 0)
@@ -110,9 +130,9 @@ def _outcome(each: Transaction) -> str:
             return f"admitted: runs on {_nodes(each.after, each)}"
         case Kind.PREEMPT:
             ended = f"preempted{_beneficiary(each)}"
-            return f"{ended}; it waits again, and goes on {saved or 'from what it saved'}"
+            return f"{ended}; it waits again, and resumes {saved or 'from what it saved'}"
         case Kind.PUT_BACK:
-            return f"put back; it waits again, and goes on {saved or 'from what it saved'}"
+            return f"put back; it waits again, and resumes {saved or 'from what it saved'}"
     numbers = f"from {_workers(each.before)} to {_workers(each.after)} workers"
     return f"{numbers}, on {_nodes(each.after, each)}{saved and f', {saved}'}{pause}"
 

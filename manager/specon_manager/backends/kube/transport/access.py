@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
-import yaml
 
 from specon_manager.backends.kube.transport.errors import ApiUnavailableError
 
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
 TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 CA_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)  # callers have limits of their own, on the whole call
+
+USUAL_CONNECTIONS: Final = 100
+"""To one API server at once."""
 
 Load = Callable[["Configuration"], Awaitable[None]]
 """Reads the address and the credentials into a configuration, each time anew."""
@@ -96,7 +98,9 @@ def in_cluster() -> bool:
     return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN_FILE.exists()
 
 
-async def service_account_access(token_file: Path = TOKEN_FILE, ca_file: Path = CA_FILE) -> Access:
+async def service_account_access(
+    token_file: Path = TOKEN_FILE, ca_file: Path = CA_FILE, *, connections: int = USUAL_CONNECTIONS
+) -> Access:
     """Return the way of a pod; the kubelet renews the token file, which is read again each minute.
 
     Raises ApiUnavailableError where the files or the variables are not there.
@@ -107,10 +111,12 @@ async def service_account_access(token_file: Path = TOKEN_FILE, ca_file: Path = 
         loader = InClusterConfigLoader(str(token_file), str(ca_file))  # type: ignore[no-untyped-call]
         loader.load_and_set(configuration)  # type: ignore[no-untyped-call]
 
-    return await _opened(load)
+    return await _opened(load, connections)
 
 
-async def kubeconfig_access(file: Path | None = None, context: str | None = None) -> Access:
+async def kubeconfig_access(
+    file: Path | None = None, context: str | None = None, *, connections: int = USUAL_CONNECTIONS
+) -> Access:
     """Return the way that a kubeconfig describes (None: $KUBECONFIG, else the usual file of the user).
 
     Raises ApiUnavailableError where it cannot be read or has no such context.
@@ -137,14 +143,15 @@ async def kubeconfig_access(file: Path | None = None, context: str | None = None
             setattr(configuration, field, getattr(fresh, field))
         configuration.api_key = fresh.api_key
 
-    return await _opened(load)
+    return await _opened(load, connections)
 
 
-async def _opened(load: Load) -> Access:
+async def _opened(load: Load, connections: int) -> Access:
+    import yaml  # noqa: PLC0415  (what kubeconfigs are read with)
     from kubernetes.aio.client.configuration import Configuration  # noqa: PLC0415
     from kubernetes.aio.config import ConfigException  # noqa: PLC0415
 
-    configuration = Configuration()
+    configuration = Configuration(connection_pool_maxsize=connections)
 
     async def load_or_say_why(into: "Configuration") -> None:
         try:

@@ -1,9 +1,10 @@
 """Calls to the API server: raw objects, one time limit per call, errors that say what is known."""
 
 import asyncio
+import contextlib
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
@@ -11,6 +12,7 @@ from typing import Any, Final, Literal, Self
 import aiohttp
 
 from specon_manager.backends.kube.transport.access import (
+    USUAL_CONNECTIONS,
     Access,
     direct_access,
     in_cluster,
@@ -92,12 +94,16 @@ class Api:
         context: str | None = None,
         seconds: float = 10.0,
         observer: Observer | None = None,
+        connections: int = USUAL_CONNECTIONS,
     ) -> Self:
-        """Return the API of the cluster in which this pod runs, else of a kubeconfig, which may be named."""
+        """Return the API of the cluster in which this pod runs, else of a kubeconfig, which may be named.
+
+        So many requests may be on their way at once; others wait for their end.
+        """
         if kubeconfig is None and context is None and in_cluster():
-            access = await service_account_access()
+            access = await service_account_access(connections=connections)
         else:
-            access = await kubeconfig_access(kubeconfig, context)
+            access = await kubeconfig_access(kubeconfig, context, connections=connections)
         return cls(access=access, seconds=seconds, observer=observer)
 
     async def get(
@@ -383,6 +389,39 @@ class Api:
                     response.close()
         finally:
             self._observe(call, code, began)
+
+    @contextlib.asynccontextmanager
+    async def output(
+        self, pod: str, namespace: str, *, query: Mapping[str, str | int]
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """Give the log of a container as it is written; reading it raises what aiohttp raises.
+
+        Each takes a connection for as long as it is open.
+        """
+        call = Call(
+            verb="get",
+            resource="pods/log",
+            method="GET",
+            path=PODS.path(namespace, pod, "log"),
+            query={**query, "follow": "true"},
+        )
+        began = time.monotonic()
+        code = "unavailable"
+        try:
+            async with honest(call, asyncio.timeout(self._seconds)):
+                response = await self._send(call)
+                code = str(response.status)
+                if not response.ok:
+                    try:
+                        await decoded(call, response)
+                    finally:
+                        response.close()
+        finally:
+            self._observe(call, code, began)
+        try:
+            yield response.content
+        finally:
+            response.close()
 
     async def version(self) -> tuple[int, int]:
         """Return the version of the server, major and minor."""

@@ -106,6 +106,10 @@ class Elector:
         """Whether an order may be given at this moment."""
         return self._monotonic() < self._held_until
 
+    def led(self) -> bool:
+        """Whether somebody leads at this moment, this candidate or another, as far as is known."""
+        return self.holds() or self._monotonic() < self._free_at()
+
     @property
     def holder(self) -> str:
         """Who leads, as last seen; empty when nobody does, or nobody knows."""

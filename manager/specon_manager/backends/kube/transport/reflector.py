@@ -113,6 +113,18 @@ class Reflector(Generic[T]):
             except (ApiError, ApiUnavailableError) as error:
                 await self._recover(error)
 
+    def learn(self, item: Object) -> None:
+        """Take an object as this process has just written it, unless what is known may be newer.
+
+        After a break the watch tells of it late, and somebody may ask before. The watch repeats it.
+        """
+        version = str((item.get("metadata") or {}).get("resourceVersion") or "")
+        known = self._version or ""
+        if version.isdecimal() and known.isdecimal() and int(version) > int(known):
+            slim = self._slimmed(item)
+            if slim is not None:
+                self._put(_key(item), slim)
+
     async def _recover(self, error: ApiError | ApiUnavailableError) -> None:
         """Wait before the next attempt, longer after each failure; what the server forgot is listed now."""
         pause = self._backoff.next()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -46,6 +46,8 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Where pods are managed; none: everywhere. Pods elsewhere count as what they request."""
     metrics_seconds: float = 30.0
     """Between two readings of metrics.k8s.io, where it is served."""
+    selected: Mapping[str, Any] | None = None
+    """A LabelSelector: pods that it means are observed though they have no sidecar; None: no such pods."""
 
 
 class ClusterWatch:
@@ -93,7 +95,7 @@ class ClusterWatch:
         self.pods = Reflector(
             self._api,
             PODS,
-            slim=lambda pod: slim_pod(pod, self._namespaces),
+            slim=lambda pod: slim_pod(pod, self._namespaces, self._settings.selected),
             changed=lambda change: self._queue(self._pod_changed, change),
         )
         nodes: Reflector[NodeInfo] = Reflector(

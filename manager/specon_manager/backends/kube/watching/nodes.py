@@ -108,6 +108,8 @@ class NodeBook:
             ready=node.ready,
             labels=node.labels,
             taints=node.taints,
+            warnings=node.warnings,
+            leaves_at=node.leaves_at,
         )
 
 

@@ -120,6 +120,7 @@ def _said(options: Options, grace_seconds: float) -> dict[str, Any]:
         "grace_seconds": grace_seconds if options.grace_period is None else options.grace_period,
         "checkpointing": checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
         "migratable": options.migrate is not False,
+        "on_hang": options.on_hang or "report",
     }
 
 

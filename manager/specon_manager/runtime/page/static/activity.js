@@ -2,7 +2,7 @@
 
 import { byId, element, keyed, leftOut, setText, show } from "./dom.js";
 import { seconds, setAge } from "./time.js";
-import { span } from "./words.js";
+import { measured, span } from "./words.js";
 
 const MARKS = { Succeeded: "✓", RolledBack: "↩", Failed: "✕", Refused: "⊘" };
 
@@ -92,13 +92,15 @@ function updateEnded(node, row) {
   setText(node.querySelector("b"), row.label);
   setText(node.querySelector(".way"), way({ ...row, attempt: 1 }));
   const facts = [row.word];
-  if (row.downtime_seconds !== null) facts.push(`downtime ${row.downtime_seconds.toFixed(1)} s`);
+  if (row.downtime_seconds !== null) facts.push(`downtime ${measured(row.downtime_seconds)}`);
   if (row.steps_lost !== null) facts.push(row.steps_lost === 0 ? "no step lost" : `${row.steps_lost} steps lost`);
   if (row.killed) facts.push(`${row.killed} killed`);
   if (row.note) facts.push(row.note);
   setAge(node.querySelector(".cost"), seconds(row.ended_at ?? row.proposed_at), `${facts.join(" · ")} · `, " ago");
   node.title = row.reason;
 }
+
+const expected = ([within, earliest, latest]) => `starts in ${span(within)} (${span(earliest)} to ${span(latest)})`;
 
 export function showQueue(view) {
   listed(
@@ -112,6 +114,7 @@ export function showQueue(view) {
       const facts = [`${job.workers} ${job.workers === 1 ? "worker" : "workers"}`, job.class];
       if (job.queue) facts.push(`queue ${job.queue}`);
       if (job.position !== null) facts.push(`position ${job.position}`);
+      if (job.starts) facts.push(expected(job.starts));
       if (job.kind !== null) facts.push(`${job.kind}: ${job.text}`);
       if (job.owned) facts.push("placed by the cluster's scheduler");
       if (job.claimed && job.kind === null) facts.push(`room is kept: ${job.claimed}`);
@@ -157,7 +160,7 @@ export function news(before, after) {
   const ended = new Set(before.ended.map((row) => row.id));
   for (const row of after.ended) {
     if (ended.has(row.id)) continue;
-    const downtime = row.downtime_seconds === null ? "" : `, downtime ${span(row.downtime_seconds)}`;
+    const downtime = row.downtime_seconds === null ? "" : `, downtime ${measured(row.downtime_seconds)}`;
     const subject = row.kind === "move" ? `The move of ${row.label}` : `The change of ${row.label} (${way(row)})`;
     said.push(`${subject} ${row.state === "Succeeded" || row.state === "Failed" ? "" : "was "}${row.word}${downtime}.`);
   }

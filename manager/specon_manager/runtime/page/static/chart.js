@@ -20,6 +20,7 @@ export function chart(row, { width, height, margin, labels = false }) {
   const svg = drawn("svg", {
     class: labels ? "chart" : "spark",
     viewBox: `0 0 ${width} ${height}`,
+    preserveAspectRatio: "xMinYMid",
     role: "img",
     "aria-label": spoken(row),
   });

@@ -28,6 +28,15 @@ export function show(node, shown) {
   if (node.hidden === shown) node.hidden = !shown;
 }
 
+/** What scrolls is reached by Tab, so that arrow keys move it; what does not is no stop on the way. */
+export function reachScrolls() {
+  for (const region of document.querySelectorAll(".scroll")) {
+    const scrolls = region.scrollHeight > region.clientHeight + 1 || region.scrollWidth > region.clientWidth + 1;
+    if (scrolls) region.tabIndex = 0;
+    else if (document.activeElement !== region) region.removeAttribute("tabindex");
+  }
+}
+
 /** A line below a list: what is not in it. */
 export function leftOut(id, count, what) {
   show(byId(id), count > 0);

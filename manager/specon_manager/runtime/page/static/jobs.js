@@ -1,11 +1,15 @@
-// The table of replicas: one row each, opened for its large curve and for everything that is known of it.
+// The table of jobs: one row each, opened for its large curve and for everything that is known of it. A job of several
+// replicas opens to a row for each of them.
 
-import { arrows, byId, element, keyed, leftOut, setText, show } from "./dom.js";
+import { arrows, byId, element, keyed, leftOut, reachScrolls, setText, show } from "./dom.js";
 import { chart, spoken } from "./chart.js";
+import { grouped, unfolded } from "./gangs.js";
+import { logOf } from "./log.js";
 import { setAge } from "./time.js";
-import { WORDS, meaning, number, percent, span, wordWithSign } from "./words.js";
+import { WORDS, meaning, number, percent, sign, span, wordWithSign } from "./words.js";
 
 const SPARK = { width: 132, height: 30, margin: { left: 3, right: 5, top: 4, bottom: 4 } };
+const PHONE = 560; // pixels of width, below which the words of a large curve would be too small
 const LARGE = { width: 640, height: 190, margin: { left: 62, right: 12, top: 10, bottom: 22 }, labels: true };
 
 const MANY = 30; // rows, from which on the table scrolls by itself
@@ -25,10 +29,12 @@ let sorting = null;
 let falling = false;
 let shown = null;
 let settle = () => {};
+let redraw = () => {};
 
 export function prepareJobs(changed) {
+  redraw = changed;
   for (const [id, title, by, numeric] of COLUMNS) {
-    const head = element("th", { scope: "col", class: numeric ? "number" : null, "data-column": id });
+    const head = element("th", { scope: "col", role: "columnheader", class: numeric ? "number" : null, "data-column": id });
     if (by) {
       const button = element("button", { type: "button" }, title, element("span", { class: "order", "aria-hidden": "true" }));
       button.addEventListener("click", () => {
@@ -55,7 +61,14 @@ export function prepareJobs(changed) {
 
 /** Opens a row and goes there: from a node's chip. */
 export function openJob(name) {
-  const body = [...byId("jobs").tBodies].find((each) => each.dataset.name === name);
+  const find = () => [...byId("jobs").tBodies].find((each) => each.dataset.name === name);
+  if (!find()) {
+    const row = shown.replicas.find((each) => each.name === name);
+    if (!row) return;
+    open.add(row.job);
+    redraw();
+  }
+  const body = find();
   if (!body) return;
   if (!open.has(name)) toggle(body);
   body.querySelector(".opener").focus();
@@ -65,15 +78,17 @@ export function openJob(name) {
 export function showJobs(view, filter) {
   shown = view;
   const wanted = byId("search").value.trim().toLowerCase();
-  let rows = view.replicas.filter(
+  const rows = view.replicas.filter(
     (row) => (!filter.size || filter.has(row.word)) && (!wanted || `${row.label} ${row.node ?? ""}`.toLowerCase().includes(wanted)),
   );
+  let items = grouped(rows, view.replicas);
   const column = COLUMNS.find(([id]) => id === sorting);
   if (column) {
     const by = column[2];
     const order = (a, b) => (typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b || 0);
-    rows = rows.map((row, index) => [row, index]).sort(([a, i], [b, j]) => (falling ? -1 : 1) * order(by(a), by(b)) || i - j);
-    rows = rows.map(([row]) => row);
+    items = items.map((item, index) => [item, index]);
+    items.sort(([a, i], [b, j]) => (falling ? -1 : 1) * order(by(a.row), by(b.row)) || i - j);
+    items = items.map(([item]) => item);
   }
   for (const head of byId("columns").children) {
     const here = head.dataset.column === sorting;
@@ -82,35 +97,34 @@ export function showJobs(view, filter) {
     const mark = head.querySelector(".order");
     if (mark) setText(mark, here ? (falling ? " ▾" : " ▴") : "");
   }
-  keyed(byId("jobs"), rows, (row) => row.name, makeRow, updateRow);
-  byId("jobs").parentElement.classList.toggle("many", rows.length > MANY);
-  show(byId("jobs-none"), rows.length === 0);
+  items = unfolded(items, open);
+  keyed(byId("jobs"), items, (item) => item.name, makeRow, updateRow);
+  byId("jobs").parentElement.classList.toggle("many", items.length > MANY);
+  show(byId("jobs-none"), items.length === 0);
   setText(byId("jobs-none"), view.replicas.length ? "None that is looked for." : "No jobs yet.");
   leftOut("jobs-left", view.left_out.replicas, "replicas, less interesting than these");
   settle();
 }
 
-function makeRow(row) {
-  const body = element("tbody", { "data-name": row.name });
+function makeRow(item) {
+  const body = element("tbody", { role: "rowgroup", class: item.of ? "member" : null, "data-name": item.name });
   const opener = element("button", { type: "button", class: "opener", "aria-expanded": "false", tabindex: "-1" });
   opener.append(element("span", { class: "turn", "aria-hidden": "true" }, "▸"), element("span", { class: "label" }));
+  if (item.members) opener.append(element("span", { class: "size" }));
+  const cell = ([id, title, , numeric]) =>
+    element("td", { role: "cell", class: numeric ? `number in-${id}` : `in-${id}`, "data-title": title });
   body.append(
-    element(
-      "tr",
-      { class: "row" },
-      element("th", { scope: "row" }, opener),
-      ...COLUMNS.slice(1).map(([id, , , numeric]) => element("td", { class: numeric ? `number in-${id}` : `in-${id}` })),
-    ),
+    element("tr", { class: "row", role: "row" }, element("th", { scope: "row", role: "rowheader" }, opener), ...COLUMNS.slice(1).map(cell)),
   );
   body.firstChild.addEventListener("click", () => toggle(body));
   return body;
 }
 
-function updateRow(body, row) {
-  const cell = (name) => body.querySelector(`.row .in-${name}`);
+function updateRow(body, { name, row, members }) {
+  const cell = (column) => body.querySelector(`.row .in-${column}`);
   setText(body.querySelector(".label"), row.label);
   setText(cell("node"), row.active ? row.node : "");
-  cell("state").replaceChildren(wordWithSign(row.word));
+  cell("state").replaceChildren(...(members && row.words.length > 1 ? row.words.map(counted) : [wordWithSign(row.word)]));
   cell("curve").replaceChildren(chart(row, SPARK));
   setText(cell("value"), number(row.value));
   cell("value").title = row.metric ?? "";
@@ -118,8 +132,12 @@ function updateRow(body, row) {
   cell("step").replaceChildren(steps(row));
   setText(cell("moves"), row.moves ? String(row.moves) : "");
   body.classList.toggle("over", row.word === "Succeeded" || row.word === "Failed");
-  if (open.has(row.name)) detail(body, row);
+  body.querySelector(".opener").setAttribute("aria-expanded", String(open.has(name)));
+  if (members) setText(body.querySelector(".size"), members.length === 1 ? "1 replica" : `${members.length} replicas`);
+  else if (open.has(name)) detail(body, row);
 }
+
+const counted = ([word, count]) => element("span", { class: "word", title: meaning(word) }, sign(word), `${count} ${word.toLowerCase()}`);
 
 function steps(row) {
   if (row.step === null) return "";
@@ -138,18 +156,18 @@ function toggle(body) {
   const opened = !open.delete(name);
   if (opened) open.add(name);
   body.querySelector(".opener").setAttribute("aria-expanded", String(opened));
-  if (opened) {
-    const row = shown.replicas.find((each) => each.name === name);
-    if (row) detail(body, row);
-  } else {
-    body.querySelector(".detail")?.remove();
-  }
+  const row = shown.replicas.find((each) => each.name === name);
+  if (!row) redraw(); // a job of several replicas: they come, or go
+  else if (opened) detail(body, row);
+  else body.querySelector(".detail")?.remove();
+  reachScrolls();
 }
 
 function detail(body, row) {
   let place = body.querySelector(".detail");
   if (!place) {
-    place = element("tr", { class: "detail" }, element("td", { colspan: COLUMNS.length }));
+    const cell = element("td", { role: "cell", colspan: COLUMNS.length }, element("div", { class: "inside" }), logOf(row.name));
+    place = element("tr", { class: "detail", role: "row" }, cell);
     body.append(place);
   }
   const facts = element("dl", {});
@@ -169,14 +187,14 @@ function detail(body, row) {
   }
   fact("Crashes", row.crashes ? String(row.crashes) : "");
   fact("Not moved because", row.immovable);
-  fact("Last trouble", row.note);
+  fact("Last note", row.note);
   const said = shown.decisions.filter((decision) => decision.about === row.name || decision.about === row.job);
   if (said.length) {
     const one = said[0];
     fact("Last decision", `${one.proposal}, ${one.refusal ? `refused (${one.refusal})` : "ordered"}: ${one.reason}`);
   }
-  const figure = element("figure", {}, element("figcaption", {}, spoken(row)), chart(row, LARGE));
-  place.firstChild.replaceChildren(element("div", { class: "inside" }, figure, facts));
+  const figure = element("figure", {}, element("figcaption", {}, spoken(row)), chart(row, innerWidth < PHONE ? { ...LARGE, width: 340 } : LARGE));
+  place.querySelector(".inside").replaceChildren(figure, facts);
 }
 
 function aged(since, after) {

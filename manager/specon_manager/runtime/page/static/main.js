@@ -1,9 +1,11 @@
 // Puts the page together: the token, the connection, and the last picture.
 
 import { news, showDecisions, showQueue, showTransactions } from "./activity.js";
-import { byId, setText, show } from "./dom.js";
+import { byId, reachScrolls, setText, show } from "./dom.js";
 import { follow } from "./feed.js";
+import { showHeadline } from "./headline.js";
 import { openJob, prepareJobs, showJobs } from "./jobs.js";
+import { useToken } from "./log.js";
 import { prepareNodes, showNodes } from "./nodes.js";
 import { showSummary } from "./summary.js";
 import { setNow, startTime, stopTime } from "./time.js";
@@ -14,12 +16,14 @@ let last = null;
 
 function draw() {
   if (!last) return;
+  showHeadline(last);
   showSummary(last, filter, draw);
   showNodes(last);
   showJobs(last, filter);
   showTransactions(last);
   showQueue(last);
   showDecisions(last);
+  reachScrolls();
 }
 
 function banner(text) {
@@ -55,6 +59,7 @@ function take(picture) {
 }
 
 function watch(token) {
+  useToken(token);
   connection("connecting", "connecting");
   show(byId("login"), false);
   follow(token, {
@@ -126,6 +131,7 @@ byId("login").addEventListener("submit", (event) => {
 byId("refused").addEventListener("change", draw);
 prepareJobs(draw);
 prepareNodes(openJob);
+addEventListener("resize", reachScrolls);
 addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) location.reload();
 });

@@ -3,6 +3,7 @@
 import { drawn, element } from "./dom.js";
 
 const SIGNS = {
+  hung: "M8 1 15 8 8 15 1 8ZM7 4v5h2v-5ZM7 10.5v2h2v-2Z",
   progressing: "M8 2 15 14H1Z",
   watching: "M8 1 15 8 8 15 1 8Z",
   converged: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 1 0 0-13Z",
@@ -19,6 +20,7 @@ const SIGNS = {
 };
 
 const SAID = {
+  hung: "no step for many times the usual, and its processes wait",
   progressing: "still learning",
   watching: "slower, being watched",
   converged: "next to nothing still to come",
@@ -50,14 +52,37 @@ export const sign = (word) =>
 export const wordWithSign = (word) =>
   element("span", { class: "word", title: meaning(word) }, sign(word), word.toLowerCase());
 
-/** Seconds in words that are short enough for a table. */
+const UNITS = [
+  [86400, "d"],
+  [3600, "h"],
+  [60, "min"],
+  [1, "s"],
+];
+
+/** Seconds in their two largest units, rounded before they are parted: never "5 min 60 s", and "6 min" alone. */
 export function span(seconds) {
   if (!Number.isFinite(seconds)) return "";
-  const whole = Math.max(0, seconds);
-  if (whole < 60) return `${Math.round(whole)} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${Math.round(whole % 60)} s`;
-  if (whole < 86400) return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
-  return `${Math.floor(whole / 86400)} d ${Math.floor((whole % 86400) / 3600)} h`;
+  const whole = Math.max(0, Math.round(seconds));
+  const first = Math.max(0, UNITS.findIndex(([size]) => whole >= size));
+  if (whole === 0) return "0 s";
+  const [size, unit] = UNITS[first];
+  const [smaller, small] = UNITS[first + 1] ?? [1, ""];
+  const rest = Math.floor((whole % size) / smaller);
+  return `${Math.floor(whole / size)} ${unit}${rest && small ? ` ${rest} ${small}` : ""}`;
+}
+
+/** A short time that was measured: with a tenth of a second below a minute. */
+export function measured(seconds) {
+  const tenths = Math.round(10 * seconds);
+  return tenths < 600 ? `${(tenths / 10).toFixed(1)} s` : span(seconds);
+}
+
+/** Cores or GPUs times seconds, in minutes or hours of one of them. */
+export function resourceTime(seconds, unit) {
+  if (seconds < 3600) return `${(seconds / 60).toFixed(seconds < 600 ? 1 : 0)} ${unit}-min`;
+  const hours = seconds / 3600;
+  const digits = hours < 100 ? 1 : 0;
+  return `${hours.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}-hours`;
 }
 
 /** A number with about four digits; what is no number comes in words and stays so. */

@@ -1,0 +1,1 @@
+"""Evictions by others answered: each becomes a wish for a checkpointed move, and passes once it may."""

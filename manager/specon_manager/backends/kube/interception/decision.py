@@ -1,0 +1,208 @@
+"""What an eviction of a pod is answered with. Pure.
+
+| the pod | answer |
+|---|---|
+| is none of ours, or has ended; the manager itself evicts it | it passes |
+| would be told to wait, were it not a dry run | it passes, and whoever evicts is told |
+| ends by its move | 429: what comes next may have its name |
+| is not there, or a new one on a node that nobody empties, and that of its name was moved | 404: it is gone |
+| may not go by its disruption budget, read this moment | it passes: the API server has its own answer |
+| could be moved, but nobody leads | it passes, and whoever evicts is told |
+| cannot be moved | it passes, with the reason |
+| can be moved, or is being moved | 429, and a wish for its move is kept |
+| was saved, and no other node can take it | it passes: its owner creates the next one |
+| has been kept for longer than `patience`, or its moves failed three times | it passes, with a warning |
+
+What became of a move counts for whoever asked for it, and goes on asking: whoever evicts the same pod hours
+later is another one, and has it moved from a checkpoint of then.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.interception.eviction import Answer, Eviction
+from specon_manager.backends.kube.interception.facts import PodFacts
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.objects.selectors import selects
+from specon_manager.backends.kube.owners.budgets import objections
+from specon_manager.backends.kube.records.external import MoveState
+from specon_manager.backends.kube.records.pins import Glance
+from specon_manager.model.transactions import HAS_LEFT, MAY_GO, YIELDING
+
+EVACUATION: Final = "Eviction triggered evacuation"
+"""Words by which the descheduler knows that an eviction is under way (its gate `EvictionsInBackground`)."""
+ATTEMPTS: Final = 3
+"""Moves of one pod that are tried before its eviction passes."""
+NAMESAKE_SECONDS: Final = 120.0
+"""How long after the end of a move an eviction of the next pod of that name counts as one of the former."""
+FORGOTTEN_SECONDS: Final = 600.0
+"""So long after the end of a move nobody waits for it any more; or after `patience`, where that is longer."""
+SAVED_SECONDS: Final = 600.0
+"""How long after its checkpoint was verified a pod may go that has room nowhere: later it is saved anew."""
+_ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED})
+
+SILENT: Final = Answer(verdict="pass")
+FORBIDDEN: Final = Answer(verdict="pass", by_budget=True)
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """What is known when an eviction is reviewed."""
+
+    pod: PodFacts | None
+    """The pod of that name, where it has a sidecar."""
+    emptied: bool = False
+    """Whether its node is cordoned, or about to be removed."""
+    wishes: Sequence[Glance] = ()
+    """The wishes that evictions of this very pod were turned into, oldest first."""
+    former: Glance | None = None
+    """The latest wish for the move of an earlier pod of this name."""
+    budgets: Sequence[Mapping[str, Any]] = ()
+    """The disruption budgets of its namespace."""
+    led: bool = True
+    """Whether a manager leads that would move it."""
+    own_user: str = ""
+    """As whom the manager itself evicts."""
+    patience: float = 0.0
+    """Seconds, where the pod does not say otherwise."""
+
+
+def review(eviction: Eviction, known: Situation, now: float) -> Answer:
+    """Return the answer to an eviction; `now` in seconds, on the clock of the wishes."""
+    pod, former = known.pod, known.former
+    if known.own_user and eviction.user == known.own_user:
+        return SILENT
+    if former is not None and not eviction.uid and _is_namesake(pod, former, known, now):
+        words = f"pods {eviction.name!r} not found: what had this name was moved off {former.leave}"
+        return Answer(verdict="gone", words=words)
+    if pod is None or not pod.replica:
+        return SILENT
+    if eviction.uid and eviction.uid != pod.uid:
+        return SILENT  # the API server says that it is another one
+    if not eviction.uid and _has_moved(known, now):
+        return Answer(verdict="gone", words=f"pods {eviction.name!r} not found: it was moved")
+    answer = _of_pod(pod, known, now)
+    if eviction.dry_run and answer.verdict == "wait":
+        # Whoever asks for a dry run would ask for ever, for nothing changes by it; and it cuts nothing short.
+        return Answer(verdict="pass", words=f"specon: {pod.replica} would be moved from a checkpoint first")
+    return answer
+
+
+def is_forbidden(pod: PodFacts, budgets: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the API server would not let the pod go: by its budget, or since it has several."""
+    labels = mapping(mapping(pod.budgeted["metadata"]).get("labels"))
+    found = [
+        dict(each)
+        for each in budgets
+        if selects(mapping(each.get("spec")).get("selector"), labels, unknown=True)
+    ]
+    return len(found) > 1 or bool(objections(found, [dict(pod.budgeted)], {}))
+
+
+def is_open(wish: Glance) -> bool:
+    """Whether its move has not ended, or not begun yet."""
+    return wish.state not in _ENDED
+
+
+def _is_namesake(pod: PodFacts | None, former: Glance, known: Situation, now: float) -> bool:
+    """Whether what is evicted by its name is not there any more: what has it now is another pod elsewhere."""
+    if pod is not None and (known.emptied or pod.node == former.leave):
+        return False
+    return is_open(former) or now - former.ended_at <= NAMESAKE_SECONDS
+
+
+def _has_moved(known: Situation, now: float) -> bool:
+    """Whether the very pod was moved a moment ago: it is gone, though that may not be known here yet."""
+    last = known.wishes[-1] if known.wishes else None
+    if last is None or now - last.ended_at > NAMESAKE_SECONDS:
+        return False
+    with_others = last.state is MoveState.REFUSED and last.message.startswith(HAS_LEFT)
+    return with_others or last.state is MoveState.SUCCEEDED
+
+
+def _of_pod(pod: PodFacts, known: Situation, now: float) -> Answer:
+    if pod.ended or pod.leaving:
+        return _of_leaving(pod, known, now)
+    if not known.led:
+        return Answer(verdict="pass", words="specon: no manager leads that could move it from a checkpoint")
+    if is_forbidden(pod, known.budgets):
+        return FORBIDDEN
+    return _of_wishes(pod, known, now)
+
+
+def _of_leaving(pod: PodFacts, known: Situation, now: float) -> Answer:
+    """Return the answer of a pod that has ended, or was told to.
+
+    Another eviction could cut its grace period short; or find that the next pod has its name by now.
+    """
+    wishes = _of_this_time(pod, known, now)
+    if not wishes or not is_open(wishes[-1]) or _waited(wishes, now) >= _patience(pod, known):
+        return SILENT
+    return _waits(pod, "it is on its way out")
+
+
+def _patience(pod: PodFacts, known: Situation) -> float:
+    return known.patience if pod.patience is None else pod.patience
+
+
+def _waited(wishes: Sequence[Glance], now: float) -> float:
+    return now - min(each.created_at for each in wishes)
+
+
+def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glance]:
+    """Return the wishes of whoever evicts the pod now, oldest first: the others were given up long ago."""
+    gap = max(FORGOTTEN_SECONDS, _patience(pod, known))
+    found: list[Glance] = []
+    asked_again = now
+    for wish in reversed(known.wishes):
+        stays = is_open(wish) or wish.state is MoveState.SUCCEEDED
+        if not stays and asked_again - _ended_at(wish) > gap:
+            break
+        found.append(wish)
+        asked_again = wish.created_at
+    return found[::-1]
+
+
+def _ended_at(wish: Glance) -> float:
+    return max(wish.ended_at, wish.created_at)
+
+
+def _next_attempt(wishes: Sequence[Glance]) -> int:
+    """Return the number of a wish that there was none of: old ones are tidied away."""
+    numbers = (wish.name.name.removeprefix(f"evict-{wish.evicted.rpartition('/')[2]}") for wish in wishes)
+    return 1 + max((int(each[1:]) if each[1:].isdecimal() else 1 for each in numbers), default=0)
+
+
+def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
+    wishes, attempt = _of_this_time(pod, known, now), _next_attempt(known.wishes)
+    if not wishes:
+        if not pod.movable:
+            return _passes(pod, "its owner does not allow a move", warning=True)
+        return _waits(pod, "a move is asked for", attempt=attempt)
+    last = wishes[-1]
+    patience, waited = _patience(pod, known), _waited(wishes, now)
+    if is_open(last):
+        if waited >= patience:
+            return _passes(pod, f"its move is not over after {waited:.0f} s", warning=True)
+        return _waits(pod, last.message or f"its move is {last.state or 'asked for'}")
+    if last.message == MAY_GO and (last.purpose == YIELDING or last.state is MoveState.REFUSED):
+        if now - _ended_at(last) <= SAVED_SECONDS:
+            return _passes(pod, MAY_GO)
+        return _waits(pod, "its checkpoint is old by now, and it is saved again", attempt=attempt)
+    if last.state is MoveState.REFUSED:
+        return _passes(pod, last.message, warning=True)
+    if last.state is MoveState.SUCCEEDED:
+        return SILENT
+    if len(wishes) >= ATTEMPTS or waited >= patience:
+        return _passes(pod, f"{len(wishes)} moves failed, the last one: {last.message}", warning=True)
+    return _waits(pod, "a move failed and is tried again", attempt=attempt)
+
+
+def _waits(pod: PodFacts, why: str, attempt: int = 0) -> Answer:
+    words = f"{EVACUATION}: specon moves {pod.replica} from a checkpoint: {why}"
+    return Answer(verdict="wait", words=words, attempt=attempt)
+
+
+def _passes(pod: PodFacts, why: str, *, warning: bool = False) -> Answer:
+    return Answer(verdict="pass", words=f"specon lets {pod.replica} be evicted: {why}", warning=warning)

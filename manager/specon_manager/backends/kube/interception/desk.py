@@ -1,0 +1,229 @@
+"""Answers evictions: looks up what is known, writes the wish, waits a moment for the leader's word."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from specon_manager.backends.kube.interception.cache import EvictionCache
+from specon_manager.backends.kube.interception.decision import Situation, review
+from specon_manager.backends.kube.interception.eviction import Answer, Eviction
+from specon_manager.backends.kube.interception.facts import PodFacts, pod_facts
+from specon_manager.backends.kube.interception.leader_last import LeaderLast
+from specon_manager.backends.kube.interception.unwritten import Unwritten
+from specon_manager.backends.kube.interception.wish import wish_name, wish_object
+from specon_manager.backends.kube.objects.fields import mapping
+from specon_manager.backends.kube.records.migrations import MigrationWatch
+from specon_manager.backends.kube.records.pins import Glance, glance
+from specon_manager.backends.kube.reporting.note import Note
+from specon_manager.backends.kube.reporting.recorder import Recorder, reference
+from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, PDBS, PODS, SELF_REVIEWS, Object
+
+_log = logging.getLogger(__name__)
+_WRITE_SECONDS: Final = 2.0  # the API server waits for 5
+_ANSWER_SECONDS: Final = 0.6
+"""How long the leader is waited for that may refuse the wish: what cannot be moved is to pass at once."""
+_LOOK_SECONDS: Final = 0.03
+_READ_SECONDS: Final = 1.0
+"""How long the API server may take to tell a budget; with the write and the wait, that is within its 5."""
+_RETRY_SECONDS: Final = 10.0
+_REMEMBERED: Final = 1000
+
+
+Fresh = tuple[PodFacts | None, Sequence[Mapping[str, Any]]]
+
+
+class InterceptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether and how evictions by others are answered."""
+
+    enabled: bool = False
+    patience: Annotated[float, Meta(ge=0, le=86400)] = 1800.0
+    """After so many seconds the eviction of a pod passes, whatever became of its move."""
+
+
+class Desk:
+    """Every manager has one; none of them needs to lead."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: InterceptionSettings,
+        *,
+        migrations: MigrationWatch,
+        recorder: Recorder,
+        namespaces: Collection[str],
+        led: Callable[[], bool],
+        leader: LeaderLast,
+        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Answer while `led` says that a manager leads; `leader` answers for the manager's own pod."""
+        self._api, self._settings = api, settings
+        self._migrations, self._recorder = migrations, recorder
+        self._led, self._leader = led, leader
+        self._wall, self._monotonic, self._sleep = wall, monotonic, sleep
+        self.cache = EvictionCache(api, namespaces=namespaces)
+        self._own_user: str | None = None
+        self._written: dict[str, Glance] = {}
+        """Wishes that were written here and that the watch may not have seen."""
+        self._unwritten = Unwritten()
+
+    async def run(self) -> None:
+        """Watch, and find out as whom the manager evicts; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.cache.run())
+            group.create_task(self._recorder.run())
+            group.create_task(self._find_own_user())
+
+    @property
+    def ready(self) -> bool:
+        """Whether enough is known to answer; until then everything passes."""
+        return self.cache.synced and self._migrations.synced.is_set() and self._own_user is not None
+
+    async def answer(self, eviction: Eviction) -> Answer:
+        """Return the answer, once what it promises is written."""
+        if not self.ready:
+            return Answer(verdict="pass")
+        if self._leader.concerns(eviction):
+            return await self._leader.answer(eviction, self._keeps)
+        answer, pod = self._reviewed(eviction), self.cache.pod(eviction.namespace, eviction.name)
+        if answer.by_budget and pod is not None and not eviction.dry_run:
+            pod, budgets = await self._read(pod)
+            answer = self._reviewed(eviction, (pod, budgets))
+        if answer.attempt and pod is not None and not eviction.dry_run:
+            if not await self._write(pod, answer.attempt, eviction.user):
+                answer = self._unwritten_yet(pod)
+            else:
+                answer = await self._after_the_leader(eviction, pod)
+        if pod is not None and answer.verdict == "pass" and answer.words and not eviction.dry_run:
+            self._tell(pod, answer)
+        return answer
+
+    def wishes(self, pod: PodFacts) -> list[Glance]:
+        """Return the wishes of a pod, oldest first."""
+        return self._of(pod.namespace, pod.name, pod.uid)[0]
+
+    def _keeps(self, node: str) -> bool:
+        """Whether a pod on the node would still be moved if somebody evicted it now."""
+        asked = (
+            Eviction(review="", namespace=pod.namespace, name=pod.name, uid=pod.uid)
+            for pod in self.cache.on_node(node)
+        )
+        return any(self._reviewed(each).verdict == "wait" for each in asked)
+
+    def _reviewed(self, eviction: Eviction, fresh: Fresh | None = None) -> Answer:
+        """Return the answer by what is known, or by what was read this moment of the pod and its budgets."""
+        if fresh is None:
+            fresh = self.cache.pod(eviction.namespace, eviction.name), self.cache.budgets(eviction.namespace)
+        pod, budgets = fresh
+        wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
+        known = Situation(
+            pod=pod,
+            emptied=pod is not None and self.cache.emptied(pod.node),
+            wishes=wishes,
+            former=former,
+            budgets=budgets,
+            led=self._led(),
+            own_user=self._own_user or "",
+            patience=self._settings.patience,
+        )
+        return review(eviction, known, self._wall())
+
+    async def _read(self, pod: PodFacts) -> Fresh:
+        """Return a pod and the budgets of its namespace, read where a budget forbade it as far as was known.
+
+        The API server asks the budget after us, and may know of room that the watch has not told yet: then
+        the pod would go without a checkpoint. Where it does not tell, nothing forbids that the pod is moved.
+        """
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                budgets, _ = await self._api.list(PDBS, pod.namespace)
+                return pod_facts(await self._api.get(PODS, pod.name, pod.namespace)), budgets
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            if isinstance(error, ApiError) and error.not_found:
+                return None, ()
+            why = str(error) or f"no answer within {_READ_SECONDS:g} s"
+            _log.warning("the disruption budgets of %s are not read: %s", pod.namespace, why)
+            return pod, ()
+
+    def _of(self, namespace: str, name: str, uid: str) -> tuple[list[Glance], Glance | None]:
+        """Return the wishes of the pod with this UID, and the latest one of another pod of its name."""
+        found = {str(each.name): each for each in self._migrations.of_evictions(namespace, name)}
+        begins = f"{name}/"
+        for key, each in list(self._written.items()):
+            if key in found:
+                del self._written[key]
+            elif each.name.namespace == namespace and each.evicted.startswith(begins):
+                found[key] = each
+        every = sorted(found.values(), key=lambda each: (each.created_at, str(each.name)))
+        own = [each for each in every if each.evicted == f"{name}/{uid}"]
+        others = [each for each in every if each.evicted != f"{name}/{uid}"]
+        return own, others[-1] if others else None
+
+    async def _write(self, pod: PodFacts, attempt: int, user: str) -> bool:
+        """Write the wish, which somebody may have done already; whether it is there."""
+        name = wish_name(pod, attempt)
+        if name is None:
+            return False
+        try:
+            async with asyncio.timeout(_WRITE_SECONDS):
+                made = await self._api.create(MIGRATIONS, wish_object(pod, name, user), name.namespace)
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            if isinstance(error, ApiError) and error.already_exists:
+                self._unwritten.written(pod.uid)
+                return True
+            why = str(error) or f"no answer within {_WRITE_SECONDS:g} s"
+            _log.warning("the wish for a move of %s/%s is not written: %s", pod.namespace, pod.name, why)
+            return False
+        if len(self._written) >= _REMEMBERED:
+            self._written.pop(next(iter(self._written)))
+        self._written[str(name)] = glance(made)
+        self._unwritten.written(pod.uid)
+        _log.info("%.80s evicts %s/%s: it is to be moved first", user, pod.namespace, pod.name)
+        return True
+
+    def _unwritten_yet(self, pod: PodFacts) -> Answer:
+        """Return the answer where a wish is not written: that is tried again for a minute."""
+        if self._unwritten.put_off(pod.uid, self._monotonic()):
+            return Answer(verdict="wait", words=f"specon cannot write down yet that {pod.replica} is to move")
+        words = f"specon lets {pod.replica} be evicted: the wish for its move could not be written"
+        return Answer(verdict="pass", words=words, warning=True)
+
+    async def _after_the_leader(self, eviction: Eviction, pod: PodFacts) -> Answer:
+        """Return the answer once the leader has looked at the wish; or after a moment, whatever is known."""
+        until = time.monotonic() + _ANSWER_SECONDS
+        while time.monotonic() < until:
+            last = self.wishes(pod)[-1:]
+            if last and (last[0].state is not None or last[0].message):
+                break
+            await self._sleep(_LOOK_SECONDS)
+        answer = self._reviewed(eviction, (pod, ()))  # the budgets were asked before
+        return msgspec.structs.replace(answer, attempt=0)
+
+    def _tell(self, pod: PodFacts, answer: Answer) -> None:
+        note = Note(
+            replica=pod.replica,
+            reason="EvictionPasses",
+            action="Evict",
+            text=answer.words,
+            warning=answer.warning,
+        )
+        self._recorder.record(reference(PODS, pod.namespace, pod.name, pod.uid), note)
+
+    async def _find_own_user(self) -> None:
+        """Ask the API server who we are for it: what evicts by this name is the manager."""
+        while self._own_user is None:
+            body: Object = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
+            try:
+                told = await self._api.create(SELF_REVIEWS, body)
+                user = mapping(mapping(told.get("status")).get("userInfo")).get("username")
+                self._own_user = str(user or "")
+            except (ApiError, ApiUnavailableError) as error:
+                _log.warning("evictions pass, for who evicts as the manager is not known: %s", error)
+                await self._sleep(_RETRY_SECONDS)

@@ -1,0 +1,101 @@
+"""What every manager knows of pods with a sidecar, of nodes and of disruption budgets. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from specon_manager.backends.kube.objects.annotations import EVICT_ONLY, IN_PROGRESS, options_said
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.node_warnings import warnings_of
+from specon_manager.backends.kube.transport.resources import Object
+
+_TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+
+
+class PodFacts(Struct, frozen=True, kw_only=True, gc=False):
+    """A pod with a sidecar."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    replica: str
+    """Empty where it cannot be told."""
+    ended: bool
+    leaving: bool
+    """Whether it was told to end."""
+    movable: bool
+    """Whether its owner lets it be moved at all."""
+    patience: float | None
+    """How long its eviction may be put off, seconds; None: as long as the settings say."""
+    marks: tuple[str, str]
+    """The values of `EVICT_ONLY` and `IN_PROGRESS`; empty where there is none."""
+    budgeted: Mapping[str, Any]
+    """What a disruption budget looks at."""
+
+
+class NodeFacts(Struct, frozen=True, kw_only=True, gc=False):
+    """A node."""
+
+    uid: str
+    name: str
+    emptied: bool
+    """Whether it is cordoned, or about to be removed."""
+
+
+class BudgetFacts(Struct, frozen=True, kw_only=True, gc=False):
+    """A PodDisruptionBudget."""
+
+    uid: str
+    namespace: str
+    budget: Object
+
+
+def pod_facts(pod: Object) -> PodFacts:
+    """Return what is kept of a pod; nonsense in it is as if it were not there."""
+    metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
+    annotations = mapping(metadata.get("annotations"))
+    identity, options = identity_of(pod), options_said(annotations)
+    deleting, phase = metadata.get("deletionTimestamp"), str(status.get("phase") or "Pending")
+    ready = [each for each in mappings(status.get("conditions")) if each.get("type") == "Ready"]
+    return PodFacts(
+        uid=str(metadata.get("uid", "")),
+        namespace=str(metadata.get("namespace", "")),
+        name=str(metadata.get("name", "")),
+        node=str(mapping(pod.get("spec")).get("nodeName") or ""),
+        replica="" if identity is None else identity.replica,
+        ended=phase in _TERMINAL,
+        leaving=deleting is not None,
+        movable=options.migrate is not False,
+        patience=options.eviction_patience,
+        marks=(str(annotations.get(EVICT_ONLY, "")), str(annotations.get(IN_PROGRESS, ""))),
+        budgeted={
+            "metadata": {
+                "uid": metadata.get("uid"),
+                "labels": mapping(metadata.get("labels")),
+                "deletionTimestamp": deleting,
+            },
+            "status": {"phase": phase, "conditions": ready[:1]},
+        },
+    )
+
+
+def node_facts(node: Object) -> NodeFacts:
+    """Return what is kept of a node."""
+    metadata = mapping(node.get("metadata"))
+    return NodeFacts(
+        uid=str(metadata.get("uid", "")),
+        name=str(metadata.get("name", "")),
+        emptied=bool(warnings_of(node)),
+    )
+
+
+def budget_facts(budget: Object) -> BudgetFacts:
+    """Return what is kept of a disruption budget."""
+    metadata = mapping(budget.get("metadata"))
+    about = {key: metadata.get(key) for key in ("name", "uid", "generation")}
+    kept: Object = {"metadata": about, "spec": budget.get("spec"), "status": budget.get("status")}
+    uid, namespace = str(metadata.get("uid", "")), str(metadata.get("namespace", ""))
+    return BudgetFacts(uid=uid, namespace=namespace, budget=kept)

@@ -1,0 +1,1 @@
+"""Looking at pods without a sidecar, and touching nothing."""

@@ -1,0 +1,61 @@
+"""When a waiting job is expected to start, in the status of its TrainingJob: as times, not as spans."""
+
+from datetime import datetime
+from typing import Final
+
+from specon_manager.backends.kube.records.decoding import bounded, moment
+from specon_manager.backends.kube.records.records import Part, Text
+from specon_manager.model.expected_start import ExpectedStart
+
+_PART: Final = 0.2
+"""Of what is left until the start, or of the interval where that is longer: less is no news."""
+_LEAST: Final = 30.0
+
+
+class ExpectedStartStatus(Part, frozen=True):
+    """When it starts, as it was expected when this was written."""
+
+    at: datetime | None = None
+    """In half of the worlds that were played it starts before."""
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    """Between these two in 90 of 100."""
+    reason: Text | None = None
+    """Why it is not known."""
+
+
+def expected_start_status(start: ExpectedStart | None, now: float) -> ExpectedStartStatus | None:
+    """Return what the status says of a start, told at `now`; None where nobody has asked."""
+    if start is None:
+        return None
+    if start.in_seconds is None or start.earliest_seconds is None or start.latest_seconds is None:
+        return ExpectedStartStatus(reason=bounded(start.why))
+    return ExpectedStartStatus(
+        at=moment(now + start.in_seconds),
+        earliest=moment(now + start.earliest_seconds),
+        latest=moment(now + start.latest_seconds),
+    )
+
+
+def expected_start(status: ExpectedStartStatus | None, now: float) -> ExpectedStart | None:
+    """Return the same as seconds from `now`; None where it says nothing, or half of it."""
+    if status is None:
+        return None
+    if status.at is None or status.earliest is None or status.latest is None:
+        return ExpectedStart(why=status.reason) if status.reason else None
+    return ExpectedStart(
+        in_seconds=max(0.0, status.at.timestamp() - now),
+        earliest_seconds=max(0.0, status.earliest.timestamp() - now),
+        latest_seconds=max(0.0, status.latest.timestamp() - now),
+    )
+
+
+def is_news(told: ExpectedStartStatus | None, new: ExpectedStartStatus | None, now: float) -> bool:
+    """Whether it differs from what is written by more than people care about."""
+    if told is None or new is None or told.at is None or new.at is None:
+        return told != new
+    if told.latest is None or new.latest is None or new.earliest is None:
+        return True
+    left = max(new.at.timestamp() - now, (new.latest - new.earliest).total_seconds(), _LEAST / _PART)
+    moves = (abs((new.at - told.at).total_seconds()), abs((new.latest - told.latest).total_seconds()))
+    return max(moves) > _PART * left
