@@ -1,49 +1,40 @@
 """The one door to the lab, which is loaded when somebody goes through it and not before.
 
-The manager decides without it, so its image does not hold it.
+Nothing is decided by simulation: what comes through it is told to people. A manager asks a process beside its
+own, `python -m specon_manager.lab`, when jobs start: a state comes in, the answers go out.
 """
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from types import ModuleType
 from typing import Final
 
-from msgspec import Struct
+import msgspec
 
 from specon_manager.core.state import State
+from specon_manager.model.expected_start import ExpectedStart
+from specon_manager.runtime.forecasting import Asked
+from specon_manager.usage import LabMissingError
 
 _PACKAGE: Final = "specon_lab"
+_NEVER_IN_IMAGES: Final = f"{_PACKAGE}.commands"
 
 
-class LabMissingError(Exception):
-    """The lab is not installed; the text says how to get it."""
+def expected_starts(
+    state: State, now: float, jobs: Collection[str], *, patient: bool = False
+) -> Mapping[str, ExpectedStart]:
+    """Return when jobs that wait may start, or why that is not known; it takes seconds, and raises nothing.
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the simulator is not part of this installation: pip install 'specon[simulate]' has it"
-        )
-
-
-class ExpectedStart(Struct, frozen=True, kw_only=True):
-    """When a waiting job is expected to start, by simulation under the present policy."""
-
-    in_seconds: float | None
-    """From now; None where it is not known."""
-    why: str = ""
-    """Why it is not known."""
-    assumptions: tuple[str, ...] = ()
-    """What is taken for granted, in words, and on what the remaining times of jobs rest."""
-
-
-def expected_start(state: State, now: float, job: str) -> ExpectedStart:
-    """Return when the job may start, or why that is not known; it takes seconds, and raises nothing."""
+    Whoever is `patient` waits for a minute at most, and gets to know of more jobs.
+    """
     try:
         with _asked():
             from specon_lab.forecasts import start  # noqa: PLC0415 - the door
     except LabMissingError as missing:
-        return ExpectedStart(in_seconds=None, why=str(missing))
-    return start.expected_start(state, now, job)
+        return {job: ExpectedStart(why=str(missing)) for job in jobs}
+    return start.expected_starts(state, now, jobs, start.PATIENT if patient else start.QUICK)
 
 
 def command(name: str) -> ModuleType:
@@ -54,10 +45,21 @@ def command(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def _asked() -> Iterator[None]:
-    """Raise LabMissingError where the lab as a whole is what an import does not find."""
+    """Raise LabMissingError where the lab as a whole, or its commands, are what an import does not find."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != _PACKAGE:
+        if error.name not in {_PACKAGE, _NEVER_IN_IMAGES}:
             raise
         raise LabMissingError from error
+
+
+def main() -> None:
+    """Answer one question: `runtime.forecasting.Asked` comes in, starts by job go out."""
+    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Asked)
+    answer = expected_starts(asked.state, asked.now, asked.jobs, patient=True)
+    sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
+
+
+if __name__ == "__main__":
+    main()

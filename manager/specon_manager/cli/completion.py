@@ -1,10 +1,7 @@
 """`specon completion`: what a shell needs to complete commands and flags; made from the parser itself."""
 
 import argparse
-import importlib.util
 from typing import Final
-
-from specon_manager.usage import UsageError
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -16,8 +13,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print the script; 0."""
-    if importlib.util.find_spec("shtab") is None:
-        raise UsageError("shtab is not installed: pip install 'specon[manager]'")
     import shtab  # noqa: PLC0415  (no other command needs it)
 
     parser: argparse.ArgumentParser = arguments.make_parser()

@@ -5,13 +5,14 @@ from typing import Final
 
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
-from specon_manager.views.words import ASKED, QUEUED
+from specon_manager.views.words import ASKED, QUEUED, Trouble
 from specon_sidecar.classify import Category
 
 STYLES: Final[Mapping[str, str]] = {
     Category.PROGRESSING: "green",
     Category.WATCHING: "yellow",
     Category.CONVERGED: "cyan",
+    Trouble.HUNG: "bold red",
     Category.STALLED: "red",
     Category.DIVERGING: "red",
     Category.UNKNOWN: "dim",

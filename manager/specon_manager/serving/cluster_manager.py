@@ -21,14 +21,22 @@ from specon_manager.backends.kube.certificates.served import (
     secret_reflector,
 )
 from specon_manager.backends.kube.certificates.store import CertificateStore, StoreSettings
+from specon_manager.backends.kube.interception.desk import Desk
+from specon_manager.backends.kube.interception.leader_last import LeaderLast
+from specon_manager.backends.kube.interception.marks import Marks
+from specon_manager.backends.kube.interception.webhook import eviction_routes
+from specon_manager.backends.kube.kueue.lookout import LocalQueues
+from specon_manager.backends.kube.kueue.webhook import gate_routes
+from specon_manager.backends.kube.log_relay import LogRelay
 from specon_manager.backends.kube.queues.watch import QueueWatch
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_reason
 from specon_manager.backends.kube.records.pin_watch import PinWatch
+from specon_manager.backends.kube.reporting.recorder import Recorder
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.backoff import Backoff
 from specon_manager.backends.kube.transport.lease import Elector
-from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, TRAINING_JOBS, Object, Resource
 from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
@@ -55,7 +63,10 @@ _LONG_TERM: Final = 60.0
 class ClusterManager:
     """Serves webhook, health, metrics and page from its start on; leads when the Lease is its own."""
 
-    def __init__(self, settings: ServeSettings, api: Api, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, settings: ServeSettings, api: Api, registry: CollectorRegistry, *, outputs: Api | None = None
+    ) -> None:
+        """Manage by `api`; logs of pods are read by `outputs`: each takes a connection."""
         self._settings, self._api = settings, api
         self._metrics, self._cluster_metrics = Metrics(registry), ClusterMetrics(registry)
         self._certificate = ServedCertificate()
@@ -97,10 +108,23 @@ class ClusterManager:
             readiness=self._is_ready,
             takes_orders=False,
             probes_here=False,
+            relay=None if outputs is None else LogRelay(outputs, identities.pod_of, settings.log_streams),
         )
         self._webhook = webhook_routes(
             self._injection, self._pinned, self._cluster_metrics.admitted, arriving=self._arriving
         )
+        self._desk = self._eviction_desk(settings) if settings.interception.enabled else None
+        if self._desk is not None:
+            self._webhook += eviction_routes(self._desk.answer, self._cluster_metrics.admitted)
+        gates = settings.preemption_gate.enabled and not settings.decisions.dry_run
+        self._local_queues = LocalQueues(api) if gates else None
+        if self._local_queues is not None:
+            self._webhook += gate_routes(
+                settings.preemption_gate,
+                self._local_queues,
+                self._elector.led,
+                self._cluster_metrics.admitted,
+            )
         self._rng = random.Random()  # noqa: S311  (jitter, not cryptography)
         self._own_pod = os.environ.get("POD_NAME", "")
 
@@ -130,6 +154,10 @@ class ClusterManager:
                 group.create_task(self._migrations.run())
                 group.create_task(self._pins.run())
                 group.create_task(self._queues.run())
+                if self._desk is not None:
+                    group.create_task(self._desk.run())
+                if self._local_queues is not None:
+                    group.create_task(self._local_queues.run())
                 group.create_task(self._follow_certificate())
                 group.create_task(self._candidate())
                 group.create_task(keep_collections_short())
@@ -158,6 +186,8 @@ class ClusterManager:
             beside.append(self._keep_certificates)
         if self._own_pod:
             beside.append(self._keep_label)
+        if self._desk is not None:
+            beside.append(Marks(self._api, self._desk, holds=self._elector.holds).run)
         term = Term(
             self._settings,
             self._api,
@@ -167,8 +197,14 @@ class ClusterManager:
             trusted=lambda: self._certificate.trusted,
             metrics=self._metrics,
             paused=lambda: self._pause,
+            changed=self._page.changed,
             beside=tuple(beside),
+            local_queues=self._local_queues,
+            wrote=self._learn,
         )
+        self._page.show_starts(term.forecasts.told)
+        self._page.show_logs(term.log_tail)
+        self._server.show_starts(term.forecasts.told)
         self._cluster_metrics.follow_term(
             not_injected=lambda: term.backend.not_injected, events_dropped=lambda: term.recorder.dropped
         )
@@ -206,6 +242,7 @@ class ClusterManager:
                 secret=settings.certificate_secret,
                 webhook_configuration=settings.webhook_configuration,
                 services=(settings.webhook_service, settings.reports_service),
+                evictions=settings.interception.enabled,
             ),
             extra_names=tuple(sorted(outside)),
             fence=self._elector.holds,
@@ -233,6 +270,27 @@ class ClusterManager:
             pull_policy=settings.sidecar.pull_policy,
             resources=settings.sidecar.resources,
             heartbeat=settings.sidecar.heartbeat,
+            status_port=settings.sidecar.status_port,
+            helper_volume=settings.sidecar.helper_volume,
+            relays_output=settings.log_streams > 0,
+            evictions=settings.interception.enabled,
+        )
+
+    def _eviction_desk(self, settings: ServeSettings) -> Desk:
+        leader = LeaderLast(
+            self._api,
+            namespace=settings.namespace,
+            leader=lambda: self._elector.holder.rpartition("_")[0],
+            patience=settings.interception.patience,
+        )
+        return Desk(
+            self._api,
+            settings.interception,
+            migrations=self._migrations,
+            recorder=Recorder(self._api, instance=settings.identity),
+            namespaces=settings.watch_namespaces,
+            led=self._elector.led,
+            leader=leader,
         )
 
     def _is_ready(self) -> bool:
@@ -243,6 +301,13 @@ class ClusterManager:
     def _pinned(self) -> Mapping[str, str]:
         """Return the hostname by replica; no replica moves while its job changes, and so none has two."""
         return {**self._pins.pins, **self._migrations.pins}
+
+    def _learn(self, resource: Resource, written: Object) -> None:
+        """Know a record at once that this manager wrote: its pod may come before the watch tells of it."""
+        if resource == MIGRATIONS:
+            self._migrations.learn(written)
+        elif resource == TRAINING_JOBS:
+            self._pins.learn(written)
 
     def _arriving(self) -> Collection[str]:
         """Return the replicas whose next pods are kept from the scheduler until their room is handed over."""

@@ -11,27 +11,35 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
 from specon_manager.backends.kube.background import BrokenError, leaves, named
 from specon_manager.backends.kube.certificates.store import PodAuthorities
+from specon_manager.backends.kube.kueue.gatekeeper import Gatekeeper
+from specon_manager.backends.kube.kueue.lookout import LocalQueues
 from specon_manager.backends.kube.queues.status_writer import QueueStatusWriter
 from specon_manager.backends.kube.queues.watch import QueueWatch
 from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.backends.kube.records.migrations import MigrationWatch
 from specon_manager.backends.kube.records.waits import Waits
+from specon_manager.backends.kube.reporting.boosts import Boosts
 from specon_manager.backends.kube.reporting.news import words_of
 from specon_manager.backends.kube.reporting.note import Note
+from specon_manager.backends.kube.reporting.protections import PROTECTIONS, Protections
 from specon_manager.backends.kube.reporting.recorder import Recorder, reference
 from specon_manager.backends.kube.reporting.signal_follower import SignalFollower
+from specon_manager.backends.kube.reporting.train_job_status import TrainJobStatusWriter
 from specon_manager.backends.kube.reporting.waits_news import words_of_waits
 from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object
+from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object, Resource
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.core.pause import paused
+from specon_manager.core.state import State
 from specon_manager.model.events import Paused, Tick
 from specon_manager.model.settings import Settings
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.controller import Controller, Stepped
+from specon_manager.runtime.forecasting import Forecasts
 from specon_manager.runtime.metrics import Metrics
 from specon_manager.serving.serve_settings import ServeSettings
+from specon_manager.views.log_tail import LogTail, in_its_pod
 
 _log = logging.getLogger(__name__)
 _FIRST_WORD: Final = 1
@@ -54,17 +62,24 @@ class Term:
         trusted: Callable[[], str],
         metrics: Metrics,
         paused: Callable[[], str | None] = lambda: None,
+        changed: Callable[[], None] = lambda: None,
         beside: tuple[Work, ...] = (),
+        local_queues: LocalQueues | None = None,
+        wrote: Callable[[Resource, Object], None] = lambda _resource, _item: None,
     ) -> None:
         """Lead while `holds` says so. `trusted` is what sidecars have to trust; `beside` runs as long.
 
         `paused` is why nothing new is to be ordered, None where it may be: asked when this takes over.
+        `changed` is told of what is new beside the state. `local_queues` are Kueue's, where its Workloads
+        wait for checkpoints of those whom they would preempt. `wrote` is told of each written record.
         """
         self._settings, self._api, self._metrics = settings, api, metrics
         self._migrations, self._queues, self._holds = migrations, queues, holds
         self._beside = beside
         self._paused = paused
         self._clock = Clock()
+        self._controller: Controller | None = None
+        self.forecasts = Forecasts(self._state, self._now, changed=changed)
         self.recorder = Recorder(api, instance=settings.identity)
         self._waits = Waits()
         self._told_waits = self._waits.known
@@ -75,8 +90,10 @@ class Term:
             pod_of=self._pod_of,
             owner_of=self._owner_of,
             waits=self._waits,
+            start_of=self.forecasts.now_of,
             namespaces=settings.watch_namespaces,
             progress_seconds=settings.progress_seconds,
+            wrote=wrote,
         )
         self.backend = KubeBackend(
             api,
@@ -94,7 +111,32 @@ class Term:
             remark=self._remark,
         )
         self._authorities = PodAuthorities(api, trusted, namespaces=settings.watch_namespaces, fence=holds)
-        self._signals = SignalFollower(api, settings.signals, self.backend.subjects)
+        self._train_jobs = TrainJobStatusWriter(
+            api,
+            self.backend.owner_reference,
+            holds=holds,
+            seconds=settings.progress_seconds,
+            now=self._now,
+        )
+        self._gatekeeper = (
+            None
+            if local_queues is None
+            else Gatekeeper(
+                api,
+                settings.preemption_gate,
+                local_queues=local_queues,
+                recorder=self.recorder,
+                owner_of=self.backend.owner_reference,
+                holds=holds,
+            )
+        )
+        courtesies = [name for name in settings.signals if name not in PROTECTIONS]
+        self._signals = SignalFollower(api, courtesies, self.backend.subjects)
+        self._boosts = Boosts(api, courtesies, self.backend.owner_reference, holds=holds)
+        self._protections = Protections(api, settings.signals, self.backend.subjects, holds=holds)
+
+    def _state(self) -> State:
+        return State() if self._controller is None else self._controller.state
 
     def _now(self) -> float:
         """Return the time by which the controller goes: that of checkpoints too."""
@@ -110,6 +152,7 @@ class Term:
         clock = self._clock = Clock(self._memory.last_at)
         state, _ = paused(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
+        self._controller = controller
         controller.observers += [self._metrics.observe, self._tell]
         counts = len(state.replicas), len(state.transactions)
         _log.info("took over %d replicas and %d transactions in flight", *counts)
@@ -155,7 +198,10 @@ class Term:
             holds=self._holds,
             state=lambda: controller.state,
         )
+        filled = self._settings.train_job_status
+        train_jobs = [self._train_jobs.run(lambda: controller.state)] if filled else []
         return [
+            *train_jobs,
             controller.run(self._settings.identity, decisions),
             self.backend.broken(),
             self._tell_queues(controller),
@@ -163,8 +209,12 @@ class Term:
             self._memory.run(),
             self.recorder.run(),
             self._signals.run(),
+            self._boosts.run(lambda: controller.state, self._now),
+            self._protections.run(lambda: controller.state, self._now),
             self._authorities.run(),
             self._answer_requests(controller),
+            *([self._keep_gates(controller)] if self._gatekeeper is not None else []),
+            *([self.forecasts.run()] if self._settings.forecasts else []),
             *(work() for work in self._beside),
         ]
 
@@ -172,6 +222,12 @@ class Term:
         """Tell of queues that change once the manager has begun with those it knew."""
         await _begun(controller)
         await self._queues.tell(controller.post)
+
+    async def _keep_gates(self, controller: Controller) -> None:
+        """Look after Kueue's gates once it is known what runs: before, nobody could be asked to save."""
+        assert self._gatekeeper is not None
+        await _begun(controller)
+        await self._gatekeeper.run(lambda: controller.state, self._now, controller.post)
 
     async def _answer_requests(self, controller: Controller) -> None:
         """Take requests for moves once the pods are known: before, no request would name one of them."""
@@ -188,6 +244,10 @@ class Term:
             is_known=is_known,
             is_in_flight=lambda move: move in controller.state.transactions or self._memory.is_answered(move),
         )
+
+    async def log_tail(self, replica: str) -> LogTail:
+        """Return where the log of a replica is."""
+        return in_its_pod(replica, self.backend.pod_of(replica))
 
     def _pod_of(self, replica: str) -> str | None:
         return self.backend.pod_of(replica)
@@ -212,7 +272,8 @@ class Term:
                 self.recorder.record(subject, note)
             if note.action == "Classify":
                 replica = stepped.after.replicas[note.replica]
-                self._signals.follow(replica, stepped.after)
+                self._signals.follow(replica)
+                self._boosts.wake()
 
     def _tell_of_job(self, note: Note) -> None:
         """Say it on what creates the pods of a job; on its first pod where nothing does."""

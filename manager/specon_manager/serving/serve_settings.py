@@ -10,9 +10,11 @@ from secrets import token_hex
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
 from msgspec import UNSET, Meta, Struct, field
 
+from specon_manager.backends.kube.admission.instrumentation import HelperVolume
+from specon_manager.backends.kube.interception.desk import InterceptionSettings
+from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.core.given_settings import converted, read_settings
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.usage import UsageError
@@ -31,13 +33,13 @@ CLUSTER_DEFAULTS: Final = Settings(
 A job that waits for six hours comes before whatever the policy would prefer.
 """
 
-Signal = Literal["pod-deletion-cost", "eviction-cost", "priority-boost"]
+Signal = Literal["pod-deletion-cost", "eviction-cost", "priority-boost", "do-not-disrupt", "safe-to-evict"]
 
 
 class SidecarImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The container that the webhook adds."""
 
-    image: Annotated[str, Meta(min_length=1, max_length=512)] = "specon/sidecar:0.2.0"
+    image: Annotated[str, Meta(min_length=1, max_length=512)] = "docker.io/specon/sidecar:0.2.0"
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     resources: Mapping[str, Mapping[str, str]] = field(
         default_factory=lambda: {
@@ -47,6 +49,10 @@ class SidecarImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     )
     heartbeat: Annotated[float, Meta(ge=0.1, le=3600)] = 10.0
     """Seconds between two reports when nothing changes."""
+    status_port: Annotated[int, Meta(ge=0, le=65535)] = 28411
+    """Of loopback, where sidecars take reports for Kubeflow Trainer; 0: they take none."""
+    helper_volume: HelperVolume = "emptyDir"
+    """What brings the helper to instrumented trainers: `image` needs image volumes (Kubernetes 1.35)."""
 
 
 class Address(Struct, frozen=True):
@@ -89,8 +95,18 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     placeholder_priority_class: str | None
     guard_priority_class: str | None
     identity: str
+    interception: InterceptionSettings = InterceptionSettings()
+    """Whether evictions by others are answered, and become moves."""
+    preemption_gate: PreemptionGateSettings = PreemptionGateSettings()
+    """Whether Kueue's Workloads wait for checkpoints of those whom they would preempt."""
     reweight: bool = True
     """Whether processors of converged replicas are lowered in place, where the API server can do that."""
+    train_job_status: bool = False
+    """Whether `status.trainerStatus` of TrainJobs is written where their trainer says nothing."""
+    log_streams: int = 0
+    """Of how many pods the standard output is relayed at once (`specon.io/log-path: stdout`); 0: of none."""
+    forecasts: bool = True
+    """Whether jobs that wait are told when they start, by a process beside the manager's."""
     page_listen: Address | None = None
     """Where the status page is served, without TLS; None: nowhere."""
 
@@ -99,7 +115,12 @@ _FILE_KEYS: Final[Mapping[str, Any]] = {
     "sidecar": SidecarImage,
     "hold_room": bool,
     "reweight": bool,
+    "forecasts": bool,
     "signals": tuple[Signal, ...],
+    "train_job_status": bool,
+    "log_streams": Annotated[int, Meta(ge=0, le=10_000)],
+    "interception": InterceptionSettings,
+    "preemption_gate": PreemptionGateSettings,
     "progress_seconds": Annotated[float, Meta(ge=1, le=86400)],
 }
 
@@ -143,7 +164,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--webhook-url", metavar="URL", help="base URL of the webhook for a manager outside the cluster")
     add("--reports-service", default="specon-reports", help="Service to which sidecars report")
-    add("--reports-url", metavar="URL", help="base URL that sidecars are told (that Service's)")
+    add("--reports-url", metavar="URL", help="base URL to which sidecars report (that Service's)")
     add(
         "--webhook-configuration",
         default="specon",
@@ -205,11 +226,13 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
     for flag, url in (("--webhook-url", arguments.webhook_url), ("--reports-url", arguments.reports_url)):
         if url is not None and not url.startswith("https://"):
             mistakes.append(f"{flag}: {url!r} does not begin with https://")
-    listen = _tried("--listen", _address, arguments.listen, mistakes)
-    reports_listen = _tried("--reports-listen", _address, arguments.reports_listen, mistakes)
-    metrics_listen = _tried("--metrics-listen", _address, arguments.metrics_listen, mistakes)
+    listen = _tried("--listen", read_address, arguments.listen, mistakes)
+    reports_listen = _tried("--reports-listen", read_address, arguments.reports_listen, mistakes)
+    metrics_listen = _tried("--metrics-listen", read_address, arguments.metrics_listen, mistakes)
     page = (
-        _tried("--page-listen", _address, arguments.page_listen, mistakes) if arguments.page_listen else None
+        _tried("--page-listen", read_address, arguments.page_listen, mistakes)
+        if arguments.page_listen
+        else None
     )
     if mistakes or listen is None or reports_listen is None or metrics_listen is None:
         raise UsageError("\n".join(mistakes))
@@ -217,8 +240,12 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         decisions=decisions,
         sidecar=given.get("sidecar", SidecarImage()),
         hold_room=given.get("hold_room", True),
+        interception=given.get("interception", InterceptionSettings()),
+        preemption_gate=given.get("preemption_gate", PreemptionGateSettings()),
         reweight=given.get("reweight", True),
         signals=given.get("signals", ()),
+        train_job_status=given.get("train_job_status", False),
+        log_streams=given.get("log_streams", 0),
         progress_seconds=given.get("progress_seconds", 60.0),
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
@@ -244,9 +271,20 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
     )
 
 
+def read_decisions(path: Path | None) -> Settings:
+    """Return what of a configuration file is about decisions; raises UsageError with every mistake."""
+    mistakes: list[str] = []
+    decisions = read_settings(_content(path), mistakes, beside=tuple(_FILE_KEYS), defaults=CLUSTER_DEFAULTS)
+    if mistakes:
+        raise UsageError("\n".join(mistakes))
+    return decisions
+
+
 def _content(path: Path | None) -> Mapping[str, Any]:
     if path is None:
         return {}
+    import yaml  # noqa: PLC0415 - these settings are imported where no file of them is read
+
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
@@ -267,7 +305,8 @@ def _own_namespace() -> str:
         return "specon"
 
 
-def _address(text: str) -> Address:
+def read_address(text: str) -> Address:
+    """Return the address in `HOST:PORT`; raises ValueError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _HIGHEST_PORT:
         raise ValueError(f"{text!r} is not HOST:PORT")

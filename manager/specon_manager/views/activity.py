@@ -1,5 +1,6 @@
 """What happens, for the page: who waits, what is changed, what was decided; the latest, and how many more."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec import Struct
 from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting, waiting_of
 from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.views.decisions import DecisionRow, decision_row
 from specon_manager.views.names import cut, job_label
 from specon_manager.views.transactions import TransactionRow, row_of, row_of_request
@@ -20,6 +22,8 @@ WAYS: Final = 64
 """Replicas of a gang that moves: where each of them goes."""
 DECISIONS: Final = 40
 """Of those that were accepted, and as many of the refused ones."""
+StartOf = Callable[[str], ExpectedStart | None]
+"""When a job is expected to start; None where nobody has said."""
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
 
 
@@ -47,13 +51,15 @@ def _flying(row: TransactionRow) -> dict[str, Any]:
     return bounded(row) | {"ways": [bounded(way) for way in row.ways[:WAYS]]}
 
 
-def queue(state: State, now: float) -> tuple[list[dict[str, Any]], int]:
+def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[list[dict[str, Any]], int]:
     """Return the jobs of which nothing runs yet, or any more, next first, and how many there are."""
     moving = {name for each in state.transactions.values() for name in each.concerned}
     found = [job for job in state.jobs.values() if job.ended_at is None and _waits(state, job, moving)]
     found.sort(key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))
     waits = waiting_of(state, now) if found else {}
-    return [_queued_row(state, job, waits.get(job.name)) for job in found[:QUEUE]], len(found)
+    return [_queued_row(state, job, waits.get(job.name), starts(job.name)) for job in found[:QUEUE]], len(
+        found
+    )
 
 
 def decisions(state: State) -> list[dict[str, Any]]:
@@ -68,7 +74,7 @@ def decisions(state: State) -> list[dict[str, Any]]:
     return [bounded(row) for row in rows]
 
 
-def _queued_row(state: State, job: Job, waits: Waiting | None) -> dict[str, Any]:
+def _queued_row(state: State, job: Job, waits: Waiting | None, start: ExpectedStart | None) -> dict[str, Any]:
     """Return a job that waits: since when, for how many workers, what for, and where room is kept for it."""
     claim = state.claims.get(job.name)
     return {
@@ -83,7 +89,15 @@ def _queued_row(state: State, job: Job, waits: Waiting | None) -> dict[str, Any]
         "position": None if waits is None else waits.position,
         "kind": None if waits is None else waits.kind,
         "text": "" if waits is None else cut(waits.text),
+        "starts": None if waits is None or start is None else _starts(start),
     }
+
+
+def _starts(start: ExpectedStart) -> list[float] | None:
+    """Return in how many seconds a job starts, at the earliest and at the latest; None where nobody knows."""
+    times = (start.in_seconds, start.earliest_seconds, start.latest_seconds)
+    known = [round(each, 1) for each in times if each is not None]
+    return known if len(known) == len(times) else None
 
 
 def _waits(state: State, job: Job, moving: set[str]) -> bool:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Phase, Progress, Replica
 from specon_manager.model.transactions import Transaction
+from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable, replica_label
 from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of, row_of_request
@@ -93,11 +94,21 @@ def _replicas(before: State, after: State, now: float) -> Iterator[Happening]:
             )
         if replica.progress.category is not known.progress.category:
             yield now, _category(label, known, replica)
+        elif _is_not_understood(replica.progress) and replica.progress.reason != known.progress.reason:
+            yield now, f"{label}: {replica.progress.reason}"
+        if (replica.progress.hang is None) is not (known.progress.hang is None):
+            what = hang_in_words(replica.progress, now)
+            yield now, f"{label} hangs: {what}" if what else f"{label} hangs no more"
         if replica.crashes > known.crashes:
             yield now, f"{label} crashed: {replica.note or 'nobody knows why'}" + _afterwards(replica, now)
         if replica.ended and not known.ended and (job is None or len(job.spec.replicas) > 1):
             at = now if replica.ended_at is None else replica.ended_at
             yield at, f"{label} {'finished' if replica.phase is Phase.SUCCEEDED else 'failed'}"
+
+
+def _is_not_understood(progress: Progress) -> bool:
+    """Whether nothing is known of its training, and its sidecar says why."""
+    return progress.metric is None and progress.step is None and bool(progress.reason)
 
 
 def _category(label: str, known: Replica, replica: Replica) -> str:

@@ -3,12 +3,11 @@
 from msgspec import Struct
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Replica
 from specon_manager.views.amounts import gain_text, steps_text, value_text
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.transactions import row_of, side_words
-from specon_manager.views.words import word_for
-from specon_sidecar.classify import Category
+from specon_manager.views.words import Word, word_for
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
@@ -16,7 +15,7 @@ class JobRow(Struct, frozen=True, kw_only=True):
 
     label: str
     nodes: str
-    word: Category | Phase
+    word: Word
     metric: str | None
     value: str
     step: str
@@ -43,7 +42,7 @@ def job_row(state: State, job: Job) -> JobRow:
     return JobRow(
         label=job_label(job.name),
         nodes=printable(",".join(nodes)) or "-",
-        word=word_for(lead),
+        word=word_for(state, lead),
         metric=lead.progress.metric,
         value=value_text(lead.progress.value),
         step=step,

@@ -1,9 +1,10 @@
 """What jobs and replicas are called; what people and trainers wrote is data: on one line, cut."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from specon_manager.core.state import State
+if TYPE_CHECKING:
+    from specon_manager.core.state import State
 
 _LONGEST: Final = 400
 _LISTED: Final = 3
@@ -30,7 +31,7 @@ def short_name(replica: str) -> str:
     return job_label(replica.removesuffix("/worker/0"))
 
 
-def replica_label(state: State, replica: str) -> str:
+def replica_label(state: "State", replica: str) -> str:
     """Return what a replica is called: its job, or its own name where the job has several."""
     record = state.replicas.get(replica)
     job = None if record is None else state.jobs.get(record.job)

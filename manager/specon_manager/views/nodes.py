@@ -5,10 +5,9 @@ import math
 from msgspec import Struct
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Node, Phase
+from specon_manager.model.cluster import Node
 from specon_manager.views.names import printable, replica_label
-from specon_manager.views.words import word_for
-from specon_sidecar.classify import Category
+from specon_manager.views.words import Word, word_for
 
 
 class NodeRow(Struct, frozen=True, kw_only=True):
@@ -21,7 +20,7 @@ class NodeRow(Struct, frozen=True, kw_only=True):
     cores: float
     coming: tuple[str, ...]
     """Whom a transaction brings."""
-    here: tuple[tuple[str, Category | Phase], ...]
+    here: tuple[tuple[str, Word], ...]
     """Who is there, each with the word that says most about it."""
 
 
@@ -42,5 +41,5 @@ def node_row(state: State, node: Node) -> NodeRow:
         share=used / cores if cores > 0 and math.isfinite(used) else 0.0,
         cores=cores,
         coming=tuple(replica_label(state, name) for name in coming),
-        here=tuple((replica_label(state, replica.name), word_for(replica)) for replica in here),
+        here=tuple((replica_label(state, replica.name), word_for(state, replica)) for replica in here),
     )

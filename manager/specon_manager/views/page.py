@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from specon_manager.core.state import State
@@ -19,8 +20,11 @@ from specon_manager.model.transactions import (
     TransactionState,
 )
 from specon_manager.views import activity
+from specon_manager.views.hanging import hang_in_words
+from specon_manager.views.headline import headline
+from specon_manager.views.holding import Holding
 from specon_manager.views.names import cut, replica_label
-from specon_manager.views.words import word_for, word_of_state
+from specon_manager.views.words import Trouble, word_for, word_of_state
 from specon_sidecar.classify import Category
 
 SCHEMA: Final = 2
@@ -34,7 +38,7 @@ _RANKS: Final = {
     word: rank
     for rank, words in enumerate(
         (
-            (Phase.FAILED, Category.DIVERGING, Category.STALLED),
+            (Trouble.HUNG, Phase.FAILED, Category.DIVERGING, Category.STALLED),
             (Category.CONVERGED,),
             (Category.WATCHING,),
             (Phase.STARTING,),
@@ -69,9 +73,18 @@ CurveOf = Callable[[str, int], Sequence[Point]]
 """Returns at most so many points of the curve of a replica, oldest first."""
 
 
-def picture(state: State, now: float, curve_of: CurveOf, *, manager: str = "") -> dict[str, Any]:
+def picture(
+    state: State,
+    now: float,
+    curve_of: CurveOf,
+    *,
+    holding: Holding | None = None,
+    manager: str = "",
+    starts: activity.StartOf = lambda _: None,
+) -> dict[str, Any]:
     """Return what the page shows, made of what JSON knows.
 
+    `holding` is what was summed up since the page began; None is a page that begins now.
     Times are ISO 8601 where rows are those of commands, else seconds on the manager's clock, as `now` is. At
     most `NODES` nodes, with the counts of all their replicas, and the `REPLICAS` most interesting replicas;
     `left_out` says of how many there is no row.
@@ -80,16 +93,17 @@ def picture(state: State, now: float, curve_of: CurveOf, *, manager: str = "") -
     on_node: dict[str, Counter[str]] = {}
     for replica in replicas:
         if replica.active and replica.node is not None:
-            on_node.setdefault(replica.node, Counter())[word_for(replica).value] += 1
+            on_node.setdefault(replica.node, Counter())[word_for(state, replica).value] += 1
     shown = _most_interesting(state, replicas)
     points = max(2, min(POINTS, _ALL_POINTS // max(1, len(shown))))
     nodes = _nodes(state, on_node)
     moved_at = _moved_at(state.history)
     rows, left_out = activity.transactions(state)
-    queue, waiting = activity.queue(state, now)
+    queue, waiting = activity.queue(state, now, starts)
     decisions = activity.decisions(state)
     flying = state.transactions.values()
     pause = state.pause
+    summed = Holding(now) if holding is None else holding
     return {
         "schema": SCHEMA,
         "standby": False,
@@ -97,6 +111,7 @@ def picture(state: State, now: float, curve_of: CurveOf, *, manager: str = "") -
         "manager": cut(manager, 128),
         "policy": cut(state.settings.policy, 64),
         "paused": None if pause is None else {"since": pause.since, "reason": cut(pause.reason)},
+        "headline": msgspec.structs.asdict(headline(state, summed.held, now - summed.began)),
         "tracks": _TRACKS,
         "counts": {
             "nodes": len(state.nodes),
@@ -104,7 +119,7 @@ def picture(state: State, now: float, curve_of: CurveOf, *, manager: str = "") -
             "jobs_ended": len(state.ended_jobs),
             "replicas": len(replicas),
             "waiting": waiting,
-            "words": dict(Counter(word_for(replica).value for replica in replicas)),
+            "words": dict(Counter(word_for(state, replica).value for replica in replicas)),
             "moves_in_flight": sum(each.kind is Kind.MOVE for each in flying),
             "changes_in_flight": sum(each.kind is not Kind.MOVE for each in flying),
             "stuck": sum(bool(each.stuck) for each in flying),
@@ -151,7 +166,7 @@ def _most_interesting(state: State, replicas: Iterable[Replica]) -> list[Replica
     changing = {name for each in state.transactions.values() for name in each.concerned}
 
     def rank(replica: Replica) -> tuple[int, float, str]:
-        moving = 0 if replica.name in changing else _RANKS.get(word_for(replica), least)
+        moving = 0 if replica.name in changing else _RANKS.get(word_for(state, replica), least)
         return moving, -(replica.ended_at or 0.0), replica.name
 
     def place(replica: Replica) -> tuple[int, str, int, str]:
@@ -196,9 +211,9 @@ def _replica_row(
         "job": replica.job,
         "node": None if replica.node is None else cut(replica.node, 128),
         "active": replica.active,
-        "word": word_for(replica).value,
+        "word": word_for(state, replica).value,
         "since": progress.category_since if replica.phase is Phase.RUNNING else None,
-        "reason": cut(progress.reason),
+        "reason": cut(hang_in_words(progress) or progress.reason),
         "metric": None if progress.metric is None else cut(progress.metric, 64),
         "value": _number(progress.value),
         "step": progress.step,

@@ -1,10 +1,13 @@
 """Queues, and the jobs that wait in them, as rows."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
 from specon_manager.core.waiting import waiting_of
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.views.times import iso
 
@@ -22,6 +25,8 @@ class WaitingRow(Struct, frozen=True, kw_only=True):
     kind: str
     """A word for what it waits for; empty of a cluster, whose manager writes down the text alone."""
     text: str
+    start: ExpectedStart | None = None
+    """When it starts, as its manager expects; None where no manager has told."""
 
 
 class QueueRow(Struct, frozen=True, kw_only=True):
@@ -39,10 +44,15 @@ class QueueRow(Struct, frozen=True, kw_only=True):
     """What it uses beyond its quota."""
     running: int = 0
     waiting: int = 0
+    share: float | None = None
+    """How many times its quota it has used over time; None where queues take no turns, or nobody has told."""
 
 
-def waiting_rows(state: State, now: float) -> tuple[WaitingRow, ...]:
-    """Return the jobs that wait, in the order of submission."""
+def waiting_rows(
+    state: State, now: float, starts: Mapping[str, ExpectedStart] | None = None
+) -> tuple[WaitingRow, ...]:
+    """Return the jobs that wait, in the order of submission; `starts` is when they are expected to."""
+    expected = {} if starts is None else starts
     return tuple(
         WaitingRow(
             job=each.job,
@@ -52,6 +62,7 @@ def waiting_rows(state: State, now: float) -> tuple[WaitingRow, ...]:
             since=iso(each.since),
             kind=each.kind,
             text=each.text,
+            start=expected.get(each.job),
         )
         for each in waiting_of(state, now).values()
     )
@@ -73,4 +84,5 @@ def _queue_row(state: State, name: str, use: QueueUse) -> QueueRow:
         borrowed=NOTHING if queue is None else use.used - queue.quota,
         running=use.running,
         waiting=use.waiting,
+        share=state.shares[name].mean if name in state.shares else None,
     )

@@ -12,6 +12,7 @@ from specon_manager.views.queues import WaitingRow
 from specon_manager.views.times import iso
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
+from specon_manager.views.words import is_hung
 from specon_sidecar.classify import Category
 
 _URGENCY: Final = (
@@ -61,6 +62,8 @@ class ReplicaRow(Struct, frozen=True, kw_only=True):
     move_to: str | None = None
     stuck: str = ""
     """Why its move, or the change of its job, cannot come to an end; empty where it can."""
+    hung: bool = False
+    """Whether its steps stopped for many times their usual interval while its processes wait."""
     age_seconds: float | None = None
     """Since its job was submitted, or first seen."""
     silent_seconds: float | None = None
@@ -94,6 +97,8 @@ class Top(Struct, frozen=True, kw_only=True):
     changes_in_flight: int
     stuck: int
     """Of both, how many cannot come to an end."""
+    hung: int
+    """Running replicas that hang."""
     moves_queued: int
     """Moves that were asked for and wait for others."""
     waiting: int
@@ -125,7 +130,8 @@ def _word(field: str) -> Key:
 
 
 def _by_category(row: ReplicaRow) -> tuple[bool, int]:
-    return row.phase != str(Phase.RUNNING), _RANKS.get(row.category, len(_RANKS))
+    rank = -1 if row.hung else _RANKS.get(row.category, len(_RANKS))
+    return row.phase != str(Phase.RUNNING), rank
 
 
 _RANKS: Final = {str(category): rank for rank, category in enumerate(_URGENCY)}
@@ -179,6 +185,7 @@ def top_of(
         moves_in_flight=sum(row.is_move for row in flying),
         changes_in_flight=sum(not row.is_move for row in flying),
         stuck=sum(bool(row.stuck) for row in flying),
+        hung=sum(row.hung for row in rows),
         moves_queued=sum(not row.begun for row in view.transactions),
         waiting=len(view.waiting),
         replicas=tuple(shown),
@@ -248,6 +255,7 @@ def _row(of_jobs: _OfJobs, state: State, replica: Replica, now: float) -> Replic
         move=None if move is None else move.state,
         move_to=None if move is None else move.destination_of(replica.name),
         stuck=next((row.stuck for row in (move, change) if row is not None and row.stuck), ""),
+        hung=is_hung(state, replica),
         age_seconds=None if job is None else round(max(0.0, now - job.submitted_at), 1),
         silent_seconds=None if heard is None else round(max(0.0, now - heard), 1),
         checkpoint_step=None if checkpoint is None else checkpoint.step,

@@ -20,7 +20,8 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
     facts += [f"{row.steps_lost} steps lost"] if row.steps_lost else []
     facts += ["no step lost"] if row.ways and row.steps_lost == 0 else []
     facts += [killed_words(row.killed)] if row.killed else []
-    facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}"]
+    sampled = ", sampled" if row.checkpoint_read == "sampled" else ""
+    facts += [] if row.checkpoint_step is None else [f"checkpoint of step {row.checkpoint_step}{sampled}"]
     facts += [] if row.beneficiary is None else [f"for {job_label(row.beneficiary)}"]
     text += f" ({', '.join(facts)})" if facts else ""
     return printable(f"{text} [{row.note}]" if row.note else text)

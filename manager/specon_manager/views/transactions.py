@@ -68,6 +68,8 @@ class TransactionRow(Struct, frozen=True, kw_only=True):
     beneficiary: str | None = None
     """The job for which room is made."""
     checkpoint_step: int | None = None
+    checkpoint_read: str | None = None
+    """How much of it was read when it was verified: `whole` or `sampled`."""
     first_step_after: int | None = None
     proposed_at: str | None = None
     ended_at: str | None = None
@@ -150,6 +152,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
         deadline=iso(transaction.deadline) if flying else None,
         beneficiary=transaction.beneficiary or None,
         checkpoint_step=None if transaction.checkpoint is None else transaction.checkpoint.step,
+        checkpoint_read=None if transaction.checkpoint is None else transaction.checkpoint.read,
         first_step_after=transaction.first_step_after,
         proposed_at=iso(transaction.proposed_at),
         ended_at=iso(transaction.ended_at),

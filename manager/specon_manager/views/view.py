@@ -20,3 +20,5 @@ class View(Struct, frozen=True, kw_only=True):
     """By name."""
     caveats: tuple[str, ...] = ()
     """What is not known of the manager here, in words."""
+    answers: bool = True
+    """Whether a manager is at work; else this is what it left, and nothing is decided."""

@@ -1,9 +1,12 @@
 """The words of every screen: what a replica is, and where a transaction stands, in plain English."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
+from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.hanging import hangs
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
 
@@ -34,6 +37,23 @@ def word_of_state(state: str) -> str:
     return _WORDS.get(state, state)
 
 
-def word_for(replica: Replica) -> Category | Phase:
-    """Return the word that says most about a replica: its category while it runs, else its phase."""
+class Trouble(StrEnum):
+    """What says more about a replica than its category."""
+
+    HUNG = "hung"
+
+
+Word = Category | Phase | Trouble
+
+
+def word_for(state: State, replica: Replica) -> Word:
+    """Return the word that says most about a replica: that it hangs, its category, or its phase."""
+    if is_hung(state, replica):
+        return Trouble.HUNG
     return replica.progress.category if replica.phase is Phase.RUNNING else replica.phase
+
+
+def is_hung(state: State, replica: Replica) -> bool:
+    """Whether a replica hangs, as everybody else sees it who asks."""
+    known = replica.progress.hang is not None and replica.job in state.jobs
+    return known and hangs(replica, state.snapshot(0.0))

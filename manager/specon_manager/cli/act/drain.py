@@ -236,7 +236,7 @@ def _summary(drained: Drained, say: Callable[[str], None]) -> None:
     for each in drained.stay:
         say(f"{each.replica} stays: {each.why}")
     for name in drained.leaving:
-        say(f"{name} is being moved away already")
+        say(f"{name} is already on its way to another node")
     if drained.waiting:
         names = ", ".join(drained.waiting)
         say(f"queued until others have ended: {names}; specon migrate --cancel withdraws one")

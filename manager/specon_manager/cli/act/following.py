@@ -10,7 +10,7 @@ from specon_manager.usage import UsageError
 from specon_manager.views.transactions import TransactionRow, news
 
 _LOOK_SECONDS: Final = 0.5
-GONE: Final = "its record is gone: somebody deleted it, or it was among the oldest"
+GONE: Final = "its record is gone: someone deleted it, or it was among the oldest"
 
 
 async def follow(

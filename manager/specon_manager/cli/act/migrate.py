@@ -53,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to", metavar="NODE[,NODE]", help="where to, a job to some of these (the manager chooses)"
     )
     parser.add_argument("--reason", default="", help="kept with the move")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would speak against it; touch nothing"
-    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would prevent it; change nothing")
     parser.add_argument(
         "--cancel", metavar="ID", help="withdraw the request of that id, which has not begun; no WHAT then"
     )
@@ -100,7 +98,7 @@ async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
         _print_placement(view.state, wanted.job, told.placement or {})
     else:
         ways = f"from {told.source} to {told.target}"
-        print(printable(f"{wanted.name} would be moved {ways}: nothing speaks against it"))
+        print(printable(f"{wanted.name} would be moved {ways}: nothing prevents it"))
     for caveat in told.caveats:
         print(printable(f"  but: {caveat}"))
     return 1 if told.objection else 0
@@ -135,7 +133,7 @@ async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
 
 def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> None:
     """Print where each replica of a gang would go, those of the same way on one line."""
-    print(printable(f"{job} would be moved as a whole: nothing speaks against it"))
+    print(printable(f"{job} would be moved as a whole: nothing prevents it"))
     ways: dict[tuple[str, str], list[str]] = {}
     for name, node in sorted(placement.items()):
         replica = state.replicas.get(name)
@@ -153,7 +151,9 @@ async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
     as_json = arguments.output == "json"
     if not as_json:
         if wanted.replica is not None and row.replica is None:
-            print(printable(f"{wanted.replica} trains as one with the rest of {row.label}: all of it moves"))
+            print(
+                printable(f"{wanted.replica} trains as one with the rest of {row.label}: the whole job moves")
+            )
         print(sentence(row), flush=True)
     if arguments.wait:
         followed = await follow(
@@ -168,11 +168,11 @@ async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
     if as_json:
         _print_json(remote, view, row)
     elif row.state == ASKED:
-        print(f"no manager has looked at it yet: does one lead? specon moves tells what becomes of {row.id}")
+        print(f"no manager has looked at it yet: does one lead? specon moves shows the result of {row.id}")
     elif row.state == QUEUED:
         print(f"it begins when those have ended; specon migrate --cancel {row.id} withdraws it")
     elif not row.ended:
-        print(f"it goes on: specon moves --watch tells what becomes of {row.id}")
+        print(f"it continues: specon moves --watch shows the result of {row.id}")
     if arguments.wait:
         return 0 if row.succeeded else 1
     return 1 if row.ended and not row.succeeded else 0

@@ -23,7 +23,7 @@ class PauseAnswer(Struct, frozen=True, kw_only=True):
 
 def add_pause_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags of `pause`."""
-    parser.add_argument("--reason", default="", help="shown wherever somebody asks why nothing happens")
+    parser.add_argument("--reason", default="", help="shown to everyone who asks why nothing happens")
     add_remote_arguments(parser)
 
 

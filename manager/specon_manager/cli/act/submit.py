@@ -7,6 +7,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Final
 
+from specon_manager.cli.output import add_output, to_json
+from specon_manager.cli.remote.state_directories import directories_here, only_one
 from specon_manager.runtime.state_directory import address_and_token
 from specon_manager.usage import UsageError
 
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=float, help="categorisation interval, seconds")
     parser.add_argument("--checkpoint", help="periodic, file:PATH, http:URL, signal:USR1, sigterm or none")
     parser.add_argument("--checkpoint-path", help="where the command writes its checkpoints")
+    add_output(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND ARGUMENT ...")
 
 
@@ -53,7 +56,8 @@ def main(arguments: argparse.Namespace) -> int:
         "working_directory": str(Path.cwd()),
     }
     answer = _ask(directory, "/v1/jobs", json.dumps(entry).encode())
-    print(f"submitted {answer['job']}")
+    job = str(answer["job"])
+    print(to_json({"job": job}) if arguments.output == "json" else f"submitted {job}")
     return 0
 
 
@@ -69,11 +73,10 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
 def _state_directory(given: Path | None) -> Path:
     if given is not None:
         return given
-    found = sorted(path.parent for path in Path().glob("*.specon/manager.json"))
-    if len(found) != 1:
-        names = ", ".join(map(str, found)) or "none"
-        raise UsageError(f"--state: name the manager's directory; found here: {names}")
-    return found[0]
+    found = only_one(directories_here())
+    if found is None:
+        raise UsageError("--state: name the manager's directory; found here: none")
+    return found
 
 
 def _name(command: list[str], directory: Path) -> str:

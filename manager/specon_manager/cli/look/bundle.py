@@ -18,14 +18,13 @@ from msgspec import Struct
 
 from specon_manager import __version__
 from specon_manager.cli.output import to_json
+from specon_manager.cli.remote.bundle_bounds import FOLDER, MOST_BYTES, MOST_FILE_BYTES
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.redaction import scrubbed
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 
-MOST_FILE_BYTES: Final = 16 << 20
-MOST_BYTES: Final = 96 << 20
 _PACKAGES: Final = (
     "aiohttp",
     "cryptography",
@@ -115,7 +114,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
         for name, content in sorted(files.items()):
             clean = scrubbed(content.decode(errors="replace")).encode()
-            info = tarfile.TarInfo(f"specon-support/{name}")
+            info = tarfile.TarInfo(f"{FOLDER}{name}")
             info.size, info.mtime, info.mode = len(clean), int(time.time()), 0o600
             tar.addfile(info, io.BytesIO(clean))
     return made.getvalue()

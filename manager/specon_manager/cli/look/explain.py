@@ -14,15 +14,20 @@ from msgspec import Struct
 
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
+from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.names import job_named
 from specon_manager.cli.remote.remote import Remark, Remote
 from specon_manager.core.gang import is_gang
+from specon_manager.core.hanging import objection
 from specon_manager.core.requested_moves import answer_to_job
 from specon_manager.core.state import State
-from specon_manager.lab import ExpectedStart, expected_start
+from specon_manager.lab import expected_starts
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.usage import UsageError
 from specon_manager.views.amounts import span_text
 from specon_manager.views.decisions import DecisionRow, decisions_on, said
+from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.queues import WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, top_of
@@ -30,6 +35,7 @@ from specon_manager.views.times import since_text
 from specon_manager.views.transaction_words import sentence
 from specon_manager.views.transactions import TransactionRow, chosen, nodes_of, row_of_wish
 from specon_manager.views.view import View
+from specon_manager.views.words import is_hung
 
 _READING_SECONDS: Final = 10.0
 """How long the reading of a cluster for a forecast may take."""
@@ -62,6 +68,10 @@ class Explained(Struct, frozen=True, kw_only=True):
     """In the order in which they were proposed; at most the last has not ended."""
     replicas: tuple[ReplicaRow, ...]
     moves: tuple[TransactionRow, ...]
+    hung: Mapping[str, tuple[str, ...]]
+    """By replica that hangs: what shows it, in lines, the last ones of its log among them."""
+    logs: Mapping[str, LogEnd]
+    """By replica that crashed: how its log ends, where that can be read from here."""
     decisions: tuple[DecisionRow, ...]
     """Of a cluster these are among the remarks."""
     remarks: tuple[Remark, ...]
@@ -76,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say neither when a waiting job may start nor whether a gang could move",
     )
-    add_remote_arguments(parser)
+    add_remote_arguments(parser, bundles=True)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -94,9 +104,10 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     waiting = next((row for row in view.waiting if row.job == job), None)
     start, movable = None, None
     if not arguments.no_forecast:
-        start = None if waiting is None else await _start(remote, view, job)
+        start = None if waiting is None else await _start(remote, view, waiting)
         movable = None if waiting is not None else await _movable(remote, view, job)
     changes = chosen(view.transactions, moves=False, job=job)
+    logs = await _log_ends(remote, state, replicas)
     if arguments.output == "json":
         top = top_of(view, where=remote.where, sort="name", ended=True)
         told = Explained(
@@ -109,39 +120,46 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
             changes=tuple(changes),
             replicas=tuple(row for row in top.replicas if row.job == job),
             moves=tuple(moves),
+            hung={
+                name: tuple(printable(line.strip()) for line in lines)
+                for name in replicas
+                if (lines := hang_lines(state, state.replicas[name]))
+            },
+            logs=logs,
             decisions=decisions_on(state, {job, *replicas}),
             remarks=tuple(remarks),
             caveats=view.caveats,
         )
         sys.stdout.write(f"{to_json(told)}\n")
         return 0
-    if state.pause is not None:
-        print(
-            printable(
-                f"the manager is paused: {state.pause.reason or 'nobody says why'}; specon resume ends it"
-            )
-        )
-    whole = [*changes, *(row for row in moves if row.replica is None)]
-    movability = [] if movable is None else [_in_words(movable, state, job)]
-    for line in [
-        *waiting_lines(waiting, start, view.now),
-        *movability,
-        *(sentence(row, named=False) for row in whole),
-    ]:
+    for line in _first_lines(view, job, waiting, start, movable):
         print(line)
+    for row in [*changes, *(row for row in moves if row.replica is None)]:
+        print(sentence(row, named=False))
     for replica in replicas:
-        for line in explanation(state, replica, [row for row in moves if row.replica == replica]):
+        rows = [row for row in moves if row.replica == replica]
+        for line in [*explanation(state, replica, rows), *log_lines(logs.get(replica))]:
             print(line)
-    for decision in decisions_on(state, {job}):
-        print(said(decision))
-    for remark in remarks:
-        print(printable(f"{remark.at} {remark.about}: {remark.reason}: {remark.text}"))
-    for caveat in view.caveats:
-        print(printable(f"but: {caveat}"))
+    last = [said(decision) for decision in decisions_on(state, {job})]
+    last += [printable(f"{each.at} {each.about}: {each.reason}: {each.text}") for each in remarks]
+    last += [printable(f"but: {caveat}") for caveat in view.caveats]
+    for line in last:
+        print(line)
     return 0
 
 
-async def _read(remote: Remote, view: View, concerned: Callable[[State], Iterable[str]]) -> View | str:
+def _first_lines(
+    view: View, job: str, waiting: WaitingRow | None, start: ExpectedStart | None, movable: Movable | None
+) -> list[str]:
+    """Return, in lines, what holds for the job as a whole."""
+    pause = view.state.pause
+    why = "" if pause is None else pause.reason or "nobody says why"
+    paused = [printable(f"the manager is paused: {why}; specon resume ends it")] if pause is not None else []
+    movability = [] if movable is None else [_in_words(movable, view.state, job)]
+    return [*paused, *waiting_lines(waiting, start, view.now), *movability]
+
+
+async def read_whole(remote: Remote, view: View, concerned: Callable[[State], Iterable[str]]) -> View | str:
     """Return the view of a whole cluster, read within bounded time; else, in words, why there is none."""
     if view.state.nodes:
         return view
@@ -154,12 +172,14 @@ async def _read(remote: Remote, view: View, concerned: Callable[[State], Iterabl
         return str(error)
 
 
-async def _start(remote: Remote, view: View, job: str) -> ExpectedStart:
-    """Return when a waiting job may start."""
-    read = await _read(remote, view, lambda _: ())
+async def _start(remote: Remote, view: View, waiting: WaitingRow) -> ExpectedStart:
+    """Return when a waiting job may start: as its manager expects it, else as it is worked out here."""
+    if waiting.start is not None and waiting.start.in_seconds is not None:
+        return waiting.start
+    read = await read_whole(remote, view, lambda _: ())
     if isinstance(read, str):
-        return ExpectedStart(in_seconds=None, why=read)
-    return expected_start(read.state, read.now, job)
+        return ExpectedStart(why=read)
+    return expected_starts(read.state, read.now, (waiting.job,))[waiting.job]
 
 
 async def _movable(remote: Remote, view: View, name: str) -> Movable | None:
@@ -167,7 +187,7 @@ async def _movable(remote: Remote, view: View, name: str) -> Movable | None:
     job = view.state.jobs[name]
     if job.ended_at is not None or len(job.spec.replicas) == 1:
         return None
-    read = await _read(
+    read = await read_whole(
         remote, view, lambda state: state.jobs[name].spec.replicas if name in state.jobs else ()
     )
     if isinstance(read, str):
@@ -203,7 +223,11 @@ def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: 
     if start is not None and start.in_seconds is None:
         lines.append(f"  when it may start is not known: {start.why}")
     elif start is not None:
-        lines.append(f"  it may start in about {span_text(start.in_seconds)}, by simulation, if:")
+        between = f"{span_text(start.earliest_seconds)} and {span_text(start.latest_seconds)}"
+        lines += [
+            f"  it may start in about {span_text(start.in_seconds)}",
+            f"  in 90 of 100 cases between {between}, by {start.worlds} simulations, if:",
+        ]
         lines += [f"    {each}" for each in start.assumptions]
     return [_indented(line) for line in lines]
 
@@ -220,11 +244,43 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
     if job.coupling:
         how = "as one with the others, and moves with them" if job.coupled else "and moves by itself"
         lines.append(f"  it trains {how}: {job.coupling}")
+    lines += hang_lines(state, replica)
     if job.immovable and state.nodes:
         lines.append(f"  it is not moved: {job.immovable}")
     lines += [f"  {sentence(row, named=False)}" for row in moves]
     lines += [f"  {said(decision)}" for decision in decisions_on(state, {name})]
     return [_indented(line) for line in lines]
+
+
+def log_lines(end: LogEnd | None) -> list[str]:
+    """Return, in lines, how the log of a replica that crashed ends; none where that is not known."""
+    if end is None:
+        return []
+    return [
+        _indented(f"  the last lines of {end.path}:"),
+        *(f"    {line}" for line in end.lines or ("(nothing)",)),
+    ]
+
+
+async def _log_ends(remote: Remote, state: State, replicas: Iterable[str]) -> dict[str, LogEnd]:
+    """Return how the logs of those replicas end that crashed."""
+    known = [state.replicas[name] for name in replicas]
+    crashed = [each.name for each in known if each.crashes or each.phase is Phase.FAILED]
+    ends = {name: await remote.log_end(name) for name in crashed}
+    return {name: end for name, end in ends.items() if end is not None}
+
+
+def hang_lines(state: State, replica: Replica) -> list[str]:
+    """Return, in lines, what shows that a replica hangs and what is done about it; else none."""
+    hang = replica.progress.hang
+    if hang is None or not is_hung(state, replica):
+        return []
+    against = objection(replica, state.snapshot(0.0))
+    then = "restarted from its last verified checkpoint" if against is None else f"not restarted: {against}"
+    lines = [f"  it hangs: {hang_in_words(replica.progress)}", f"  it is {then}"]
+    if hang.lines:
+        lines += ["  the last lines of its log:", *(f"    {line}" for line in hang.lines)]
+    return lines
 
 
 def _indented(line: str) -> str:

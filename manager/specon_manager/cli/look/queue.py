@@ -16,6 +16,7 @@ from specon_manager.usage import UsageError
 from specon_manager.views.amounts import resources_text
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.queues import QueueRow, WaitingRow
+from specon_manager.views.starts import start_text
 from specon_manager.views.times import iso, since_text
 from specon_manager.views.view import View
 
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=_LINES, metavar="N", help=f"list so many waiting jobs ({_LINES})"
     )
-    add_remote_arguments(parser)
+    add_remote_arguments(parser, bundles=True)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -104,7 +105,8 @@ def _queues(rows: tuple[QueueRow, ...]) -> Table:
     table.add_column("QUEUE", overflow="fold")
     for name in ("QUOTA", "USED", "BORROWED", "LIMIT"):
         table.add_column(name, overflow="fold")
-    for name in ("RUNNING", "WAITING"):
+    turns = any(row.share is not None for row in rows)
+    for name in ("RUNNING", "WAITING", *(("SHARE",) if turns else ())):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -115,6 +117,7 @@ def _queues(rows: tuple[QueueRow, ...]) -> Table:
             "-" if row.limit is None else resources_text(row.limit),
             str(row.running),
             str(row.waiting),
+            *(("-" if row.share is None else f"{row.share:.2f}",) if turns else ()),
         )
     return table
 
@@ -133,6 +136,7 @@ def _waiting(rows: tuple[WaitingRow, ...], now: float) -> Table:
     table.add_column("JOB", overflow="fold")
     table.add_column("QUEUE", overflow="fold")
     table.add_column("WAITS", justify="right", no_wrap=True)
+    table.add_column("STARTS IN", overflow="fold")
     table.add_column("FOR", no_wrap=True)
     table.add_column("", overflow="fold")
     for row in rows:
@@ -141,6 +145,7 @@ def _waiting(rows: tuple[WaitingRow, ...], now: float) -> Table:
             Text(job_label(row.job), style="bold"),
             Text(printable(row.queue) or _NO_NAME),
             since_text(row.since, now),
+            start_text(row.start),
             row.kind,
             Text(printable(row.text)),
         )

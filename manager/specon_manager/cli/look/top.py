@@ -12,7 +12,7 @@ from rich.live import Live
 
 from specon_manager.cli.look.keys import keys_to
 from specon_manager.cli.look.top_table import heading, table
-from specon_manager.cli.output import console_for_results, to_json
+from specon_manager.cli.output import LITERAL, console_for_results, to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.usage import UsageError
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--interval", type=float, default=_INTERVAL, metavar="SECONDS", help="between two looks (2)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many lines (all; live: what fits)")
-    add_remote_arguments(parser)
+    add_remote_arguments(parser, bundles=True)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--interval: {arguments.interval:g} is less than {_LEAST_INTERVAL:g} seconds")
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError(f"--limit: {arguments.limit} is less than 1")
-    console = Console(highlight=False)
+    console = Console(**LITERAL)
     if arguments.output == "json" or arguments.once or not console.is_terminal or console.is_dumb_terminal:
         return run_remote(arguments, lambda remote: _once(remote, arguments))
     with contextlib.suppress(KeyboardInterrupt):  # that is how one leaves it

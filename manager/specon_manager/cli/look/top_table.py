@@ -1,5 +1,8 @@
 """`specon top` in a terminal: a heading with what matters of the whole, and a line for each replica."""
 
+from typing import Final
+
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -9,7 +12,13 @@ from specon_manager.model.cluster import Phase, Progress
 from specon_manager.views.amounts import gain_text, span_text, steps_text, value_text
 from specon_manager.views.names import printable, short_name
 from specon_manager.views.replicas import ReplicaRow, Top
+from specon_manager.views.words import Trouble
 from specon_sidecar.classify import Category
+
+_FIGURES: Final = ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD")
+_RIGHT: Final = frozenset({*_FIGURES, "WORKERS"})
+_LONGEST: Final = {"REPLICA": 24, "NODE": 16}
+"""Characters of a name that stay where not all of the line fits."""
 
 
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
@@ -32,6 +41,9 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     if top.stuck:
         words = f"STUCK: {top.stuck} cannot come to an end; specon moves --open, specon changes --open"
         lines.append(Text(words, style="bold red"))
+    if top.hung:
+        words = f"HUNG: {top.hung} train no more, and wait; specon explain JOB says what is known"
+        lines.append(Text(words, style="bold red"))
     if top.dry_run:
         lines.append(Text("DRY RUN: nothing is ordered; specon explain says what would be", "bold yellow"))
     lines += [Text(printable(caveat), style="yellow") for caveat in top.caveats]
@@ -47,24 +59,28 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
 
 
 def table(top: Top) -> RenderableType:
-    """Return the lines themselves, and how many there are besides."""
+    """Return the lines themselves, and how many there are besides.
+
+    Where they do not fit, what is done with a replica is cut, before its figures are.
+    """
     made = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    made.add_column("REPLICA", no_wrap=True, overflow="ellipsis", min_width=8)
-    made.add_column("CATEGORY", no_wrap=True)
-    for name in ("LOSS", "GAIN %", "STEP"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("NODE", no_wrap=True, overflow="ellipsis", min_width=4)
     gangs = any(_counts(row) for row in top.replicas)  # a cluster of single pods needs no such columns
     queued = any(row.position is not None for row in top.replicas)
-    if gangs:
-        made.add_column("WORKERS", justify="right", no_wrap=True)
-    if queued:
-        made.add_column("POSITION", no_wrap=True)
-    for name in ("MOVES", "AGE", "HEARD"):
-        made.add_column(name, justify="right", no_wrap=True)
-    made.add_column("", overflow="ellipsis", no_wrap=True)
-    for row in top.replicas:
-        made.add_row(*_cells(row, gangs=gangs, queued=queued))
+    lines = [_cells(row, gangs=gangs, queued=queued) for row in top.replicas]
+    names = ["REPLICA", "CATEGORY", *_FIGURES[:3], "NODE", *(["WORKERS"] if gangs else [])]
+    names += [*(["POSITION"] if queued else []), *_FIGURES[3:]]
+    for name, *cells in zip(names, *lines, strict=False):
+        least = max(cell_len(str(cell)) for cell in (name, *cells))
+        made.add_column(
+            name,
+            justify="right" if name in _RIGHT else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=min(least, _LONGEST.get(name, least)),
+        )
+    made.add_column("", overflow="ellipsis")  # not without wrapping: such a column is the first to be cut
+    for line in lines:
+        made.add_row(*line)
     if not top.left_out:
         return made
     return Group(made, Text(f"and {top.left_out} more", style="dim"))
@@ -91,7 +107,7 @@ def _position(row: ReplicaRow) -> str:
 
 def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, ...]:
     runs = row.phase == str(Phase.RUNNING)
-    word = Category(row.category) if runs else Phase(row.phase)
+    word = Trouble.HUNG if row.hung else Category(row.category) if runs else Phase(row.phase)
     steps, _ = steps_text(Progress(step=row.step, total_steps=row.total_steps))
     return (
         Text(short_name(row.replica), style="bold"),
@@ -101,7 +117,7 @@ def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, .
         steps,
         Text(printable(row.node or "-")),
         *([_workers(row)] if gangs else []),
-        *([printable(_position(row))] if queued else []),
+        *([Text(printable(_position(row)))] if queued else []),
         str(row.moves),
         span_text(row.age_seconds),
         span_text(row.silent_seconds),
@@ -110,14 +126,19 @@ def _cells(row: ReplicaRow, *, gangs: bool, queued: bool) -> tuple[Text | str, .
 
 
 def _doing(row: ReplicaRow) -> Text:
-    """Return what is done with it now, else what befell it."""
+    """Return what is done with it now, else why it does not run; of one that runs, how often it crashed."""
     if row.move:
         words = f"-> {row.move_to or '?'} {row.move}"
     elif row.change:
         words = f"{row.change} {row.change_state}"
     else:
         crashes = f"{row.crashes} crash{'es' * (row.crashes > 1)}" if row.crashes else ""
-        return Text(printable(": ".join(part for part in (crashes, row.note) if part)), style="dim")
+        over = row.phase == str(Phase.RUNNING)
+        return _cut(": ".join(part for part in (crashes, "" if over else row.note) if part), "dim")
     if row.stuck:
-        return Text(printable(f"{words}, stuck: {row.stuck}"), style="bold red")
-    return Text(printable(words), style="magenta")
+        return _cut(f"{words}, stuck: {row.stuck}", "bold red")
+    return _cut(words, "magenta")
+
+
+def _cut(words: str, style: str) -> Text:
+    return Text(printable(words), style=style, overflow="ellipsis", no_wrap=True)

@@ -62,13 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=int, default=_LINES, metavar="N", help=f"the latest so many ({_LINES})"
     )
-    parser.add_argument(
-        "--watch", action="store_true", help="then go on with a line for each change of state"
-    )
+    parser.add_argument("--watch", action="store_true", help="then print a line for each change of state")
     parser.add_argument(
         "--interval", type=float, default=_INTERVAL, metavar="SECONDS", help="between two looks (1)"
     )
-    add_remote_arguments(parser)
+    add_remote_arguments(parser, bundles=True)
 
 
 def moves(arguments: argparse.Namespace) -> int:

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-import yaml
-
+from specon_manager.cli.output import OUTPUTS, add_output
 from specon_manager.cli.remote.local import LocalRemote
 from specon_manager.cli.remote.remote import RefusedError, Remote
+from specon_manager.cli.remote.state_directories import directories_here, only_one
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 
@@ -24,15 +24,19 @@ Work = Callable[[Remote], Awaitable[int]]
 
 
 def add_remote_arguments(
-    parser: argparse.ArgumentParser, *, outputs: tuple[str, ...] = ("text", "json")
+    parser: argparse.ArgumentParser, *, outputs: tuple[str, ...] = OUTPUTS, bundles: bool = False
 ) -> None:
-    """Declare the flags that name a manager, and `--output`."""
+    """Declare the flags that name a manager, or (`bundles`) what one left, and `--output`."""
     group = parser.add_argument_group(
         "which manager", "default: the one whose *.specon directory is here, else that of the current cluster"
     )
     group.add_argument(
         "--state", type=Path, metavar="DIR", help="state directory of a manager of this machine"
     )
+    if bundles:
+        group.add_argument(
+            "--bundle", type=Path, metavar="FILE", help="a support bundle, in place of a manager"
+        )
     group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="the cluster that this file names")
     group.add_argument("--context", metavar="NAME", help="context of the kubeconfig (its current one)")
     group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of the replicas (all)")
@@ -40,13 +44,7 @@ def add_remote_arguments(
         "--manager-namespace", metavar="NAME", help="namespace of the manager (found by its Lease)"
     )
     group.add_argument("--lease", metavar="NAME", help="Lease of the manager, where there are several")
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=outputs,
-        default=outputs[0],
-        help=f"{outputs[0]}, or json for other programs",
-    )
+    add_output(parser, outputs)
 
 
 def run_remote(arguments: argparse.Namespace, work: Work) -> int:
@@ -73,6 +71,8 @@ async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Remote]:
 
 
 async def _chosen(arguments: argparse.Namespace) -> Remote:
+    if getattr(arguments, "bundle", None) is not None:
+        return _bundle(arguments)
     given = [f"--{name.replace('_', '-')}" for name in _CLUSTER_FLAGS if getattr(arguments, name) is not None]
     if arguments.state is not None:
         if given:
@@ -80,15 +80,19 @@ async def _chosen(arguments: argparse.Namespace) -> Remote:
                 f"--state names a manager of this machine, {given[0]} one of a cluster: give one"
             )
         return LocalRemote(arguments.state)
-    here = [] if given or arguments.plugin else _here()
-    if len(here) > 1:
-        raise UsageError(f"--state: name the manager's directory; found here: {', '.join(map(str, here))}")
-    return LocalRemote(here[0]) if here else await _cluster(arguments, sure=bool(given) or arguments.plugin)
+    here = None if given or arguments.plugin else only_one(directories_here())
+    if here is not None:
+        return LocalRemote(here)
+    return await _cluster(arguments, sure=bool(given) or arguments.plugin)
 
 
-def _here() -> list[Path]:
-    """Return the state directories below the working directory."""
-    return sorted(path.parent for path in Path().glob("*.specon/manager.json"))
+def _bundle(arguments: argparse.Namespace) -> Remote:
+    from specon_manager.cli.remote.bundle import BundleRemote  # noqa: PLC0415 - only where it is asked for
+
+    other = next((name for name in ("state", *_CLUSTER_FLAGS) if getattr(arguments, name) is not None), None)
+    if other is not None:
+        raise UsageError(f"--bundle is read in place of a manager, and --{other.replace('_', '-')} names one")
+    return BundleRemote(arguments.bundle)
 
 
 async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
@@ -101,11 +105,11 @@ async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
     from specon_manager.cli.remote.cluster import ClusterRemote  # noqa: PLC0415
     from specon_manager.cli.remote.problems import NOT_INSTALLED, in_words  # noqa: PLC0415
 
-    where = _where(arguments)
     prefix = "" if sure else _UNNAMED
     if not in_cluster() and not any(path.is_file() for path in _kubeconfigs(arguments)):
         files = ", ".join(map(str, _kubeconfigs(arguments)))
         raise UsageError(f"{prefix}there is no kubeconfig {files}: --kubeconfig names one")
+    where = _where(arguments)
     try:
         api = await Api.connect(kubeconfig=arguments.kubeconfig, context=arguments.context)
     except ApiUnavailableError as error:
@@ -131,6 +135,8 @@ async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
 
 def _where(arguments: argparse.Namespace) -> str:
     """Return what the cluster is called by the person who chose it."""
+    import yaml  # noqa: PLC0415 - a manager of this machine needs none
+
     if arguments.context is not None:
         return f"cluster {arguments.context}"
     for path in _kubeconfigs(arguments):  # the first one that names a context is what counts

@@ -10,37 +10,42 @@ import msgspec
 
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
-from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.decoding import bounded
-from specon_manager.backends.kube.records.job_record import Recorded, read_training_job
+from specon_manager.backends.kube.records.job_record import read_training_job
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
-from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch, pause_reason
-from specon_manager.backends.kube.records.progress_record import Progressed, read_progress
-from specon_manager.backends.kube.records.restore import restore
-from specon_manager.backends.kube.reporting.recorder import CONTROLLER
+from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch
+from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import (
     EVENTS,
     LEASES,
     MIGRATIONS,
     NODES,
+    PODS,
     TRAINING_JOBS,
     TRAINING_PROGRESSES,
     TRAINING_QUEUES,
     Object,
     Resource,
 )
-from specon_manager.cli.remote.cluster_evidence import collected
+from specon_manager.cli.remote.cluster_evidence import MANAGERS, collected
 from specon_manager.cli.remote.cluster_moves import is_refused, row_of_migration
-from specon_manager.cli.remote.cluster_queues import queue_rows, waiting_rows
+from specon_manager.cli.remote.cluster_records import (
+    Records,
+    image_versions,
+    remarks_of,
+    state_of,
+    view_of,
+    with_leases,
+)
+from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.problems import in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
-from specon_manager.core.state import Pause, State
+from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
-from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS
 from specon_manager.usage import UsageError
-from specon_manager.views.transactions import TransactionRow, rows_of
+from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 from specon_manager.views.words import ASKED, word_of_state
 
@@ -56,7 +61,8 @@ class ClusterRemote:
 
     answer_seconds = 10.0
     """How long a manager may take to say something to a request before it is said that none did."""
-    pause_words = "the manager that leads obeys within seconds, and so does whoever leads after it"
+    journal = None
+    pause_words = "the leading manager obeys within seconds, and so does the next leader"
 
     def __init__(
         self,
@@ -78,35 +84,28 @@ class ClusterRemote:
         """Return what the custom resources and the Lease say."""
         with in_words(self.where):
             records = await self._records(self._namespace)
-        self._known, caveats = await self._with_pause(_state(records))
-        return _view(self._known, records, caveats)
+        self._known, caveats = await self._with_pause(state_of(records, time.time()))
+        return view_of(self._known, records, caveats, time.time())
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Build the state again from everything that a new leader would read."""
         with in_words(self.where):
             records = await self._records(None)
-            self._rebuilt = await rebuilt(self._api, _state(records), concerned)
+            self._rebuilt = await rebuilt(self._api, state_of(records, time.time()), concerned)
         self._known, caveats = await self._with_pause(self._rebuilt.state)
-        return _view(self._known, records, (*caveats, _BUDGETS))
+        return view_of(self._known, records, (*caveats, _BUDGETS), time.time())
+
+    async def log_end(self, replica: str) -> LogEnd | None:
+        """Training logs are not read from here."""
+        del replica
+        return None
 
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Return the manager's events on the job's owner and pods; the server forgets them after an hour."""
-        namespace, _, name = job.partition("/")
+        namespace = job.partition("/")[0]
         with in_words(self.where):
             events, _ = await self._api.list(EVENTS, namespace)
-        found = [
-            Remark(
-                at=str(event.get("eventTime") or ""),
-                about=f"{mapping(event.get('regarding')).get('kind')} {_about(event)}",
-                reason=str(event.get("reason") or ""),
-                text=str(event.get("note") or ""),
-                warning=event.get("type") == "Warning",
-            )
-            for event in events
-            if event.get("reportingController") == CONTROLLER
-            and (_about(event) == name or _about(event).startswith(f"{name}-"))
-        ]
-        return sorted(found, key=lambda remark: (remark.at, remark.about))
+        return remarks_of(events, job)
 
     async def objection(self, replica: str) -> tuple[str | None, str | None]:
         """Have the eviction of the replica's pod tried, without its being done."""
@@ -145,7 +144,7 @@ class ClusterRemote:
             found = await self._found(name)
             row = None if found is None else self._row(found)
             if row is None:
-                raise RefusedError(f"{name} is gone: somebody deleted it")
+                raise RefusedError(f"{name} is gone: someone deleted it")
             if row.state != ASKED or time.monotonic() >= deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
@@ -174,7 +173,7 @@ class ClusterRemote:
                 )
         except UsageError as error:
             if isinstance(error.__cause__, ApiError) and error.__cause__.conflict:
-                raise RefusedError(f"{name} has changed just now: look at it again") from error
+                raise RefusedError(f"{name} changed a moment ago: look at it again") from error
             raise
         refused = str(TransactionState.REFUSED)
         return msgspec.structs.replace(row, state=refused, word=word_of_state(refused), awaited="")
@@ -196,6 +195,15 @@ class ClusterRemote:
                 found = [read_migration(item)[0] for item in items]
             rows |= {row.id: row for row in (self._row(one) for one in found) if row.id in names}
         return rows
+
+    async def versions(self) -> Mapping[str, str]:
+        """Return the tags of the managers' images, where their pods may be listed."""
+        try:
+            with in_words(self.where):
+                pods, _ = await self._api.list(PODS, self._manager_namespace, label_selector=MANAGERS)
+        except UsageError:
+            return {}
+        return image_versions(pods)
 
     async def set_pause(self, reason: str | None) -> None:
         """Annotate the Lease."""
@@ -227,13 +235,13 @@ class ClusterRemote:
     def _row(self, migration: Migrated) -> TransactionRow:
         return row_of_migration(migration, self._known)
 
-    async def _records(self, namespace: str | None) -> "_Records":
+    async def _records(self, namespace: str | None) -> "Records":
         listed, _ = await self._api.list(TRAINING_PROGRESSES, namespace)
         progresses = [read for item in listed if (read := read_progress(item)[0]) is not None]
         migrations, _ = await self._api.list(MIGRATIONS, namespace)
         jobs = await self._readable(TRAINING_JOBS, namespace, "changes of jobs, and who waits,")
         queues = await self._readable(TRAINING_QUEUES, None, "queues")
-        return _Records(
+        return Records(
             progresses=progresses,
             migrations=[read_migration(item)[0] for item in migrations],
             jobs=[job for item in jobs.found if (job := read_training_job(item)[0]) is not None],
@@ -279,23 +287,7 @@ class ClusterRemote:
                 found = await self._leases()
         except UsageError as error:
             return state, (f"whether the manager is paused is not known: {error}",)
-        held = [each for each in found if mapping(each.get("spec")).get("holderIdentity")]
-        caveats = () if held else ("no manager leads at present: nothing is decided",)
-        reasons = [reason for each in found if (reason := pause_reason(each)) is not None]
-        if not reasons:
-            return state, caveats
-        return msgspec.structs.replace(state, pause=Pause(since=0.0, reason="; ".join(reasons))), caveats
-
-
-class _Records(NamedTuple):
-    """What the manager writes down, each where it can be read."""
-
-    progresses: Sequence[Progressed]
-    migrations: Sequence[Migrated]
-    jobs: Sequence[Recorded]
-    queues: Sequence[Object]
-    unknown: tuple[str, ...]
-    """What could not be read, in words."""
+        return with_leases(state, found)
 
 
 class _Readable(NamedTuple):
@@ -303,35 +295,6 @@ class _Readable(NamedTuple):
 
     found: Sequence[Object] = ()
     unknown: tuple[str, ...] = ()
-
-
-def _state(records: _Records) -> State:
-    found = restore(
-        records.progresses, records.migrations, CLUSTER_DEFAULTS, time.time(), recorded=records.jobs
-    )
-    queues = (queue_info(item).queue for item in records.queues)
-    return msgspec.structs.replace(found.state, queues={queue.name: queue for queue in queues})
-
-
-def _view(state: State, records: _Records, caveats: tuple[str, ...]) -> View:
-    now = time.time()
-    # Migrations tell of moves: of requests that nobody has looked at as well, and of more that ended. Of a
-    # job that moves as a whole its TrainingJob has the record.
-    whole = {row.id: row for row in rows_of(state) if row.begun and row.replica is None}
-    moves = [row_of_migration(each, state) for each in records.migrations]
-    rows = [*whole.values(), *(row for row in moves if row.id not in whole)]
-    return View(
-        state=state,
-        now=now,
-        transactions=tuple(sorted(rows, key=lambda row: (row.proposed_at or "~", row.id))),
-        waiting=waiting_rows(records.jobs),
-        queues=queue_rows(records.jobs, records.queues),
-        caveats=(*caveats, *records.unknown),
-    )
-
-
-def _about(event: Object) -> str:
-    return str(mapping(event.get("regarding")).get("name") or "")
 
 
 def _which(leases: Sequence[Object]) -> str:

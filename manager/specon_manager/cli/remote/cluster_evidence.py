@@ -22,7 +22,8 @@ from specon_manager.backends.kube.transport.resources import (
 from specon_manager.cli.remote.redaction import scrubbed, without_secrets
 
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
-_MANAGERS: Final = "app.kubernetes.io/component=manager,app.kubernetes.io/part-of=specon"
+MANAGERS: Final = "app.kubernetes.io/component=manager,app.kubernetes.io/part-of=specon"
+"""By these labels the pods of managers are found."""
 _LOG_BYTES: Final = 1 << 20
 _METRICS_BYTES: Final = 8 << 20
 _MOST_PODS: Final = 5
@@ -72,7 +73,7 @@ async def _listed(api: Api, resource: Resource, namespace: str | None) -> list[O
 
 async def _managers(api: Api, namespace: str, names: list[str]) -> list[Object]:
     """Return the pods of managers, and note their names."""
-    pods, _ = await api.list(PODS, namespace, label_selector=_MANAGERS)
+    pods, _ = await api.list(PODS, namespace, label_selector=MANAGERS)
     names += [str(mapping(pod.get("metadata")).get("name")) for pod in pods]
     return pods
 
@@ -104,7 +105,7 @@ async def _version(api: Api) -> Mapping[str, int]:
 
 async def _settings(api: Api, namespace: str) -> Mapping[str, str]:
     """Return the configuration files of the managers there, by the name of their ConfigMap."""
-    maps, _ = await api.list(_CONFIG_MAPS, namespace, label_selector=_MANAGERS)
+    maps, _ = await api.list(_CONFIG_MAPS, namespace, label_selector=MANAGERS)
     return {
         str(mapping(each.get("metadata")).get("name")): str(mapping(each.get("data")).get("config.yaml", ""))
         for each in maps

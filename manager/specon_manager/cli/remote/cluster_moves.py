@@ -70,6 +70,7 @@ def _answered(migration: Migrated, job: str, known: State) -> TransactionRow:
         stuck="" if over else stuck_of(status),
         deadline=None if over or deadline is None else iso(deadline.timestamp()),
         checkpoint_step=None if checkpoint is None else checkpoint.step,
+        checkpoint_read=None if checkpoint is None else checkpoint.read,
         first_step_after=status.first_step,
         downtime_seconds=status.downtime_seconds,
         steps_lost=status.steps_lost,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.quantities import quantity
 from specon_manager.backends.kube.queues.record import queue_info
+from specon_manager.backends.kube.records.expected_start import expected_start
 from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.resources import Resources
@@ -16,7 +17,7 @@ from specon_manager.views.queues import QueueRow, WaitingRow
 from specon_manager.views.times import iso
 
 
-def waiting_rows(jobs: Sequence[Recorded]) -> tuple[WaitingRow, ...]:
+def waiting_rows(jobs: Sequence[Recorded], now: float) -> tuple[WaitingRow, ...]:
     """Return the jobs that wait, and what for, in the order of submission."""
     waiting = sorted((each for each in jobs if each.status.phase is JobPhase.WAITING), key=_order)
     return tuple(
@@ -28,6 +29,7 @@ def waiting_rows(jobs: Sequence[Recorded]) -> tuple[WaitingRow, ...]:
             since=None if each.status.since is None else iso(each.status.since.timestamp()),
             kind="",
             text=each.status.waiting_for or "",
+            start=expected_start(each.status.expected_start, now),
         )
         for overall, each in enumerate(waiting, 1)
     )
@@ -53,7 +55,8 @@ def queue_rows(jobs: Sequence[Recorded], queues: Sequence[Object]) -> tuple[Queu
         if name
     }
     for item in queues:
-        queue, used = queue_info(item).queue, _used(item)
+        info, used = queue_info(item), _used(item)
+        queue = info.queue
         rows[queue.name] = QueueRow(
             queue=queue.name,
             quota=queue.quota,
@@ -63,6 +66,7 @@ def queue_rows(jobs: Sequence[Recorded], queues: Sequence[Object]) -> tuple[Queu
             borrowed=None if used is None else used - queue.quota,
             running=running[queue.name],
             waiting=waiting[queue.name],
+            share=info.share,
         )
     return tuple(row for _, row in sorted(rows.items()))
 

@@ -11,9 +11,11 @@ import aiohttp
 import msgspec
 
 from specon_manager.cli.remote.local_evidence import collected
+from specon_manager.cli.remote.log_end import LogEnd, log_end
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.transactions import Kind
 from specon_manager.runtime.clock import Clock
 from specon_manager.runtime.journal import NAME, JournalError, Recovered, recover
@@ -52,6 +54,11 @@ class LocalRemote:
         """The directory and the address."""
         return f"manager in {self._directory} at {self._address.url}"
 
+    @property
+    def journal(self) -> Path | None:
+        """In its directory."""
+        return self._directory / NAME
+
     async def view(self) -> View:
         """Ask for the whole state, or read the journal of a manager that has ended."""
         try:
@@ -59,17 +66,28 @@ class LocalRemote:
         except _SilentError as error:
             recovered = await asyncio.to_thread(_recovered, self._directory, error)
             state, words = recovered.state, "it does not run: this is what its journal says"
-            return _view(state, recovered.last_at, (words,))
+            return msgspec.structs.replace(view_of(state, recovered.last_at, (words,)), answers=False)
         try:
             state = msgspec.convert(content, State)
         except msgspec.ValidationError as error:
             raise UsageError(f"the manager is of another version: {error}; use its own specon") from error
-        return _view(state, Clock(latest(state)).now(), ())
+        return view_of(state, Clock(latest(state)).now(), (), await self._starts())
+
+    async def _starts(self) -> Mapping[str, ExpectedStart]:
+        """Return when jobs start as the manager expects; one that expects nothing has no such page."""
+        try:
+            return msgspec.convert(await self._ask("GET", "/v1/starts"), dict[str, ExpectedStart])
+        except (UsageError, RefusedError, msgspec.ValidationError):
+            return {}
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """As `view`: the manager's state is all that there is."""
         del concerned
         return await self.view()
+
+    async def log_end(self, replica: str) -> LogEnd | None:
+        """Read it where the job wrote it."""
+        return await asyncio.to_thread(log_end, self._directory, replica)
 
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Nobody but the manager says anything here."""
@@ -94,6 +112,10 @@ class LocalRemote:
     async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
         """Look for them in the state."""
         return {row.id: row for row in (await self.view()).transactions if row.id in names}
+
+    async def versions(self) -> Mapping[str, str]:
+        """Return that of the manager, as it wrote it down."""
+        return {"manager": self._address.version} if self._address.version else {}
 
     async def set_pause(self, reason: str | None) -> None:
         """Tell the manager, which answers once it holds."""
@@ -151,12 +173,15 @@ class _SilentError(UsageError):
     """Nobody answers."""
 
 
-def _view(state: State, now: float, caveats: tuple[str, ...]) -> View:
+def view_of(
+    state: State, now: float, caveats: tuple[str, ...], starts: Mapping[str, ExpectedStart] | None = None
+) -> View:
+    """Return the view of a manager's own state."""
     return View(
         state=state,
         now=now,
         transactions=rows_of(state),
-        waiting=waiting_rows(state, now),
+        waiting=waiting_rows(state, now, starts),
         queues=queue_rows(state, now),
         caveats=caveats,
     )

@@ -13,6 +13,7 @@ _PARTS: Final = frozenset(
         "env",
         "envfrom",
         "environment",
+        "lines",
         "kubectl.kubernetes.io/last-applied-configuration",
         "managedfields",
         "manifest",

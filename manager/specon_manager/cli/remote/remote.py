@@ -1,10 +1,12 @@
 """What a command can see of a manager and ask of it, wherever that manager is."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
+from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.core.state import State
 from specon_manager.model.transactions import Request
 from specon_manager.views.transactions import TransactionRow
@@ -62,11 +64,18 @@ class Remote(Protocol):
     def pause_words(self) -> str:
         """What a pause is like here, in words."""
 
+    @property
+    def journal(self) -> Path | None:
+        """Its journal, where that can be read from here."""
+
     async def view(self) -> View:
         """Return what is known of replicas and transactions."""
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Return the state with everything that a decision on the replicas `concerned` needs; slower."""
+
+    async def log_end(self, replica: str) -> LogEnd | None:
+        """Return the end of a replica's own log, where that can be read from here."""
 
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Return what was said of a job, oldest first."""
@@ -85,6 +94,9 @@ class Remote(Protocol):
 
     async def moves(self, names: Collection[str]) -> Mapping[str, TransactionRow]:
         """Return moves, and requests for moves, by their ids; without those that are not there any more."""
+
+    async def versions(self) -> Mapping[str, str]:
+        """Return the versions of what is at work there, by what it is; empty where nobody knows them."""
 
     async def set_pause(self, reason: str | None) -> None:
         """Begin, reword or (None) end a pause."""

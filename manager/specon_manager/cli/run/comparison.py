@@ -218,7 +218,7 @@ def _load_lines(comparison: Comparison) -> list[str]:
         meaning = "times are of a machine that others left alone"
         drift = "; the load drifted: that takes out most of it, not all"
     else:
-        meaning, drift = "times are by the clock", "; the load drifted: no verdict"
+        meaning, drift = "times are wall-clock time", "; the load drifted: no verdict"
     lines = [told, meaning + drift * comparison.drifted]
     if comparison.drifted and comparison.normalised and first.own > 0 and second.own > 0:
         slower = first.own / second.own

@@ -8,23 +8,28 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from specon_manager.cli.run.sparkline import sparkline
 from specon_manager.cli.styles import STYLES, style_of_state
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 from specon_manager.model.transactions import FINAL_STATES, TransactionState
-from specon_manager.views.jobs import JobRow, job_row
+from specon_manager.views.jobs import JobRow, job_row, lead_of
 from specon_manager.views.names import printable
+from specon_manager.views.page import CurveOf
 from specon_sidecar.classify import Category
 
 _BAR_AT: Final = 5  # the column that the progress bar stands in
+_CURVE_AFTER, _CURVE = 2, 16  # the column that the curve stands behind, and its width
 _NARROWEST_BAR, _WIDEST_BAR = 6, 24
 _GIVE: Final = ((2, 11), (6, 20), (0, 8), (1, 4), (4, 4), (6, 8), (2, 4), (3, 4), (6, 4))
 """Where there is no room: which column gives way first, and down to how many characters."""
 _LONGEST_STATE: Final = max(len(state) for state in TransactionState if state not in FINAL_STATES)
 
 
-def job_table(state: State, jobs: Sequence[Job], *, room: int, width: int) -> Table:
-    """Return the heading and at most `room` lines.
+def job_table(
+    state: State, jobs: Sequence[Job], *, room: int, width: int, curve_of: CurveOf | None = None
+) -> Table:
+    """Return the heading and at most `room` lines, each with its curve where these are known.
 
     Where there are more jobs, those that ended and then those submitted last give way to a line that
     counts them.
@@ -40,17 +45,23 @@ def job_table(state: State, jobs: Sequence[Job], *, room: int, width: int) -> Ta
     rows = [_cells(row) for row in found]
     left_out = len(jobs) - len(shown)
     note = f"and {left_out} more" if left_out else "" if jobs else "none yet"
-    widths, bar = _widths(titles, rows, state, width, note)
+    taken = 0 if curve_of is None else _CURVE + 1
+    widths, bar = _widths(titles, rows, state, width - taken, note)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     for column, (title, size) in enumerate(zip(titles, widths, strict=True)):
         if bar and column == _BAR_AT:
             table.add_column("", width=bar)
         justify = "right" if title in {titles[3], "step", "gain %"} else "left"
         table.add_column(title, width=size, no_wrap=True, justify=justify)  # type: ignore[arg-type]
-    for row, texts in zip(found, rows, strict=True):
+        if curve_of is not None and column == _CURVE_AFTER:
+            table.add_column("curve", width=_CURVE, no_wrap=True)
+    for job, row, texts in zip(shown, found, rows, strict=True):
         cells: list[Text | ProgressBar] = list(texts)
         if bar:
             cells.insert(_BAR_AT, _progress_bar(row.done, bar))
+        if curve_of is not None:
+            points = curve_of(lead_of(state, job).name, _CURVE)
+            cells.insert(_CURVE_AFTER + 1, sparkline(points, _CURVE))
         table.add_row(*cells)
     if note:
         table.add_row(Text(note, style="dim"))

@@ -1,7 +1,7 @@
 """The live view in a terminal: nodes, jobs, and what was decided, in as many lines as there are."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,37 +15,57 @@ from rich.segment import SegmentLines
 from rich.table import Table
 from rich.text import Text
 
+from specon_manager.cli.output import LITERAL
 from specon_manager.cli.run.job_table import job_table
 from specon_manager.cli.styles import STYLES, style_of_state
 from specon_manager.core.state import State
+from specon_manager.model.cluster import Phase
 from specon_manager.views.latest import latest
 from specon_manager.views.names import printable
 from specon_manager.views.nodes import NodeRow, node_row
+from specon_manager.views.page import CurveOf
+from specon_manager.views.words import word_for
 
 _BAR: Final = 12
+_WIDE: Final = 120  # columns, from which on there are curves and totals of categories
 _FRAMES: Final = 6  # lines that three panels take, where two rules take 2
 
 
 def render(
-    state: State, now: float, *, title: str, width: int | None = None, began: float | None = None
+    state: State,
+    now: float,
+    *,
+    title: str,
+    width: int | None = None,
+    began: float | None = None,
+    curve_of: CurveOf | None = None,
 ) -> RenderableType:
     """Return the whole view; it takes the height that the console offers, and the width unless given.
+
+    From 120 columns on it has a curve for each job, as `curve_of` knows them, and counts the categories.
 
     Times are shown in seconds since `began` (since the first submission where it is None), on the clock of
     the manager like `now`.
     """
     if began is None:
         began = min((job.submitted_at for job in state.jobs.values()), default=now)
-    return _View(state, now, title, width, began)
+    return _View(state, now, title=title, width=width, began=began, curve_of=curve_of)
 
 
 class LiveView:
     """The view on the alternate screen of a terminal; the last picture is printed when the context ends."""
 
-    def __init__(self, title: str, *, began: float | None = None, console: Console | None = None) -> None:
-        self._title = title
+    def __init__(
+        self,
+        title: str,
+        *,
+        began: float | None = None,
+        console: Console | None = None,
+        curve_of: CurveOf | None = None,
+    ) -> None:
+        self._title, self._curve_of = title, curve_of
         self._began = began
-        self._console = Console() if console is None else console
+        self._console = Console(**LITERAL) if console is None else console
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
         self._last: RenderableType | None = None
 
@@ -60,13 +80,13 @@ class LiveView:
         if self._last is not None:
             self._console.print(self._last, end="")
 
-    def update(self, state: State, now: float, trouble: str = "") -> None:
-        """Show the state, below what troubles the manager.
+    def update(self, state: State, now: float, trouble: str = "", notices: Sequence[str] = ()) -> None:
+        """Show the state, below what troubles the manager and what is to be known of jobs at once.
 
         What cannot be shown is said so in its place: a picture never ends a run.
         """
         try:
-            view = render(state, now, title=self._title, began=self._began)
+            view = render(state, now, title=self._title, began=self._began, curve_of=self._curve_of)
             lines = self._console.render_lines(view, pad=False)
         except Exception as error:  # noqa: BLE001 - the run that is shown matters more than its picture
             words = Text(printable(f"this state cannot be shown: {error!r}"), style="red")
@@ -74,15 +94,35 @@ class LiveView:
         if trouble:
             told = self._console.render_lines(Text(printable(trouble), style="bold red"), pad=False)
             lines = [*told, *lines]
+        if notices:
+            most = max(1, self._console.height // 3)
+            words = Text("\n".join(map(_steady, notices[-most:])), style="yellow", no_wrap=True)
+            told = self._console.render_lines(words, pad=False)
+            lines = [*told, *lines][: self._console.height]
         self._last = SegmentLines(lines, new_lines=True)
         self._live.update(self._last, refresh=True)
+
+
+def _steady(line: str) -> str:
+    """Return a line without what steers a terminal, with its indentation."""
+    return " " * (len(line) - len(line.lstrip(" "))) + printable(line)
 
 
 class _View:
     """The parts of the view, cut to the size that is known only when it is printed."""
 
-    def __init__(self, state: State, now: float, title: str, width: int | None, began: float) -> None:
+    def __init__(
+        self,
+        state: State,
+        now: float,
+        title: str,
+        width: int | None,
+        *,
+        began: float,
+        curve_of: CurveOf | None,
+    ) -> None:
         self._state, self._now, self._title, self._width, self._began = state, now, title, width, began
+        self._curve_of = curve_of
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         state, height = self._state, options.height or options.max_height
@@ -94,9 +134,12 @@ class _View:
         room = height - (_FRAMES if framed else 2) - 1
         nodes = _nodes(state, max(1, min(len(state.nodes), room // 3)), inner)
         room -= max(1, nodes.row_count)
-        table = job_table(state, jobs, room=max(2, room - 1), width=inner)
+        curve_of = self._curve_of if width >= _WIDE else None
+        table = job_table(state, jobs, room=max(2, room - 1), width=inner, curve_of=curve_of)
         room -= table.row_count
         heading = _heading(state, self._title, self._now - self._began)
+        if width >= _WIDE:
+            heading.append_text(_totals(state))
         latest = Group(*entries[: max(1, room)]) if entries else Text("nothing yet", style="dim")
         if framed:
             yield Panel(nodes, title=heading, title_align="left", width=width)
@@ -120,6 +163,16 @@ def _heading(state: State, title: str, elapsed: float) -> Text:
     return Text.assemble(
         (printable(title), "bold"), f" | {elapsed:.1f} s | {counts or 'no jobs'}", no_wrap=True
     )
+
+
+def _totals(state: State) -> Text:
+    """Return how many running replicas are of which category, each in its colour."""
+    running = (each for each in state.replicas.values() if each.phase is Phase.RUNNING)
+    counts = Counter(word_for(state, replica) for replica in running)
+    text = Text()
+    for number, (word, count) in enumerate(counts.most_common()):
+        text.append(", " if number else " | ").append(f"{count} {word}", STYLES[word])
+    return text
 
 
 def _moves_heading(state: State) -> str:

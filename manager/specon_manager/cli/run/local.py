@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from specon_manager.cli.output import console_for_results
-from specon_manager.cli.run.comparison import write_json
+from specon_manager.cli.output import add_output, console_for_results
+from specon_manager.cli.run.comparison import to_json, write_json
 from specon_manager.cli.run.plot import plot
 from specon_manager.cli.run.put_aside import put_aside
 from specon_manager.cli.run.result import print_result
@@ -29,16 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--state", type=Path, metavar="DIR", help="journal, logs and checkpoints (default: JOBS.specon)"
     )
     parser.add_argument(
-        "--fresh", action="store_true", help="run every job anew: what an earlier run left is put aside"
+        "--fresh", action="store_true", help="run every job again; put the files of the earlier run aside"
     )
     parser.add_argument("--policy", help="policy in place of the file's, with its default parameters")
     parser.add_argument(
         "--leave-running",
         action="store_true",
-        help="let training go on when this command is stopped; the next one takes it up",
+        help="let training continue when this command stops; the next one adopts it",
     )
     parser.add_argument("--port", type=int, default=0, help="port of the HTTP server on loopback")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as JSON into a file")
+    add_output(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw completion times and placements")
     parser.add_argument("--plain", action="store_true", help="plain lines also on a terminal")
     parser.add_argument("--web", action="store_true", help="print a link to the status page, live")
@@ -62,6 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
         environment=os.environ,
         samples=samples_directory(),
         leave_running=arguments.leave_running,
+        forecasts=True,
         port=arguments.port,
     )
     title = f"{arguments.jobs}, policy {file.settings.policy}"
@@ -70,15 +72,19 @@ def main(arguments: argparse.Namespace) -> int:
             title=title,
             session=session,
             plain=arguments.plain,
+            aside=arguments.output == "json",
             web=arguments.web,
             verbose=arguments.verbose,
             anew="the same command with --fresh, which puts what is there aside; or give a job another name",
         )
     )
-    console = console_for_results()
+    as_json = arguments.output == "json"
+    console = console_for_results(aside=as_json)
     print_result(result, console)
     if arguments.json is not None:
         write_json(arguments.json, [result])
+    if as_json:
+        sys.stdout.write(to_json([result]).decode())
     if arguments.plot is not None:
         plot(arguments.plot, [result])
     return 0 if all(job.succeeded for job in result.jobs) else 1

@@ -5,9 +5,9 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import msgspec
 from msgspec import Struct
@@ -17,14 +17,16 @@ from specon_manager.backends.local.gpus import find_gpus
 from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_file
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.run.former_run import remarks
+from specon_manager.cli.run.framework_moves import MoveOnce
 from specon_manager.cli.run.gain import StepLog, with_gains
 from specon_manager.cli.run.live_view import LiveView
 from specon_manager.cli.run.machine_load import LoadMeter
 from specon_manager.cli.run.manager_log import logging_to
+from specon_manager.cli.run.notices import Notices
 from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.run.transaction_results import TransactionLog
 from specon_manager.policies.table import policy_named
-from specon_manager.runtime.controller import Stepped
+from specon_manager.runtime.controller import Controller, Observer, Stepped
 from specon_manager.runtime.state_directory import make_ours
 from specon_manager.serving.session import Session, SessionOptions, open_session
 from specon_manager.usage import UsageError
@@ -33,6 +35,8 @@ from specon_manager.views.names import printable
 
 _FRAMES_PER_SECOND: Final = 4
 _LOAD_SECONDS: Final = 1.0
+_NOTICE_SECONDS: Final = 1.0
+_TOLD_AGAIN: Final = 40  # lines below the last picture
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -44,9 +48,13 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     """Plain lines also on a terminal."""
     web: bool = False
     """Plain lines, and before them a link to the status page: it shows what the live view would."""
+    aside: bool = False
+    """Plain lines, and on standard error: standard output has something for other programs."""
     verbose: bool = False
     gains: bool = False
     """Whether logs are read at the end for when each job had 98 % of its gain."""
+    mover: MoveOnce | None = None
+    """Who has each job moved once."""
     anew: str = ""
     """What one does to run jobs again that have ended in the state directory."""
 
@@ -126,10 +134,15 @@ async def _run(options: RunOptions) -> RunResult:
         steps, weights = StepLog(), WeightLog()
         session.controller.observers.append(lambda step: steps.observe(step.after))
         session.controller.observers.append(weights.observe)
+        if options.mover is not None:
+            session.controller.observers.append(_moving(options.mover, session.controller))
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
-        with _shown(options, session):
+        notices = Notices(options.session.directory)
+        with _shown(options, session, notices) as tell:
+            noticing = asyncio.ensure_future(_notice(notices, session.controller, tell))
             await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await _last_look(noticing, notices, session.controller, tell)
         stopping.cancel()
         if not ending.done():
             ending.cancel()
@@ -150,42 +163,75 @@ async def _run(options: RunOptions) -> RunResult:
     )
 
 
+def _moving(mover: MoveOnce, controller: Controller) -> Observer:
+    def observe(stepped: Stepped) -> None:
+        for event in mover.look(stepped.after):
+            controller.post(event)
+
+    return observe
+
+
 async def _look_at(meter: LoadMeter) -> None:
     while True:
         await asyncio.sleep(_LOAD_SECONDS)
         meter.look()
 
 
+async def _notice(notices: Notices, controller: Controller, tell: Callable[[str], None]) -> None:
+    """Tell what there is to be known of jobs at once, as it comes; files are read beside the loop."""
+    while True:
+        for line in await asyncio.to_thread(notices.look, controller.state, controller.clock.now()):
+            tell(line)
+        await asyncio.sleep(_NOTICE_SECONDS)
+
+
+async def _last_look(
+    noticing: asyncio.Future[None], notices: Notices, controller: Controller, tell: Callable[[str], None]
+) -> None:
+    """End the looking, with one more: a job may have crashed just now."""
+    noticing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await noticing
+    for line in await asyncio.to_thread(notices.look, controller.state, controller.clock.now()):
+        tell(line)
+
+
 def _say_what_is_known(options: RunOptions, session: Session) -> None:
     """Say which jobs an earlier run has submitted: they are not submitted again."""
     told = list(remarks(options.session.jobs, session.controller.state))
-    for line in [*told, f"to run them anew: {options.anew}"] if told and options.anew else told:
+    for line in [*told, f"to run them again: {options.anew}"] if told and options.anew else told:
         print(f"specon: {printable(line)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def _shown(options: RunOptions, session: Session) -> Iterator[None]:
-    """Show the run: live on a terminal, else a line for each change."""
+def _shown(options: RunOptions, session: Session, notices: Notices) -> Iterator[Callable[[str], None]]:
+    """Show the run, live on a terminal, else a line for each change; yield what tells a line besides."""
+    out = sys.stderr if options.aside else sys.stdout
     if options.web:
-        print(f"status page: {session.page}", flush=True)
-    if options.plain or options.web or not Console().is_terminal or Console().is_dumb_terminal:
-        session.controller.observers.append(_Printer(session.began_at, verbose=options.verbose))
-        yield
+        print(f"status page: {session.page}", file=out, flush=True)
+    plain = options.aside or options.plain or options.web
+    if plain or not Console().is_terminal or Console().is_dumb_terminal:
+        session.controller.observers.append(_Printer(session.began_at, out, verbose=options.verbose))
+        yield lambda line: print(line, file=out, flush=True)
         return
     controller = session.controller
-    with LiveView(title=options.title, began=session.began_at) as view:
+    told: list[str] = []
+    with LiveView(title=options.title, began=session.began_at, curve_of=session.curve_of) as view:
 
         async def draw() -> None:
             while True:
-                view.update(controller.state, controller.clock.now(), controller.stalled)
+                now = controller.clock.now()
+                view.update(controller.state, now, controller.stalled, notices.shown(now))
                 await asyncio.sleep(1 / _FRAMES_PER_SECOND)
 
         drawing = asyncio.ensure_future(draw())
         try:
-            yield
+            yield told.append
         finally:
             drawing.cancel()
             view.update(controller.state, controller.clock.now(), controller.stalled)
+    for line in told[-_TOLD_AGAIN:]:
+        print(line, file=sys.stderr)
 
 
 class WeightLog:
@@ -203,12 +249,12 @@ class WeightLog:
 
 
 class _Printer:
-    def __init__(self, began: float, *, verbose: bool) -> None:
-        self._began = began
+    def __init__(self, began: float, out: TextIO, *, verbose: bool) -> None:
+        self._began, self._out = began, out
         self._verbose = verbose
 
     def __call__(self, stepped: Stepped) -> None:
         for line in happenings(
             stepped.before, stepped.after, began=self._began, now=stepped.now, verbose=self._verbose
         ):
-            print(line, flush=True)
+            print(line, file=self._out, flush=True)

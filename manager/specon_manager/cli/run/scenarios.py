@@ -74,18 +74,34 @@ def _made_room(change: TransactionResult, result: RunResult) -> bool:
     )
 
 
+def _all_went_on(_: TransactionResult, result: RunResult) -> bool:
+    """Whether each job was moved, and went on with the step after the one that was saved."""
+    moved = {
+        change.job
+        for change in result.moves
+        if change.state is TransactionState.SUCCEEDED
+        and change.checkpoint_step is not None
+        and change.first_step_after == change.checkpoint_step + 1
+        and not change.steps_lost
+    }
+    return moved >= {job.name for job in result.jobs}
+
+
 PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
     "kod2": (
         Promise("workers leave a lighter job, for a heavier one", _heavier_first),
-        Promise("a job goes on with fewer workers from its checkpoint", _scaled(Kind.SCALE_IN)),
-        Promise("a job goes on with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
+        Promise("a job continues with fewer workers from its checkpoint", _scaled(Kind.SCALE_IN)),
+        Promise("a job continues with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
     ),
     "gang": (
         Promise("a gang moves as a whole, and not a step of it is lost", _moved_whole),
         Promise("a gang that waited starts in the room that a move has made", _made_room),
     ),
+    "frameworks": (
+        Promise("each script, unchanged, was moved and went on with the next step", _all_went_on),
+    ),
     "fitgpp": (
-        Promise("a job is preempted for a trial, and goes on from its checkpoint to its end", _preempted),
+        Promise("a job is preempted for a trial, and resumes from its checkpoint to its end", _preempted),
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import functools
 import logging
 import signal
 import sys
@@ -48,8 +49,12 @@ async def _serve(settings: ServeSettings) -> int:
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     metrics = ApiMetrics(registry)
+    connect = functools.partial(
+        Api.connect, kubeconfig=settings.kubeconfig, context=settings.context, observer=metrics
+    )
     try:
-        api = await Api.connect(kubeconfig=settings.kubeconfig, context=settings.context, observer=metrics)
+        api = await connect()
+        outputs = await connect(connections=settings.log_streams) if settings.log_streams else None
     except ApiUnavailableError as error:
         raise UsageError(str(error)) from error
     api.reading.observer = metrics.unreadable
@@ -58,8 +63,10 @@ async def _serve(settings: ServeSettings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     try:
-        return await _until(stop, ClusterManager(settings, api, registry))
+        return await _until(stop, ClusterManager(settings, api, registry, outputs=outputs))
     finally:
+        if outputs is not None:
+            await outputs.close()
         await api.close()
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.cli.pattern_proposal import Proposal
 from specon_manager.cli.study.course import Course, Mark, place
 from specon_manager.cli.study.likeliest import Reading
 from specon_manager.views.names import printable
@@ -17,6 +18,7 @@ from specon_sidecar.event_files.event_reader import FORMAT
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.reader import Reader
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.surroundings import Total
 from specon_sidecar.formats.table import REGULAR_EXPRESSION
 
 _SCHEMA: Final = 1
@@ -42,11 +44,15 @@ class Classification(Struct, frozen=True, kw_only=True):
     oversized: int
     first: Sample | None
     last: Sample | None
+    total: Total | None
+    """How long the training is, as far as the log says it."""
     course: Course | None
     """None where nothing could be judged."""
     notes: Sequence[str] = ()
     readings: Sequence[Reading] = ()
     """Where nothing was recognised: what it could be."""
+    proposal: Proposal | None = None
+    """Where nothing was recognised and no number has a name: a pattern that was tried."""
     examples: Sequence[bytes] = ()
     """Where nothing was recognised: some of its lines."""
 
@@ -73,7 +79,7 @@ def head(found: Classification) -> Iterator[str]:
             if other is not own:
                 yield f"          less likely {other.format}: {_told(other)}"
     if found.metric is not None:
-        less = "less" if found.settings.goal == "min" else "more"
+        less = "more" if found.settings.goal == "max" else "less"
         yield f"metric    {printable(found.metric)!r}, {less} is better ({found.goal_from})"
     long = f", {found.oversized:,} too long to be read" if found.oversized else ""
     yield (
@@ -83,6 +89,8 @@ def head(found: Classification) -> Iterator[str]:
     for name, sample in (("first", found.first), ("last", found.last)):
         if sample is not None:
             yield f"{name:<9} {sample.value:.6g} at {place(sample)}"
+    if found.samples:
+        yield f"total     {_length(found.total)}"
     yield from (f"note      {printable(note)}" for note in found.notes)
 
 
@@ -116,11 +124,12 @@ def report(found: Classification) -> bytes:
         "format": found.reader.chosen,
         "evidence": [_evidence(one) for one in found.reader.evidence],
         "metric": found.metric,
-        "goal": found.settings.goal,
+        "goal": found.settings.goal or "min",
         "goal_from": found.goal_from,
         "classifier": msgspec.to_builtins(found.settings),
         "lines": found.lines,
         "samples": found.samples,
+        "total": None if found.total is None else _total(found.total),
         "unparsed": found.unparsed,
         "oversized": found.oversized,
         "restarts": found.reader.restarts,
@@ -138,6 +147,7 @@ def report(found: Classification) -> bytes:
         "readings": [
             {"annotations": annotations(one), "evidence": _evidence(one.evidence)} for one in found.readings
         ],
+        "proposal": None if found.proposal is None else _proposal(found.proposal),
     }
     return msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n"
 
@@ -152,19 +162,47 @@ def annotations(reading: Reading) -> Mapping[str, str]:
     return found | ({f"{PREFIX}metric": metric} if metric.isprintable() else {})
 
 
+def _length(total: Total | None) -> str:
+    if total is None:
+        return "none was understood: a log that prints its number of steps or epochs is judged better"
+    counts = ((total.steps, "steps"), (total.epochs, "epochs"))
+    return f"{', '.join(f'{count:,} {unit}' for count, unit in counts if count)} ({printable(total.source)})"
+
+
+def _total(total: Total) -> dict[str, Any]:
+    return {"steps": total.steps, "epochs": total.epochs, "from": total.source}
+
+
 def _advice(found: Classification) -> Iterator[str]:
     if found.readings:
         yield "likeliest readings, and the annotations that choose them:"
     for number, one in enumerate(found.readings, 1):
         yield f"  {number}. {one.format}, metric {printable(one.metric)!r}: {_told(one.evidence)}"
-        yield from _yaml(annotations(one))
+        yield from _paste(annotations(one))
     if not found.readings:
-        yield "  no named number was found; lines of another form need a pattern (here: --pattern), such as"
-        yield from _yaml({f"{PREFIX}format": REGULAR_EXPRESSION, f"{PREFIX}pattern": _EXAMPLE_PATTERN})
+        proposal = found.proposal
+        if proposal is None:
+            yield "  no number was found; lines of another form need a pattern (here: --pattern), such as"
+        else:
+            yield (
+                f"  no named number was found; this pattern (here: --pattern) finds"
+                f" {proposal.samples} samples,"
+                f" {proposal.first.value:.6g} at {place(proposal.first)}"
+                f" to {proposal.last.value:.6g} at {place(proposal.last)}"
+            )
+        pattern = _EXAMPLE_PATTERN if proposal is None else proposal.pattern
+        yield from _paste({f"{PREFIX}format": REGULAR_EXPRESSION, f"{PREFIX}pattern": pattern})
     yield from (
         f"  a line    {printable(line[:_EXAMPLE].decode('utf-8', 'replace'))}"
         for line in found.examples[:_EXAMPLES]
     )
+
+
+def _paste(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield the annotations, and the same as lines of a job of `specon local`."""
+    yield from _yaml(found)
+    yield "     in a job file:"
+    yield from _yaml({key.removeprefix(PREFIX): value for key, value in found.items()})
 
 
 def _yaml(found: Mapping[str, str]) -> Iterator[str]:
@@ -176,6 +214,11 @@ def _action(found: Classification, course: Course) -> str:
     mark = course.converged_at
     if mark is None:
         return "never have been moved to make room: it had not converged"
+    if found.first is not None and found.last is not None and found.first.step is found.last.step is None:
+        return (
+            "never have been moved: its log names no steps, so a resume could not be proven;"
+            " where its lines hold a number that counts, --pattern with (?P<step>...) reads it"
+        )
     again = ""
     if course.reopened:
         times = "once" if course.reopened == 1 else f"{course.reopened} times"
@@ -222,6 +265,11 @@ def _at(sample: Sample | None, category: Category | None) -> dict[str, Any] | No
     value = sample.value if math.isfinite(sample.value) else None
     plain = {"step": sample.step, "epoch": sample.epoch, "value": value, "time": sample.time}
     return plain | {"name": sample.name, "category": category}
+
+
+def _proposal(proposal: Proposal) -> dict[str, Any]:
+    first, last = _at(proposal.first, None), _at(proposal.last, None)
+    return {"pattern": proposal.pattern, "samples": proposal.samples, "first": first, "last": last}
 
 
 def _mark(mark: Mark | None) -> dict[str, Any] | None:

@@ -5,14 +5,17 @@ divided into equal parts, each of which counts as one interval.
 """
 
 import argparse
+import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
+from specon_manager.cli.output import add_output
+from specon_manager.cli.pattern_proposal import propose
+from specon_manager.cli.plain import is_terminal, terminal_width
 from specon_manager.cli.study.classification import Classification, head, report, verdict
 from specon_manager.cli.study.classify_follow import follow
 from specon_manager.cli.study.course import Course, KeptSamples, by_count, by_time
@@ -24,6 +27,7 @@ from specon_manager.cli.study.reading import Reading, with_goal
 from specon_manager.usage import UsageError
 from specon_sidecar import parse
 from specon_sidecar.classify import ClassifierSettings
+from specon_sidecar.classify.judgement import ASSUMED
 from specon_sidecar.event_files.event_reader import EventReader
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.reader import Reader
@@ -58,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval",
         type=_checked(parse.number(0.05, 86400)),
-        help="seconds: divide by the times that the log prints, or with --follow by the clock (30)",
+        help="seconds: divide by the times in the log, or with --follow by wall-clock time (30)",
     )
     parser.add_argument(
         "--intervals",
@@ -66,9 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=_INTERVALS,
         help=f"divide a finished log into so many parts ({_INTERVALS})",
     )
-    parser.add_argument("--follow", action="store_true", help="go on as the log grows, until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="follow the log as it grows, until Ctrl-C")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curve into a file, e.g. out.png")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the answer as JSON into a file")
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -79,18 +84,18 @@ def main(arguments: argparse.Namespace) -> int:
         alpha=arguments.alpha,
         interval=arguments.interval or ClassifierSettings().interval,
     )
-    console = Console()
     if arguments.follow:
-        course = follow(
-            reading, settings, goal=arguments.goal, intervals=arguments.intervals, console=console
-        )
+        course = follow(reading, settings, goal=arguments.goal, intervals=arguments.intervals)
     else:
         _read(reading)
         if not reading.lines:
             refuse_without_lines(reading.log)
         course = judge(reading, with_goal(settings, reading, arguments.goal), arguments)
     found = conclude(reading, settings, course, arguments.goal)
-    show(found, console)
+    if arguments.output == "json":
+        sys.stdout.write(report(found).decode())
+    else:
+        show(found)
     if arguments.json is not None:
         _write(arguments.json, "--json", lambda path: path.write_bytes(report(found)))
     if arguments.plot is not None and course is not None:
@@ -140,7 +145,7 @@ def conclude(
     """Return all that is known."""
     kept, log = reading.kept, reading.log
     named = reading.reader.goal
-    goal_from = "as its name says" if named is not None else "nothing says so; --goal does"
+    goal_from = "as its name says" if named is not None else ASSUMED
     found = Classification(
         path=str(log.log.path),
         why=log.log.reason,
@@ -153,29 +158,30 @@ def conclude(
         oversized=log.oversized,
         first=kept.first,
         last=kept.last,
+        total=reading.reader.total,
         course=course,
         notes=log.notes,
     )
     if found.recognised:
         return found
     readings = reading.names.readings(reading.reader.evidence, lambda metric: _told(reading, metric))
-    return msgspec.structs.replace(found, readings=readings, examples=reading.names.lines)
+    lines = reading.names.lines
+    proposal = None if readings else propose(lines)
+    return msgspec.structs.replace(found, readings=readings, proposal=proposal, examples=lines)
 
 
-def show(found: Classification, console: Console) -> None:
+def show(found: Classification) -> None:
     """Print it."""
-    out = console.is_terminal
     for line in head(found):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print(line)
     if found.course is not None:
-        width = console.width if out else _PLAIN_WIDTH
-        console.print()
+        width = terminal_width(_PLAIN_WIDTH)
+        print()
         for text in draw(found.course.points, width=width - 1, height=_HEIGHT):
-            console.print(text, highlight=False, soft_wrap=True)
-        console.print()
-        console.print(f"judged    by {found.settings.classifier}", markup=False, highlight=False)
+            print(text.on(colours=is_terminal()))
+        print(f"\njudged    by {found.settings.classifier}")
     for line in verdict(found):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        print(line)
 
 
 def _told(reading: Reading, metric: str) -> Reader:
@@ -185,11 +191,19 @@ def _told(reading: Reading, metric: str) -> Reader:
 
 def _read(reading: Reading) -> None:
     """Read to the end; a large log shows on a terminal how far it is."""
-    console = Console(stderr=True)
-    if reading.log.size < _LARGE or not console.is_terminal:
+    if reading.log.size < _LARGE or not sys.stderr.isatty() or importlib.util.find_spec("rich") is None:
         for lines in reading.log.read(lambda _: None):
             reading.take(lines)
     else:
+        from rich.console import Console  # noqa: PLC0415 - few logs are so large
+        from rich.progress import (  # noqa: PLC0415 - few logs are so large
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
         columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task("reading", total=reading.log.size)

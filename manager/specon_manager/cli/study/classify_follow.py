@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group
-from rich.live import Live
-
+from specon_manager.cli.output import LITERAL
+from specon_manager.cli.plain import is_terminal
 from specon_manager.cli.study.course import Course, KeptSamples, by_count, place
 from specon_manager.cli.study.curve_view import draw
 from specon_manager.cli.study.reading import Reading, with_goal
@@ -21,7 +20,7 @@ _MOST_SAMPLES: Final = 1024  # of one interval; more are merged
 
 
 def follow(
-    reading: Reading, settings: "ClassifierSettings", *, goal: str | None, intervals: int, console: Console
+    reading: Reading, settings: "ClassifierSettings", *, goal: str | None, intervals: int
 ) -> Course | None:
     """Follow until Ctrl-C and return the course.
 
@@ -30,7 +29,7 @@ def follow(
     """
     course: Course | None = None
     waiting = KeptSamples(_MOST_SAMPLES)
-    with contextlib.suppress(KeyboardInterrupt), _shown(console) as tell:
+    with contextlib.suppress(KeyboardInterrupt), _shown() as tell:
         due = time.monotonic() + settings.interval
         while reading.reader.unclassifiable is None:
             for lines in reading.log.read(lambda _: None):
@@ -53,15 +52,25 @@ def follow(
 
 
 @contextlib.contextmanager
-def _shown(console: Console) -> Iterator[Callable[[Course], None]]:
+def _shown() -> Iterator[Callable[[Course], None]]:
     """Show the course: drawn anew on a terminal, else a line for each interval."""
-    if not console.is_terminal or console.is_dumb_terminal:
-        yield lambda course: console.print(_line(course), markup=False, highlight=False, soft_wrap=True)
+    if not is_terminal():
+        yield lambda course: print(_line(course), flush=True)
         return
+    # Only here: a finished log, or one on a pipe, needs none of it.
+    from rich.console import Console, Group  # noqa: PLC0415 - see above
+    from rich.live import Live  # noqa: PLC0415 - see above
+    from rich.text import Text  # noqa: PLC0415 - see above
+
+    console = Console(**LITERAL)
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield lambda course: live.update(
-            Group(*draw(course.points, width=console.width - 1, height=_HEIGHT), _line(course)), refresh=True
-        )
+
+        def tell(course: Course) -> None:
+            drawn = draw(course.points, width=console.width - 1, height=_HEIGHT)
+            lines = [Text.assemble(*line.pieces) for line in drawn]
+            live.update(Group(*lines, Text(_line(course))), refresh=True)
+
+        yield tell
 
 
 def _line(course: Course) -> str:

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from specon_sidecar.classify import Category, ClassifierSettings, Judgement
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.surroundings import Total
 from specon_sidecar.observing.observer import Observer
 
 MOST_SAMPLES: Final = 16_384
@@ -57,6 +57,9 @@ class KeptSamples:
                     break
                 before = sample
         self.last = samples[-1]
+        if self._stride == 1 and len(self._kept) + len(samples) < self._most:
+            self._kept += samples
+            return
         for sample in samples:
             self._keep(sample)
 
@@ -186,6 +189,7 @@ class _Feed:
     unclassifiable: str | None = None
     evidence: tuple[Evidence, ...] = ()
     restarts: int = 0
+    total: Total | None = None
 
     def __init__(self, format_name: str | None, goal: Goal | None) -> None:
         self.chosen = format_name
@@ -202,6 +206,11 @@ class _Feed:
 
 
 def _merge(samples: Sequence[Sample]) -> Sample:
-    values = [sample.value for sample in samples if math.isfinite(sample.value)]
     last = samples[-1]
-    return msgspec.structs.replace(last, value=fmean(values)) if values else last
+    mean = sum([sample.value for sample in samples]) / len(samples)
+    if not math.isfinite(mean):
+        values = [sample.value for sample in samples if math.isfinite(sample.value)]
+        if not values:
+            return last
+        mean = fmean(values)
+    return Sample(last.name, mean, last.step, last.epoch, last.total_steps, last.time, last.total_epochs)

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from rich.text import Text
-
+from specon_manager.cli.plain import Line
 from specon_manager.cli.study.course import Mark
 from specon_sidecar.classify import Category
 
@@ -27,7 +26,7 @@ _LOGARITHMIC: Final = 100.0  # a curve that spans more than this factor is drawn
 _LEAST_WIDTH: Final = 20
 
 
-def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[Text]:
+def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[Line]:
     """Yield the lines of the drawing, none wider than `width`, then the legend; nothing without values."""
     values = [point.value for point in points if point.value is not None]
     if not values:
@@ -47,26 +46,21 @@ def draw(points: Sequence[Mark], *, width: int, height: int) -> Iterator[Text]:
         rows[round((height - 1) * (1 - share))][column] = point.category
     for number, row in enumerate(rows):
         label = high if number == 0 else low if number == height - 1 else None
-        line = Text(f"{'' if label is None else f'{label:.4g}':>{_LABEL - 2}} |")
-        for category in row:
-            letter, style = (" ", "") if category is None else LOOKS[category]
-            line.append(letter, style)
-        line.rstrip()
-        yield line
+        begin = f"{'' if label is None else f'{label:.4g}':>{_LABEL - 2}} |"
+        letters = ((" ", "") if category is None else LOOKS[category] for category in row)
+        yield Line(((begin, ""), *letters))
     if logarithmic:
-        yield Text(" " * _LABEL + "(logarithmic)")
+        yield Line(((" " * _LABEL + "(logarithmic)", ""),))
     yield legend({point.category for point in points})
 
 
-def legend(categories: set[Category]) -> Text:
+def legend(categories: set[Category]) -> Line:
     """Return what the letters mean, of those that occur."""
-    line = Text(" " * _LABEL)
+    pieces = [(" " * _LABEL, "")]
     for category, (letter, style) in LOOKS.items():
         if category in categories:
-            line.append(f"{letter} {category.value}", style)
-            line.append("  ")
-    line.rstrip()
-    return line
+            pieces += [(f"{letter} {category.value}", style), ("  ", "")]
+    return Line(tuple(pieces))
 
 
 def _share(value: float, low: float, high: float, *, logarithmic: bool) -> float:

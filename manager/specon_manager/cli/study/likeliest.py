@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_sidecar.formats.detect import Evidence
+from specon_sidecar.formats.metric_names import is_metric, words
 from specon_sidecar.formats.position_keys import position_of
 from specon_sidecar.formats.reader import Reader
 
@@ -17,6 +18,78 @@ _MOST_BYTES: Final = 4 << 20
 _MOST_NAMES: Final = 1024
 _TRIED: Final = 12
 _LONGEST: Final = 4096
+# Words of configurations, of speeds and of machines.
+_NO_METRIC: Final = frozenset(
+    {
+        *(
+            "alpha",
+            "beta",
+            "gamma",
+            "epsilon",
+            "momentum",
+            "decay",
+            "dropout",
+            "lr",
+            "rate",
+            "warmup",
+            "seed",
+        ),
+        *(
+            "pid",
+            "id",
+            "rank",
+            "port",
+            "host",
+            "worker",
+            "workers",
+            "thread",
+            "threads",
+            "gpu",
+            "cpu",
+            "cuda",
+        ),
+        *(
+            "size",
+            "dim",
+            "layers",
+            "heads",
+            "params",
+            "parameters",
+            "version",
+            "num",
+            "number",
+            "total",
+            "max",
+        ),
+        *(
+            "time",
+            "sec",
+            "secs",
+            "seconds",
+            "ms",
+            "eta",
+            "elapsed",
+            "speed",
+            "throughput",
+            "tokens",
+            "samples",
+        ),
+        *(
+            "memory",
+            "mem",
+            "mb",
+            "gb",
+            "date",
+            "line",
+            "lineno",
+            "code",
+            "status",
+            "year",
+            "norm",
+            "patience",
+        ),
+    },
+)
 _PAIR: Final = re.compile(
     rb"([A-Za-z_][\w/.-]{0,60}+(?: [A-Za-z_][\w/.-]{0,60}+){0,2}+)[\"']?\s{0,4}+[:=]\s{0,4}+[\"']?[-+]?\.?\d"
 )
@@ -56,16 +129,27 @@ class Names:
         `reader` makes a reader that is told the metric.
         """
         readings = [Reading(one.format, one.last.name, one) for one in found[:MOST] if one.last is not None]
-        for name, _ in self._counts.most_common(_TRIED):
+        named = [name for name, _ in self._counts.most_common() if is_worth_following(name)]
+        for name in sorted(named, key=lambda name: not is_metric(name))[:_TRIED]:
             if len(readings) >= MOST:
                 break
             tried = reader(name)
             tried.read(self.lines)
             tried.finish()
             evidence = next(iter(tried.evidence), None)
-            if tried.chosen is not None and evidence is not None and evidence.last is not None:
+            if tried.chosen is not None and evidence is not None and _varies(evidence):
                 readings.append(Reading(tried.chosen, name, evidence))
         return readings
+
+
+def is_worth_following(name: str) -> bool:
+    """Whether a name may be a metric's: not `alpha`, `pid` or `batch_size`."""
+    return _NO_METRIC.isdisjoint(words(name))
+
+
+def _varies(evidence: Evidence) -> bool:
+    first, last = evidence.first, evidence.last
+    return first is not None and last is not None and first.value != last.value
 
 
 def _names(line: bytes) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Opens what `specon classify` is given: text or event files, as batches of lines; refuses what is no log."""
 
+import codecs
 import errno
 import os
 import stat
@@ -183,7 +184,8 @@ def _refuse_binary(path: Path, head: bytes) -> None:
     for magic, name in ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip")):
         if head.startswith(magic):
             raise UsageError(f"{path}: is compressed ({name}); unpack it first")
-    text = head.replace(b"\0", b"")
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = head.decode("utf-16", "replace").encode() if marked else head.replace(b"\0", b"")
     strange = len(text) - len(text.translate(None, _CONTROL))
     if strange > _MOST_CONTROL * len(text):
         raise UsageError(f"{path}: is no text log and no event file (control bytes in it)")

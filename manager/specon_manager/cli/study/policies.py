@@ -1,24 +1,23 @@
 """`specon policies`: which policies there are, what they are after, and what can be set.
 
-With `--json` an array of objects: `name`, `summary`, `source`, `clairvoyant`, `parameters` (an array of
-`name`, `type`, `default`, `meaning`).
+With `--output json` an array of objects: `name`, `summary`, `source`, `clairvoyant`, `parameters` (an array
+of `name`, `type`, `default`, `meaning`).
 """
 
 import argparse
 import sys
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 
-from specon_manager.cli.output import console_for_results
+from specon_manager.cli.output import add_output
+from specon_manager.cli.plain import in_columns, terminal_width
 from specon_manager.cli.study.policy_parameters import Parameter, parameters_of
 from specon_manager.policies.table import POLICIES, Policy, policy_named
 from specon_manager.usage import UsageError
+
+_WIDTHS: Final = (24, 24, 34)
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -36,7 +35,8 @@ class Description(Struct, frozen=True, kw_only=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument("name", nargs="?", help="only this one (default: all)")
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_const", const="json", dest="output", help="as --output json")
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -46,13 +46,12 @@ def main(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from error
     descriptions = [describe(policy) for policy in chosen]
-    if arguments.json:
+    if arguments.output == "json":
         content = msgspec.json.format(msgspec.json.encode(descriptions), indent=2)
         sys.stdout.write(content.decode() + "\n")
         return 0
-    console = console_for_results()
     for description in descriptions:
-        _print(description, console)
+        _print(description)
     return 0
 
 
@@ -67,23 +66,17 @@ def describe(policy: Policy) -> Description:
     )
 
 
-def _print(description: Description, console: Console) -> None:
-    line = Text.assemble((description.name, "bold"), "  ", description.summary)
-    console.print(line)
+def _print(description: Description) -> None:
+    print(f"{description.name}  {description.summary}")
     hint = "; told how long each job takes: a bound, for simulations only" if description.clairvoyant else ""
-    console.print(Padding(Text(f"{description.source}{hint}", style="dim"), (0, 0, 0, 2)))
-    if not description.parameters:
-        console.print(Text("  no parameters\n"))
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("  parameter", no_wrap=True)
-    table.add_column("default", overflow="fold")
-    table.add_column("values", overflow="fold", max_width=34)
-    table.add_column("meaning", overflow="fold")
-    for each in description.parameters:
-        table.add_row(Text(f"  {each.name}"), Text(_shown(each.default)), Text(each.type), Text(each.meaning))
-    console.print(table)
-    console.print()
+    print(f"  {description.source}{hint}")
+    rows = [(each.name, _shown(each.default), each.type, each.meaning) for each in description.parameters]
+    heading = ("parameter", "default", "values", "meaning")
+    for line in (
+        in_columns([heading, *rows], _WIDTHS, width=terminal_width() - 2) if rows else ["no parameters"]
+    ):
+        print(f"  {line}")
+    print()
 
 
 def _shown(default: Any) -> str:

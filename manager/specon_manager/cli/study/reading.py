@@ -38,5 +38,5 @@ class Reading(Struct):
 
 
 def with_goal(settings: ClassifierSettings, reading: Reading, goal: str | None) -> ClassifierSettings:
-    """Return the settings with the goal that was given, or that the metric's name says, or min."""
-    return msgspec.structs.replace(settings, goal=goal or reading.reader.goal or "min")
+    """Return the settings with the goal that was given, or that the metric's name says."""
+    return msgspec.structs.replace(settings, goal=goal or reading.reader.goal)

@@ -1,0 +1,324 @@
+"""A manifest with the annotations of its pod templates, and nothing else of it changed: text is inserted."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from msgspec import Struct
+
+from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
+from specon_manager.backends.kube.admission.trainer_container import RefusedError
+from specon_manager.backends.kube.objects.annotations import (
+    PREFIX,
+    AnnotationError,
+    doubts,
+    read_options,
+)
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.cli.begin.folder import Folder, script_at
+from specon_manager.cli.begin.line import Checked, Line, checked
+from specon_manager.cli.begin.log_lines import log_lines
+from specon_manager.cli.begin.script import FRAMEWORKS, Script
+from specon_manager.usage import UsageError
+from specon_manager.views.names import cut
+
+MOST_BYTES: Final = 4 << 20
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "PyTorchJob": ("spec", "pytorchReplicaSpecs", "*", "template"),
+    "TFJob": ("spec", "tfReplicaSpecs", "*", "template"),
+    "MPIJob": ("spec", "mpiReplicaSpecs", "*", "template"),
+    "JobSet": ("spec", "replicatedJobs", "*", "template", "spec", "template"),
+}
+"""Where the pod templates of a kind stand; `*` is each of them."""
+_TRAINERS: Final = ("trainer", "pytorch", "tensorflow", "main")
+_LOG_FLAG: Final = re.compile(r"--?(?:log|log[-_](?:file|path)|logfile)(?:[= ]|$)")
+_SAVE_FLAG: Final = re.compile(
+    r"--?(?:\w*[-_])*(?:checkpoints?|ckpt|save|output|out)(?:[-_](?:dir|path))?(?:[= ]|$)"
+)
+_TEE: Final = re.compile(r"(?:tee(?: -a)?|>>?)\s*(/[^\s;|&]+)")
+_SETTINGS: Final = InjectionSettings(image="specon/sidecar", manager="https://specon")
+
+
+class Template(Struct, frozen=True, kw_only=True):
+    """A pod template of a manifest with the lines that are put into it."""
+
+    place: str
+    """What it is of, in words."""
+    line: int
+    """After how many lines of the file they are inserted."""
+    head: tuple[str, ...]
+    """The keys that have to be written before them, with their indentation."""
+    indentation: int
+    found: Checked
+    remarks: tuple[str, ...]
+
+
+def read_manifest(path: Path) -> str:
+    """Return the text of a manifest; raises UsageError where it cannot be read, or is too long."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise UsageError(f"{path}: longer than {MOST_BYTES} bytes")
+        return content.decode()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+
+
+def templates_of(path: Path, text: str, beside: Folder | None) -> list[Template]:
+    """Return the pod templates of a manifest with what is to be written; raises UsageError without any.
+
+    `beside` is what lies in the manifest's folder: where the script of a command is there, it is looked at.
+    """
+    try:
+        documents = list(zip(yaml.compose_all(text, yaml.SafeLoader), yaml.safe_load_all(text), strict=True))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: not YAML: {' '.join(str(error).split())[:400]}") from error
+    found = []
+    for node, content in documents:
+        way = _KINDS.get(str(mapping(content).get("kind")))
+        if way is not None:
+            name = f"{content['kind']} {mapping(content.get('metadata')).get('name', '')}"
+            below = _below(node, content, way, name)
+            found += [_template(path, place, part, pod, beside) for place, part, pod in below]
+    if not found:
+        raise UsageError(f"{path}: no pod template in it; known are {', '.join(_KINDS)}")
+    return found
+
+
+def annotated(text: str, templates: Sequence[Template]) -> str:
+    """Return the manifest with the lines of the templates in their places."""
+    lines = text.splitlines()
+    for template in sorted(templates, key=lambda each: -each.line):
+        blank = " " * template.indentation
+        new = [f"{blank}{line.text()}" for line in template.found.lines]
+        notes = [f"{blank}# Note: {cut(note)}" for note in (*template.remarks, *template.found.refused)]
+        if new:
+            lines[template.line : template.line] = [*template.head, *notes, *new]
+    return "\n".join([*lines, ""])
+
+
+def _below(node: Any, content: Any, way: tuple[str, ...], place: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield each pod template: its place in words, its node with the lines of the file, and its content."""
+    if not way:
+        yield place, node, content
+        return
+    if way[0] == "*" and isinstance(node, yaml.SequenceNode):
+        for number, (each, inner) in enumerate(zip(node.value, content, strict=True)):
+            yield from _below(each, inner, way[1:], f"{place}/{mapping(inner).get('name', number)}")
+        return
+    if not isinstance(node, yaml.MappingNode):
+        return
+    for key, value in node.value:
+        if way[0] in {"*", key.value}:
+            name = f"{place}/{key.value}" if way[0] == "*" else place
+            yield from _below(value, mapping(content).get(key.value), way[1:], name)
+
+
+def _template(path: Path, name: str, node: Any, content: Any, beside: Folder | None) -> Template:
+    pod = mapping(content)
+    there = mapping(mapping(pod.get("metadata")).get("annotations"))
+    trainer = _trainer(pod)
+    script, script_name = _script(trainer, beside)
+    proposed = [line for line in _lines(pod, trainer, script, beside) if f"{PREFIX}{line.key}" not in there]
+    own = {**there}
+    found = checked(
+        [
+            Line(key=f"{PREFIX}{each.key}", value=each.text_value, why=each.why, sure=each.sure)
+            for each in proposed
+        ],
+        lambda lines: _refusal(own, lines),
+    )
+    line, head, indentation = _place_of(path, node, name)
+    return Template(
+        place=name,
+        line=line,
+        head=head,
+        indentation=indentation,
+        found=found,
+        remarks=tuple(_remarks(pod, own, found.lines, script, script_name)),
+    )
+
+
+def _place_of(path: Path, node: Any, name: str) -> tuple[int, tuple[str, ...], int]:
+    """Return after which line annotations go, what has to be written before them, and their indentation."""
+    if not isinstance(node, yaml.MappingNode) or not node.value:
+        raise UsageError(f"{path}: {name}: its template is empty")
+    metadata = _child(node, "metadata")
+    if metadata is None:
+        column, line = node.value[0][0].start_mark.column, node.value[0][0].start_mark.line
+        blank = " " * column
+        if node.flow_style:
+            raise _flow(path, name)
+        # Behind the first key: before it there may be a dash.
+        line = _end_of_first(node)
+        return line, (f"{blank}metadata:", f"{blank}  annotations:"), column + 4
+    key, value = metadata
+    if not isinstance(value, yaml.MappingNode):  # `metadata:` with nothing in it
+        column = key.start_mark.column
+        return key.start_mark.line + 1, (f"{' ' * column}  annotations:",), column + 4
+    if value.flow_style or not value.value:
+        raise _flow(path, name)
+    annotations = _child(value, "annotations")
+    if annotations is None:
+        column = value.value[0][0].start_mark.column
+        return key.start_mark.line + 1, (f"{' ' * column}annotations:",), column + 2
+    inner_key, inner = annotations
+    if not isinstance(inner, yaml.MappingNode):
+        return inner_key.start_mark.line + 1, (), inner_key.start_mark.column + 2
+    if inner.flow_style or not inner.value:
+        raise _flow(path, name)
+    return inner_key.start_mark.line + 1, (), inner.value[0][0].start_mark.column
+
+
+def _end_of_first(node: Any) -> int:
+    """Return the line at which the second key of a template begins, or where the template ends."""
+    if len(node.value) > 1:
+        return int(node.value[1][0].start_mark.line)
+    end = node.end_mark
+    return int(end.line) if end.column == 0 or end.column <= node.start_mark.column else int(end.line) + 1
+
+
+def _child(node: Any, name: str) -> tuple[Any, Any] | None:
+    return next(((key, value) for key, value in node.value if key.value == name), None)
+
+
+def _flow(path: Path, name: str) -> UsageError:
+    return UsageError(
+        f"{path}: {name}: its metadata or annotations are written between braces; write them on lines of "
+        "their own, and ask again"
+    )
+
+
+def _trainer(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers = list(mappings(mapping(pod.get("spec")).get("containers")))
+    named = [each for each in containers if each.get("name") in _TRAINERS]
+    return next(iter(named or containers), {})
+
+
+def _command(trainer: Mapping[str, Any]) -> list[str]:
+    words = [*_list(trainer.get("command")), *_list(trainer.get("args"))]
+    return [word for word in words if isinstance(word, str)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _script(trainer: Mapping[str, Any], beside: Folder | None) -> tuple[Script | None, str]:
+    """Return the script of a command, where one of that name lies beside the manifest."""
+    words = [part for word in _command(trainer) for part in word.split()]
+    name = next((word.rpartition("/")[2] for word in words if word.endswith(".py")), "")
+    if not name or beside is None:
+        return None, name
+    path = next((each for each, _ in beside.scripts if each.rpartition("/")[2] == name), None)
+    return (None if path is None else script_at(beside.path / path)), name
+
+
+def _lines(
+    pod: Mapping[str, Any], trainer: Mapping[str, Any], script: Script | None, beside: Folder | None
+) -> Iterator[Line]:
+    yield Line(key="inject", value=True, why="the pod gets a sidecar")
+    containers = list(mappings(mapping(pod.get("spec")).get("containers")))
+    if len(containers) > 1:
+        sure = trainer.get("name") in _TRAINERS
+        why = (
+            "which container trains"
+            if sure
+            else f"which of {len(containers)} containers trains: is it this one?"
+        )
+        yield Line(key="container", value=str(trainer.get("name")), why=why)
+    if script is not None and script.instrumented and script.framework is not None:
+        title = FRAMEWORKS[script.framework].title
+        yield Line(key="instrument", value=True, why=f"{title} saves, reports and resumes by the helper")
+    claims = _claims(pod, trainer)
+    words = _command(trainer)
+    instrumented = script is not None and script.instrumented
+    yield from _log_path(claims, words, instrumented=instrumented)
+    if beside is not None and beside.log is not None and not instrumented:
+        for line in log_lines(beside.log):
+            yield Line(
+                key=line.key, value=line.value, why=f"{line.why}; of the log beside the manifest", sure=False
+            )
+    yield from _checkpoint_path(claims, words, instrumented=instrumented)
+
+
+def _claims(pod: Mapping[str, Any], trainer: Mapping[str, Any]) -> list[str]:
+    """Return where the trainer sees persistent volume claims."""
+    volumes = mappings(mapping(pod.get("spec")).get("volumes"))
+    durable = {each.get("name") for each in volumes if "persistentVolumeClaim" in each}
+    mounts = mappings(trainer.get("volumeMounts"))
+    return [str(each.get("mountPath")) for each in mounts if each.get("name") in durable]
+
+
+def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool) -> Iterator[Line]:
+    named = _value_of(words, _LOG_FLAG)
+    shell = next((found[1] for word in words if (found := _TEE.search(word))), None)
+    path = named or shell
+    if path is not None and path.startswith("/"):
+        usual = len(claims) == 1 and path == f"{claims[0].rstrip('/')}/train.log"
+        why = "the command writes it there" + (", which is where it is looked for anyway" if usual else "")
+        yield Line(key="log-path", value=path, why=why)
+    elif not instrumented:
+        why = "no file is named in the command: what it prints is read, where the cluster's owner allows that"
+        yield Line(key="log-path", value="stdout", why=why)
+
+
+def _checkpoint_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool) -> Iterator[Line]:
+    path = _value_of(words, _SAVE_FLAG)
+    if path is not None and path.startswith("/"):
+        yield Line(key="checkpoint-path", value=path.rstrip("/") or "/", why="the command saves there")
+    elif not instrumented and claims:
+        why = "FILL IN where your trainer saves: the command does not say it"
+        value = f"{claims[0].rstrip('/')}/checkpoints"
+        yield Line(key="checkpoint-path", value=value, why=why, sure=False)
+    elif not instrumented:
+        why = "no persistent volume claim is mounted: nothing outlives the pod: it is watched only"
+        yield Line(key="checkpoint", value="none", why=why)
+
+
+def _value_of(words: Sequence[str], flag: re.Pattern[str]) -> str | None:
+    """Return the value of a flag: behind `=`, or the next word."""
+    parts = [part for word in words for part in (word.split() if " " in word else [word])]
+    for number, word in enumerate(parts):
+        if flag.match(word):
+            _, found, value = word.partition("=")
+            if found:
+                return value
+            if number + 1 < len(parts):
+                return parts[number + 1]
+    return None
+
+
+def _refusal(own: Mapping[str, Any], lines: Sequence[Line]) -> str | None:
+    """Return what admission's reader of annotations has against these lines."""
+    try:
+        read_options({**own, **{line.key: line.value for line in lines}})
+    except AnnotationError as error:
+        return str(error)
+    return None
+
+
+def _remarks(
+    pod: Mapping[str, Any], own: Mapping[str, Any], lines: Sequence[Line], script: Script | None, name: str
+) -> Iterator[str]:
+    """Yield what admission would say to the pod with these lines, and what was not looked at."""
+    if script is None and name:
+        yield f"{name} was not found beside the manifest: what it imports is not known"
+    annotations = {**own, **{line.key: line.value for line in lines if line.sure}}
+    try:
+        options = read_options(annotations)
+        made = {"metadata": {"name": "x", "annotations": annotations}, "spec": mapping(pod.get("spec"))}
+        injected = inject(made, "default", options, _SETTINGS, {})
+    except (AnnotationError, RefusedError) as error:
+        yield f"admission would refuse the pod: {error}"
+        return
+    yield from (*injected.warnings, *doubts(options))

@@ -1,0 +1,103 @@
+"""`specon report`: what a manager did for its jobs in the last days, as text, Markdown, JSON or a page."""
+
+import argparse
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from specon_manager.cli.look.report_journal import Told, read_journal
+from specon_manager.cli.output import to_json
+from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
+from specon_manager.cli.remote.remote import Remote
+from specon_manager.runtime.journal import JournalError
+from specon_manager.views.names import printable
+from specon_manager.views.report import Report, figures, report_of
+from specon_manager.views.report_page import page
+
+_SPAN: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_WEEK: Final = "7d"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--since", type=_span, default=_WEEK, metavar="SPAN", help=f"how far back: 90m, 12h, 7d ({_WEEK})"
+    )
+    parser.add_argument(
+        "--directory",
+        dest="state",
+        type=Path,
+        metavar="DIR",
+        help="as --state: of a manager that has ended, too",
+    )
+    add_remote_arguments(parser, outputs=("text", "markdown", "json", "html"), bundles=True)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print; 0."""
+    return run_remote(arguments, lambda remote: _report(remote, arguments))
+
+
+async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
+    view = await remote.view()
+    since = view.now - arguments.since
+    told: Told | None = None
+    trouble: tuple[str, ...] = ()
+    if remote.journal is not None:
+        try:
+            told = await asyncio.to_thread(read_journal, remote.journal, since)
+        except (JournalError, OSError) as error:
+            trouble = (f"the journal is not read, only what the manager remembers: {error}",)
+    if told is not None and not told.whole:
+        trouble = ("what was before the oldest journal file is not counted",)
+    space = arguments.namespace
+    known = {row.id: row for row in (() if told is None else told.rows)}
+    rows = [
+        row
+        for row in {**known, **{row.id: row for row in view.transactions}}.values()
+        if space is None or row.job.startswith(f"{space}/")
+    ]
+    found = report_of(
+        msgspec.structs.replace(view, caveats=(*view.caveats, *trouble)),
+        rows,
+        None if told is None else told.forecasts,
+        where=remote.where,
+        since=since,
+    )
+    sys.stdout.write(_written(found, arguments.output))
+    return 0
+
+
+def _written(report: Report, output: str) -> str:
+    if output == "json":
+        return f"{to_json(report)}\n"
+    if output == "html":
+        return page(report)
+    head = f"{report.manager}, {report.since} to {report.until}"
+    rows = [(printable(name), printable(value)) for name, value in figures(report)]
+    notes = [printable(each) for each in report.unknown]
+    if output == "markdown":
+        lines = ["# What specon did", "", _cell(head), "", "| figure | value |", "|---|---|"]
+        lines += [f"| {_cell(name)} | {_cell(value)} |" for name, value in rows]
+        lines += ["", *(f"- {_cell(note)}" for note in notes)] if notes else []
+        return "\n".join([*lines, ""])
+    width = max(len(name) for name, _ in rows)
+    lines = [printable(head), *(f"  {name:<{width}}  {value}" for name, value in rows)]
+    return "\n".join([*lines, *(f"but: {note}" for note in notes), ""])
+
+
+def _cell(text: str) -> str:
+    """Return a text that Markdown takes as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", text)
+
+
+def _span(text: str) -> float:
+    found = _SPAN.fullmatch(text)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no span such as 90m, 12h or 7d")
+    return float(found[1]) * _SECONDS[found[2]]
