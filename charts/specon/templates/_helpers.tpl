@@ -56,12 +56,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (printf "%s-guard" (include "specon.clusterName" .)) .Values.placeholders.guardPriorityClass.name -}}
 {{- end -}}
 
-{{/* One image: (dict "image" VALUES "version" VERSION). */}}
+{{/*
+One image: (dict "image" VALUES "registry" REGISTRY "version" VERSION). A repository with a slash is a whole name. There is
+no registry in values that `--reuse-values` keeps from a chart that had none.
+*/}}
 {{- define "specon.image" -}}
+{{- $name := .image.repository -}}
+{{- if and .registry (not (contains "/" $name)) -}}
+{{- $name = printf "%s/%s" .registry $name -}}
+{{- end -}}
 {{- if .image.digest -}}
-{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- printf "%s@%s" $name .image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .image.repository (default .version .image.tag) -}}
+{{- printf "%s:%s" $name (default .version .image.tag) -}}
 {{- end -}}
 {{- end -}}
 
@@ -100,6 +107,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [specon.io]
   resources: [trainingqueues]
   verbs: [list, watch]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [list, watch]
 - apiGroups: [metrics.k8s.io]
   resources: [nodes]
   verbs: [list]
@@ -118,9 +128,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   resources: [pods/status]
   verbs: [patch]
 {{- end }}
+{{- if .Values.settings.log_streams }}
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+{{- end }}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [list]
+  verbs: [list{{ if .Values.interception.enabled }}, watch{{ end }}]
 {{- if .Values.settings.reweight }}
 - apiGroups: [""]
   resources: [pods/resize]
@@ -138,6 +153,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [trainer.kubeflow.org]
   resources: [trainjobs]
   verbs: [patch]
+{{- if .Values.settings.train_job_status }}
+- apiGroups: [trainer.kubeflow.org]
+  resources: [trainjobs/status]
+  verbs: [patch]
+{{- end }}
 - apiGroups: [jobset.x-k8s.io]
   resources: [jobsets]
   verbs: [patch]
