@@ -40,6 +40,7 @@ from fakekube.machinery import Machinery
 from fakekube.server import Server
 from fakekube.store import Entry, Store, key_of
 from fakekube.tokens import Tokens
+from fakekube.webhooks import Webhooks
 from specon_manager.backends.kube.admission.sidecar_container import AUDIENCE
 from specon_manager.backends.kube.certificates.bundle import dns_names, make_bundle, to_secret_data
 
@@ -74,7 +75,7 @@ class Cluster:
         kinds = [*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS]
         definitions = schemas.read(_DEFINITIONS)
         machinery.schemas = {kind: definitions[kind.plural] for kind in (TRAINING_PROGRESSES, MIGRATIONS)}
-        self.server = Server(machinery, self._tokens, Faults(), kinds)
+        self.server = Server(machinery, self._tokens, Faults(), kinds, Webhooks(self._store))
         services = dns_names(("specon-webhook", "specon-reports"), OWN_NAMESPACE)
         self._bundle = make_bundle(services, datetime.now(UTC))
         self._templates = Templates(self._bundle.trusted)

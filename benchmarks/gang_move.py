@@ -19,6 +19,8 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+import msgspec
+
 import child
 import figure
 from figure import Figure
@@ -83,10 +85,11 @@ async def _moved(session: Session, number: int, target: str) -> Transaction:
     return found
 
 
-async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int) -> list[Transaction]:
+async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int, workers: int) -> list[Transaction]:
     """Run the gang and move it to and fro; return the records."""
     found = list[Transaction]()
-    async with session_of(_JOB, directory, nodes, _SETTINGS) as session:
+    job = msgspec.structs.replace(_JOB, workers=workers)
+    async with session_of(job, directory, nodes, _SETTINGS) as session:
         for number in range(moves):
             target = nodes[(number + 1) % 2].name
             async with asyncio.timeout(_PATIENCE):
@@ -95,7 +98,7 @@ async def run(directory: Path, nodes: tuple[VirtualNode, ...], moves: int) -> li
     return found
 
 
-def by_hand(directory: Path, cpu: int) -> tuple[float, float]:
+def by_hand(directory: Path, cpu: int, workers: int) -> tuple[float, float]:
     """Go on from the checkpoints without a manager: return the seconds to save, and to start all again."""
     shared = next(directory.glob("jobs/*"))
     log, request = directory / "by-hand.log", directory / "asked"
@@ -103,7 +106,7 @@ def by_hand(directory: Path, cpu: int) -> tuple[float, float]:
     command += [f"--rendezvous={directory / 'by-hand.json'}", f"--checkpoint-dir={shared / 'checkpoints'}"]
     log.unlink(missing_ok=True)  # that of the hand before shows steps already
     with ExitStack() as stack:
-        team = _team(stack, command, log, cpu)
+        team = _team(stack, command, log, cpu, workers)
         _first_step(log)
         time.sleep(1.0)  # as in the moved gang, nothing of the start is left to do
         newest = _newest(shared)
@@ -120,15 +123,15 @@ def by_hand(directory: Path, cpu: int) -> tuple[float, float]:
     log.unlink()
     started = time.perf_counter()
     with ExitStack() as stack:
-        _team(stack, command, log, cpu)
+        _team(stack, command, log, cpu, workers)
         _first_step(log)
         return save, time.perf_counter() - started
 
 
-def _team(stack: ExitStack, command: list[str], log: Path, cpu: int) -> list[child.Child]:
+def _team(stack: ExitStack, command: list[str], log: Path, cpu: int, workers: int) -> list[child.Child]:
     found = []
-    for rank in range(WORKERS):
-        place = {"RANK": str(rank), "WORLD_SIZE": str(WORKERS)}
+    for rank in range(workers):
+        place = {"RANK": str(rank), "WORLD_SIZE": str(workers)}
         own = log if rank == 0 else log.with_name(f"by-hand-{rank}.log")
         words = [*command, f"--log={own}"]
         found.append(stack.enter_context(child.python(*words, cpu=cpu, environment=place)))
@@ -151,18 +154,21 @@ def _until(happened: Callable[[], bool], what: str) -> None:
         time.sleep(_POLL)
 
 
-def measure(moves: int = MOVES, hands: int = 3) -> list[Figure]:
+def measure(moves: int = MOVES, hands: int = 3, workers: int = WORKERS) -> list[Figure]:
     """Move the gang, do the same by hand, and compare."""
     nodes = nodes_of_this_machine("2")
     with tempfile.TemporaryDirectory() as root:
         directory = Path(root) / "state"
-        records = asyncio.run(run(directory, nodes, moves))
+        records = asyncio.run(run(directory, nodes, moves, workers))
         log = next(directory.glob(f"replicas/default.{_JOB.name}.worker.0/train.log"))
         chain = chain_of(log.read_bytes().splitlines())
-        own = [by_hand(directory, node.cpus[0]) for node in itertools.islice(itertools.cycle(nodes), hands)]
+        own = [
+            by_hand(directory, node.cpus[0], workers)
+            for node in itertools.islice(itertools.cycle(nodes), hands)
+        ]
     downtimes = [record.downtime or 0.0 for record in records]
     alone = median(save + start for save, start in own)
-    spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {moves} moves of {WORKERS} workers"
+    spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {moves} moves of {workers} workers"
     return [
         Figure(what="downtime of a gang's move, median", value=median(downtimes), unit="s", note=spread),
         Figure(what="by hand: save and end", value=median(each[0] for each in own), unit="s"),
@@ -188,7 +194,7 @@ def measure(moves: int = MOVES, hands: int = 3) -> list[Figure]:
 
 def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
-    return measure(1, 1)
+    return measure(1, 1, workers=2)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,13 @@ import time
 from pathlib import Path
 
 import blocked_worker
+import checkpoints
 import cluster
 import defragment
+import fair_shares
 import gang_move
+import helper_call
+import log_relay
 import manager_memory
 import move_downtime
 import plan
@@ -21,6 +25,7 @@ import sidecar_lines
 import sidecar_process
 import simulated_reports
 import simulator
+import starts
 import trainer_slowdown
 import waiting
 from figure import Figure, Measure, as_json, show
@@ -32,11 +37,13 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         sidecar_lines.smallest,
     ),
     "sidecar-process": ("a whole sidecar", sidecar_process.measure, sidecar_process.smallest),
+    "checkpoints": ("looking for and verifying checkpoints", checkpoints.measure, checkpoints.smallest),
     "trainer-slowdown": (
         "what a sidecar takes from its trainer",
         trainer_slowdown.measure,
         trainer_slowdown.smallest,
     ),
+    "helper-call": ("what a call of the trainer's helper costs", helper_call.measure, helper_call.smallest),
     "move-downtime": (
         "downtime of a move beyond the trainer's own",
         move_downtime.measure,
@@ -52,6 +59,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         report_ingestion.measure,
         report_ingestion.smallest,
     ),
+    "log-relay": ("what trainers print, relayed", log_relay.measure, log_relay.smallest),
     "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
     "defragment": ("moves that make room on 500 nodes", defragment.measure, defragment.smallest),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
@@ -67,6 +75,8 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         blocked_worker.measure,
         blocked_worker.smallest,
     ),
+    "starts": ("how well it is told when waiting jobs start", starts.measure, starts.smallest),
+    "fair-shares": ("what two teams of equal quotas get", fair_shares.measure, fair_shares.smallest),
     "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),
 }
 """By name: what it is about, the benchmark, and its smallest form."""

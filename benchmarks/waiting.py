@@ -1,4 +1,4 @@
-"""How long jobs wait at most, without and with the bound of `docs/starvation.md`.
+"""How long jobs wait at most, without and with the bound of `docs/elastic.md#how-long-a-job-waits-at-most`.
 
 `python benchmarks/waiting.py [--json FILE]`. Small jobs keep a cluster of 8 nodes nearly full for six hours,
 and every hour a gang comes that needs half of it. For each policy it prints the longest wait of a gang and of

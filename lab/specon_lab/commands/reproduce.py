@@ -21,7 +21,7 @@ from specon_lab.commands.simulation_progress import progress
 from specon_lab.reproduction.ours_traces import trace_reproduction
 from specon_lab.reproduction.table import NAMES, reproduction_named
 from specon_lab.results.statistics import student_quantile
-from specon_manager.cli.output import console_for_results
+from specon_manager.cli.output import OUTPUTS, console_for_results
 from specon_manager.usage import UsageError
 
 _ALL: Final = "all"
@@ -52,10 +52,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_STDOUT,
         metavar="FILE",
-        help="write JSON there, or print it instead of tables",
+        help="write JSON there; without FILE as --output json",
     )
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", help="write a page for each paper there, NAME.md"
+        "--pages", type=Path, metavar="DIR", help="write a page for each paper there, NAME.md"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        default="text",
+        metavar="{text,json}",
+        help="text, or json for other programs; a folder is taken as --pages, as it was in 0.2",
     )
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="draw a picture for each paper there, NAME.png"
@@ -67,6 +74,9 @@ def main(arguments: argparse.Namespace) -> int:
 
     A figure that was missed is a result, not an error.
     """
+    if arguments.output not in OUTPUTS:
+        arguments.pages, arguments.output = Path(arguments.output), "text"
+    as_json = arguments.output == "json" or arguments.json == _STDOUT
     processes = _checked(arguments)
     plans = _plans(arguments)
     tasks = tasks_of(plans)
@@ -74,16 +84,16 @@ def main(arguments: argparse.Namespace) -> int:
     with progress([task.label for task in tasks]) as on_progress:
         results, interrupted = run_plans(plans, tasks, processes=processes, on_progress=on_progress)
     wall = time.perf_counter() - began
-    if arguments.json != _STDOUT:
+    if not as_json:
         for each in results:
             if each.runs:
                 print_reproduction(each, console)
         print_summary(results, console)
-    if arguments.json is not None:
+    if as_json or arguments.json is not None:
         content = to_json(results, command=_command(arguments.name, arguments), quick=arguments.quick)
-        if arguments.json == _STDOUT:
+        if as_json:
             sys.stdout.write(content.decode())
-        else:
+        if arguments.json not in {None, _STDOUT}:
             _write("--json", Path(arguments.json), lambda path: path.write_bytes(content))
     _write_files(arguments, results, wall)
     return _conclude(results, interrupted=interrupted)
@@ -109,9 +119,9 @@ def _write_files(arguments: argparse.Namespace, results: Sequence[Reproduced], w
         name = each.reproduction.name
         if not each.complete:
             continue
-        if arguments.output is not None:
+        if arguments.pages is not None:
             content = page(each, command=_command(name, arguments), wall_seconds=wall).encode()
-            _write("--output", arguments.output / _PAGE.format(name), partial(Path.write_bytes, data=content))
+            _write("--pages", arguments.pages / _PAGE.format(name), partial(Path.write_bytes, data=content))
         if arguments.plot is not None:
             picture = arguments.plot / _PICTURE.format(name)
             _write("--plot", picture, partial(plot_reproduction, reproduced=each))
@@ -133,7 +143,7 @@ def _checked(arguments: argparse.Namespace) -> int:
     if arguments.json not in {None, _STDOUT} and not Path(arguments.json).parent.is_dir():
         path = Path(arguments.json)
         raise UsageError(f"--json: {path}: there is no directory {path.parent}")
-    for flag in ("output", "plot"):
+    for flag in ("pages", "plot"):
         directory = getattr(arguments, flag)
         if directory is not None and not directory.is_dir():
             raise UsageError(f"--{flag}: there is no directory {directory}")

@@ -49,13 +49,13 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
     yield ""
     yield (
         f"Time of the computer {CLOCK_MARK}: {reproduced.cpu_seconds:.1f} s of CPU; "
-        f"the command took {wall_seconds:.1f} s by the clock."
+        f"the command took {wall_seconds:.1f} s of wall-clock time."
     )
     yield ""
     yield (
-        "`literal` is the paper's algorithm as printed, `default` the repaired one as it ships; figures are "
-        "means over the seeds, `±` is half of their 95 % interval, difference and error (in percent of the "
-        "paper's figure) are those of the literal figure, where there is one."
+        "`literal` is the paper's algorithm as printed; `default` is the repaired one as it ships. Figures "
+        "are means over the seeds; `±` is half of their 95 % interval. Difference and error (in percent of "
+        "the paper's figure) are those of the literal figure, where there is one."
     )
     for section in reproduced.sections:
         yield ""
@@ -103,6 +103,11 @@ def _seeds(reproduced: Reproduced) -> str:
         return "no seed"
     if len(seeds) == 1:
         return f"seed {seeds[0]}"
-    if seeds == list(range(seeds[0], seeds[-1] + 1)):
-        return f"seeds {seeds[0]} to {seeds[-1]}"
-    return f"seeds {', '.join(map(str, seeds))}"
+    spans: list[list[int]] = []
+    for seed in seeds:
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    named = [str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans]
+    return f"seeds {' and '.join(named)}"

@@ -21,7 +21,7 @@ from specon_lab.results.report import HURT_MARGIN_PERCENT, report_on
 from specon_lab.results.statistics import student_quantile
 from specon_lab.workloads.table import WORKLOADS
 from specon_lab.workloads.workload import Workload
-from specon_manager.cli.output import console_for_results
+from specon_manager.cli.output import add_output, console_for_results
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 
@@ -78,8 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=_STDOUT,
         metavar="FILE",
-        help="write JSON there, or print it instead of tables",
+        help="write JSON there; without FILE as --output json",
     )
+    add_output(parser)
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw completion times, load and nodes")
     parser.add_argument("--timing", action="store_true", help="also say how long the computer took")
 
@@ -95,13 +96,14 @@ def main(arguments: argparse.Namespace) -> int:
     if not arguments.timing:
         results = results.without_timing()
     report = report_on(results.runs, baseline=arguments.baseline, margin_percent=arguments.hurt_margin)
-    if arguments.json != _STDOUT and results.runs:
+    as_json = arguments.output == "json" or arguments.json == _STDOUT
+    if not as_json and results.runs:
         print_report(report, console, title=_title(arguments, workload) + _spread(seeds))
-    if arguments.json is not None:
+    if as_json or arguments.json is not None:
         content = to_json(report, results, command=_command(arguments), workload=workload, seeds=seeds)
-        if arguments.json == _STDOUT:
+        if as_json:
             sys.stdout.write(content.decode())
-        else:
+        if arguments.json not in {None, _STDOUT}:
             _write(Path(arguments.json), "--json", lambda path: path.write_bytes(content))
     if arguments.plot is not None and results.runs:
         title, nodes = _title(arguments, workload), [node.name for node in workload.nodes]

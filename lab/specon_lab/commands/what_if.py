@@ -22,7 +22,7 @@ from specon_lab.engine.outcome import Outcome
 from specon_lab.engine.run import check_workload, simulate
 from specon_lab.forecasts.forecast import Forecast, forecast, verdicts_now
 from specon_lab.process_pool import Job, Note, run_all, where
-from specon_manager.cli.output import console_for_results
+from specon_manager.cli.output import add_output, console_for_results
 from specon_manager.core.state import State
 from specon_manager.policies.progress import ProgressSettings
 from specon_manager.usage import UsageError
@@ -77,7 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="say instead which moves would make room for jobs that wait, at which price",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
-    parser.add_argument("--json", action="store_true", help="print JSON for other programs")
+    parser.add_argument("--json", action="store_const", const="json", dest="output", help="as --output json")
+    add_output(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -108,7 +109,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"specon: {line}", file=sys.stderr)
     if shown:
         found = answer(state, expected.remaining, shown, arguments.horizon)
-        if arguments.json:
+        if arguments.output == "json":
             sys.stdout.write(to_json(found).decode())
         else:
             print_what_if(found, console_for_results(), most=arguments.top)
@@ -117,7 +118,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _room_making(state: State, now: float, arguments: argparse.Namespace) -> int:
     found = what_if_defragment.answer(state, now)
-    if arguments.json:
+    if arguments.output == "json":
         sys.stdout.write(what_if_defragment.to_json(found).decode())
     else:
         what_if_defragment.print_room_making(found, console_for_results(), most=arguments.top)

@@ -1,6 +1,6 @@
 """`specon what-if --defragment`: which moves would make room, before anybody switches them on.
 
-As JSON, one object, described in docs/what-if.md: `schema` 1; `versions`; `state`; `margin`; `jobs`.
+As JSON, one object, described in docs/simulate.md: `schema` 1; `versions`; `state`; `margin`; `jobs`.
 """
 
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def _lines(found: RoomForOne, most: int) -> list[str]:
     ]
     for move in found.moves[:most]:
         ways = ", ".join(_way(each) for each in move.replicas[:most])
-        whole = f"; all {move.restarts} of {job_label(move.subject)} start anew" if move.restarts > 1 else ""
+        whole = f"; all {move.restarts} of {job_label(move.subject)} start again" if move.restarts > 1 else ""
         lines.append(f"  round {move.round}: {ways}{whole}, price {move.price:.1f}")
     if len(found.moves) > most:
         lines.append(f"  and {len(found.moves) - most} more moves")

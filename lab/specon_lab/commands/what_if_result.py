@@ -1,6 +1,6 @@
 """What each policy would do with a state, now and later, put side by side.
 
-As JSON, for other programs, one object, described in docs/what-if.md: `schema` 1; `versions`; `state`;
+As JSON, for other programs, one object, described in docs/simulate.md: `schema` 1; `versions`; `state`;
 `remaining`; `approximations`; `policies`. What is not known is null.
 """
 

@@ -21,27 +21,26 @@ from specon_lab.engine.beginning import Beginning, Underway
 from specon_lab.engine.run import settings_for
 from specon_lab.forecasts.settled import attained, settled
 from specon_lab.workloads.workload import Submission, Training, Workload
-from specon_manager.core import starvation
 from specon_manager.core.admission_gate import prepared
-from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.plan import Ruling, plan
+from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
 from specon_manager.model.settings import Settings
-from specon_manager.policies.cpu_lending import ease
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.shared_nodes import reserves
-from specon_manager.policies.table import policy_named, settings_of
+from specon_manager.policies.table import policy_named
 from specon_sidecar.classify.curve import Estimate
 
 Basis = Literal["measured", "declared", "learnt", "assumed"]
 
 APPROXIMATIONS: Final = (
-    "nothing else arrives, no node fails, and no job crashes",
+    "nothing else arrives",
+    "no node fails, and no job crashes",
     "a job gains in proportion to its workers, and its network costs nothing",
     "a job that reserves nothing uses all the processors of its node when it can",
     "what was told to leave is gone, what was told to start or to move is there",
-    "jobs are admitted, scaled and preempted at once, and none of it fails",
+    "jobs are admitted, scaled and preempted at once, and nothing fails",
     "a job that is converged stays so, and one that is not does not become it",
 )
 """What is taken for granted beside the estimates, in words."""
@@ -96,7 +95,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
         submissions.append(
             Submission(
                 at=0.0,
-                spec=_simulated(job.spec),
+                spec=simulated_spec(job.spec),
                 training=Training(
                     seconds=left.seconds + done,
                     demand=0.0 if reserves(job.spec) else cores,
@@ -139,19 +138,13 @@ def verdicts_now(
     a parameter that is not known.
     """
     known = policy_named(policy)
-    settings = settings_of(known, parameters)
-    state = state.flattened()
-    if state.settings.dry_run:
-        # What would be ordered is what is asked for, and not that nothing is.
-        ordering = msgspec.structs.replace(state.settings, dry_run=False)
-        state = msgspec.structs.replace(state, settings=ordering)
+    # What would be ordered is what is asked for, and not that nothing is.
+    asked = msgspec.structs.replace(state.settings, policy=policy, parameters=parameters, dry_run=False)
+    state = msgspec.structs.replace(state.flattened(), settings=asked)
     if known.clairvoyant:
         state = _informed(state, now, told)
     state, snapshot = prepared(state, now)
-    proposals = [*ease(snapshot), *gathered(known.propose(snapshot, settings), snapshot)]
-    if (admission := starvation.admission(snapshot, proposals)) is not None:
-        proposals.append(admission)
-    return plan(state, proposals, now, snapshot)
+    return plan(state, proposals(snapshot), now, snapshot)
 
 
 def _remaining(
@@ -228,7 +221,7 @@ def _shifted_claim(claim: Claimed, now: float) -> Claimed:
     return msgspec.structs.replace(claim, until=claim.until - now)
 
 
-def _simulated(spec: JobSpec) -> JobSpec:
+def simulated_spec(spec: JobSpec) -> JobSpec:
     """Return the description of a job that nobody's owner starts: the simulator does what owners do.
 
     What may not be done to the job may not be done in the simulation either.

@@ -1,71 +1,83 @@
-"""When a waiting job may start: what the simulator makes of the present state, within bounded time."""
+"""When waiting jobs may start: what worlds drawn from the present state make of it, within bounded time."""
 
+import math
 import time
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from specon_lab.engine.engine import Moment
-from specon_lab.engine.run import check_workload, simulate
-from specon_lab.forecasts.forecast import APPROXIMATIONS, forecast
+from msgspec import Struct
+
+from specon_lab.forecasts.forecast import APPROXIMATIONS
+from specon_lab.forecasts.starts import FEWEST, Bounds, Start, Starts, starts
+from specon_lab.forecasts.worlds import Worlds
 from specon_lab.process_pool import where
 from specon_manager.core.state import State
-from specon_manager.lab import ExpectedStart
-from specon_manager.policies.progress import ProgressSettings
-
-SECONDS: Final = 5.0
-"""How long the simulation may take; beyond that the answer is that it is not known."""
-_HORIZON: Final = 30 * 86400.0
+from specon_manager.model.expected_start import ExpectedStart
 
 
-class _StartedError(Exception):
-    """The job trains, so the rest need not be simulated."""
+class Budget(Struct, frozen=True, kw_only=True):
+    """What an answer may cost."""
+
+    worlds: int = FEWEST
+    work: float
+    """Of all worlds together; see `Bounds.work`."""
+    seconds: float
+    """After which what is played is given up, whatever it is: the work bounds it on a usual machine."""
+    clock: Callable[[], float] = time.monotonic
+    """Which seconds are meant."""
 
 
-class _LateError(Exception):
-    """It takes too long."""
+QUICK: Final = Budget(work=500_000, seconds=15.0)
+"""For a person who waits for the answer."""
+PATIENT: Final = Budget(work=2_500_000, seconds=60.0, clock=time.process_time)
+"""For a manager that asks now and then, in seconds of a processor."""
 
 
-def expected_start(state: State, now: float, job: str, *, seconds: float = SECONDS) -> ExpectedStart:
-    """Return when the job may start, as if neither a pause nor a dry run held the manager back.
+def expected_starts(
+    state: State, now: float, jobs: Collection[str], budget: Budget = QUICK
+) -> Mapping[str, ExpectedStart]:
+    """Return when jobs that wait may start, as if neither a pause nor a dry run held the manager back.
 
-    It takes at most `seconds` and the time of one plan; never raises for what a state may hold.
+    It takes as long as the budget says and the time of one plan; never raises for what a state may hold.
     """
-    ends = time.monotonic() + seconds
-
-    def check(moment: Moment) -> None:
-        record = moment.after.jobs.get(job)
-        if record is not None and record.trains_since is not None:
-            raise _StartedError(moment.now)
-        if time.monotonic() > ends:
-            raise _LateError
-
+    ends = budget.clock() + budget.seconds
     try:
-        expected = forecast(state, now, prior_seconds=ProgressSettings().prior_seconds)
-        check_workload(expected.workload)
-        settings = state.settings
-        outcome = simulate(
-            expected.workload,
-            settings.policy,
-            parameters=settings.parameters,
-            settings=expected.settings,
-            limit=_HORIZON,
-            beginning=expected.beginning,
-            check=check,
-        )
-    except _StartedError as started:
-        told = sorted({each.basis for each in expected.remaining})
-        rests = f"how long jobs still train is {', '.join(told)}"
-        return ExpectedStart(in_seconds=round(started.args[0], 1), assumptions=(rests, *APPROXIMATIONS))
-    except _LateError:
-        return _unknown(f"the simulation was not over after {seconds:g} s")
+        worlds = Worlds(state, now, seed=0)
+        waiting = worlds.waiting & set(jobs)
+        bounds = Bounds(work=budget.work / budget.worlds)
+        found = starts(worlds, waiting, budget.worlds, bounds, lambda: budget.clock() <= ends)
     except ValueError as error:
-        return _unknown(str(error))
+        return dict.fromkeys(jobs, ExpectedStart(why=str(error)))
     except Exception as error:  # noqa: BLE001  (a forecast that breaks takes nothing from what is known)
-        return _unknown(f"the simulation broke: {where(error)}")
-    found = next((each for each in outcome.jobs if each.name == job), None)
-    if found is None:
-        return _unknown("it does not wait any more")
-    return _unknown(found.reason or f"it does not start within {_HORIZON / 86400:g} days of simulated time")
+        return dict.fromkeys(jobs, ExpectedStart(why=f"the simulation broke: {where(error)}"))
+    if found.worlds < FEWEST:
+        why = f"{found.worlds} of the {FEWEST} simulations that it takes were over after {budget.seconds:g} s"
+        return dict.fromkeys(jobs, ExpectedStart(why=why))
+    told = sorted({each.basis for each in worlds.expected.remaining})
+    assumptions = (
+        f"how long jobs still train is {', '.join(told)}",
+        worlds.arrivals,
+        *APPROXIMATIONS[1:],
+    )
+    return {
+        job: _told(found.by_job[job], found, worlds.unknown, assumptions)
+        if job in found.by_job
+        else ExpectedStart(why="it does not wait any more")
+        for job in jobs
+    }
 
 
-def _unknown(why: str) -> ExpectedStart:
-    return ExpectedStart(in_seconds=None, why=why)
+def _told(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...]) -> ExpectedStart:
+    if math.isfinite(start.latest):
+        return ExpectedStart(
+            in_seconds=round(start.median, 1),
+            earliest_seconds=round(start.earliest, 1),
+            latest_seconds=round(start.latest, 1),
+            worlds=found.worlds,
+            assumptions=assumptions,
+        )
+    if why := unknown or start.reason:
+        return ExpectedStart(why=why, worlds=found.worlds)
+    hours = found.reached / 3600
+    why = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
+    return ExpectedStart(why=why, worlds=found.worlds)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from specon_lab.reproduction.experiment import Collected, Line, Measures, Row, judged
 from specon_lab.reproduction.ours_runs import (
     AVERAGE,
@@ -117,16 +119,9 @@ def later_row(what: str, collected: Collected, ours: str, baselines: Sequence[st
     others = [
         f"{_policy(key)}: {each:.1f} %" for key, each in parts.items() if key != best and each is not None
     ]
-    return Row(
-        what=what,
-        paper=None,
-        default=part,
-        unit="%",
-        tolerance=f"at most {MOST_LATER:g} %",
-        reproduced=judged(part <= MOST_LATER, runs),
-        runs=runs,
-        note="; ".join((f"the better is {_policy(best)}", *others)),
-    )
+    row = _share(what, part, f"at most {MOST_LATER:g} %", kept=part <= MOST_LATER, runs=runs)
+    note = "; ".join((f"the better is {_policy(best)}", *others))
+    return msgspec.structs.replace(row, note=note)
 
 
 def way_row(what: str, collected: Collected, start: str, ours: str, end: str) -> Row | None:
@@ -135,15 +130,20 @@ def way_row(what: str, collected: Collected, start: str, ours: str, end: str) ->
     if part is None:
         return None
     runs = len(collected[ours])
+    row = _share(what, part, f"at least {LEAST_WAY:g} %", kept=part >= LEAST_WAY, runs=runs)
+    return msgspec.structs.replace(row, note=restarts(collected, end))
+
+
+def _share(what: str, part: float, bound: str, *, kept: bool, runs: int) -> Row:
+    """Return a row about a share in percent that no paper has, judged by whether its bound is kept."""
     return Row(
         what=what,
         paper=None,
         default=part,
         unit="%",
-        tolerance=f"at least {LEAST_WAY:g} %",
-        reproduced=judged(part >= LEAST_WAY, runs),
+        tolerance=bound,
+        reproduced=judged(kept, runs),
         runs=runs,
-        note=restarts(collected, end),
     )
 
 

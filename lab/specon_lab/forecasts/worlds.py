@@ -1,0 +1,128 @@
+"""Possible worlds: the same state, with remaining times and newcomers drawn from what is known. Pure."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.forecast import Forecast, forecast, simulated_spec
+from specon_lab.forecasts.knowledge import Knowledge
+from specon_lab.workloads.records import seeded
+from specon_lab.workloads.workload import Submission, Training
+from specon_manager.core.state import State
+from specon_manager.model.cluster import Job
+from specon_manager.model.settings import Settings
+from specon_manager.policies.progress import ProgressSettings
+from specon_manager.policies.shared_nodes import reserves
+
+_MOST_NEWCOMERS: Final = 256
+_TICKS: Final = 50
+"""Regular Ticks in the mean time that jobs have left: a policy is asked at every change beside these."""
+
+
+class Worlds:
+    """Draws worlds of one state; the same seed and number give the same world."""
+
+    def __init__(self, state: State, now: float, *, seed: int) -> None:
+        """Take a state; raises ValueError where nothing is there to play."""
+        self.expected = forecast(state, now, prior_seconds=ProgressSettings().prior_seconds)
+        self._state, self._now, self._seed = state, now, seed
+        self._knowledge = Knowledge(state, now, self.expected.remaining)
+        guessed = [each.job for each in self.expected.remaining if each.basis in {"learnt", "assumed"}]
+        self.unknown = ""
+        """Why some jobs are taken never to end, in words; empty where something is known of all."""
+        if guessed and not self._knowledge.enough:
+            self.unknown = (
+                f"nothing is known of how long {guessed[0]} trains: its log names no last step, its owner "
+                "declares no duration, and too few jobs are complete"
+            )
+        self._latest = latest_arrivals(state, now) if self._knowledge.enough else ()
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The jobs that occupy nothing."""
+        return frozenset(each.job for each in self.expected.remaining if each.waits)
+
+    @property
+    def arrivals(self) -> str:
+        """Who is taken to come, in words."""
+        span = sum(each.after for each in self._latest)
+        if span <= 0:
+            return "nothing else arrives: too few came to say who will"
+        hourly = 3600 * len(self._latest) / span
+        return f"jobs arrive as the latest {len(self._latest)} did, {hourly:.3g} in an hour"
+
+    def draw(self, number: int, *, until: float) -> Forecast:
+        """Return world `number`, with those who come within `until` seconds, a few hundred at most."""
+        rng = seeded(f"{self._seed}/{number}")
+        known, expected = self._knowledge, self.expected
+        jobs, done = list[Submission](), dict[str, float]()
+        for submission in expected.workload.jobs:
+            job = self._state.jobs[submission.spec.name]
+            told = known.left[job.name]
+            left = known.draw(job, rng)
+            done[job.name] = expected.beginning.jobs[job.name].done_seconds
+            if told.basis == "measured":
+                # Its steps are what they are: who is slower was slower before.
+                done[job.name] *= left / told.seconds
+            training = msgspec.structs.replace(
+                submission.training,
+                seconds=left + done[job.name],
+                prints_total=told.basis == "measured" or (told.waits and self._prints(job)),
+            )
+            jobs.append(msgspec.structs.replace(submission, training=training))
+        arrivals = drawn_arrivals(self._latest, rng, until=until, most=_MOST_NEWCOMERS)
+        for index, (at, pattern) in enumerate(arrivals):
+            spec = simulated_spec(newcomer(pattern.spec, index))
+            training = Training(
+                seconds=known.whole(pattern.kind, rng),
+                demand=0.0 if reserves(spec) else self._cores,
+                prints_total=self._prints(pattern),
+                stop_seconds=0.0,
+            )
+            jobs.append(Submission(at=at, spec=spec, training=training))
+        workload = msgspec.structs.replace(
+            expected.workload,
+            jobs=tuple(jobs),
+            report_seconds=max(expected.workload.report_seconds, self._settings.tick),
+            seed=rng.randrange(2**31),
+        )
+        beginning = expected.beginning
+        underway = {
+            name: msgspec.structs.replace(each, done_seconds=done[name])
+            for name, each in beginning.jobs.items()
+        }
+        return msgspec.structs.replace(
+            expected,
+            workload=workload,
+            beginning=msgspec.structs.replace(beginning, jobs=underway),
+            settings=self._settings,
+        )
+
+    @cached_property
+    def _settings(self) -> Settings:
+        """Return the settings with rarer regular Ticks where jobs take long."""
+        left = [each.seconds for each in self.expected.remaining]
+        tick = max(self.expected.settings.tick, min(300.0, sum(left) / len(left) / _TICKS))
+        return msgspec.structs.replace(self.expected.settings, tick=tick)
+
+    @cached_property
+    def _cores(self) -> float:
+        return max(node.capacity.cpu for node in self.expected.workload.nodes)
+
+    @cached_property
+    def _prints_total(self) -> Mapping[str, bool]:
+        """By kind, and of all as the kind "": whether most of those that were heard named their last step."""
+        told: dict[str, list[bool]] = {}
+        for job in self._state.jobs.values():
+            heard = [self._state.replicas[name].progress for name in job.spec.replicas]
+            if any(each.step is not None for each in heard):
+                measured = any(each.total_steps is not None for each in heard)
+                told.setdefault(job.kind, []).append(measured)
+                told.setdefault("", []).append(measured)
+        return {kind: 2 * sum(each) > len(each) for kind, each in told.items()}
+
+    def _prints(self, job: Job) -> bool:
+        return self._prints_total.get(job.kind, self._prints_total.get("", False))
