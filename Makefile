@@ -14,23 +14,38 @@ FUZZ_OBJECTS ?= 1000000
 # exported a SECONDS of its own, which counts how long it runs and is not meant.
 PROPERTIES_SECONDS := $(if $(findstring environment,$(origin SECONDS)),600,$(or $(SECONDS),600))
 
+# Where make images pushes to (nowhere), which builder it takes (the first that works), and which images (all)
+PUSH ?=
+BUILDER ?=
+IMAGES ?=
+# The address of the repository that a chart is released from, and which helm packages it
+SOURCE ?=
+HELM ?= helm
+# Files of PyPI only, whatever index or folder of wheels this machine is set up with: a lock names no other place.
+LOCK = env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(VENV)/lock/bin/uv pip compile --quiet --no-config --upgrade \
+	--default-index https://pypi.org/simple --python-version 3.11 --python-platform linux --only-binary :all: \
+	--generate-hashes --custom-compile-command "make lock"
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types contracts format bench fuzz fuzz-objects properties docs audit sbom clean
+.PHONY: help demo frameworks test check lint prose types contracts format bench fuzz fuzz-objects properties docs recording audit sbom images chart wheel lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo  ## run the main job: ten training jobs on the virtual nodes of this machine
+demo: $(VENV)/.demo  ## run the main job: twelve training jobs on the virtual nodes of this machine
 	$(BIN)/specon demo $(ARGS)
 
 test: $(VENV)/.dev  ## run the tests, and say how long the slowest took
 	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --durations=15 --durations-min=1 $(ARGS)
 
-check: lint types contracts  ## lint, formatting, types and import contracts
+check: lint prose types contracts  ## lint, formatting, English, types and import contracts
 
 lint: $(VENV)/.dev  ## ruff, all rules, and its formatter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+prose: $(VENV)/.dev  ## the English of docs, help texts, chart, alerts and panels
+	$(BIN)/python -m specon_tools.prose
 
 types: $(VENV)/.dev  ## mypy, strict
 	$(BIN)/mypy
@@ -55,26 +70,50 @@ fuzz-objects: $(VENV)/.dev  ## look for objects that break what the manager read
 properties: $(VENV)/.dev  ## run the property machines with fresh seeds, for SECONDS (600)
 	$(BIN)/python tests/properties/explore.py $(PROPERTIES_SECONDS)
 
+frameworks: $(VENV)/.frameworks  ## install the frameworks, and test that unchanged scripts of each can be moved
+	$(BIN)/python -m pytest --numprocesses=0 tests/trainer/frameworks tests/docs/test_frameworks.py $(ARGS)
+
 docs: $(VENV)/.dev  ## write the generated pages and build the site into build/site, offline and strictly
 	$(BIN)/python -m specon_tools.documentation
 	$(BIN)/mkdocs build --strict --site-dir build/site
 	@echo "build/site/index.html"
 
-audit: $(VENV)/.dev $(VENV)/.audit  ## compare every installed dependency with the known vulnerabilities (needs the network)
+recording: $(VENV)/.dev  ## record the status page while the demo runs, into docs/images (needs Chromium)
+	$(BIN)/python -m specon_tools.recording docs/images $(ARGS)
+
+audit: $(VENV)/.dev $(VENV)/.audit  ## compare what is installed here, and what the images install, with the known vulnerabilities
 	@mkdir -p build
 	@# A local version, as builds of PyTorch for one kind of machine have it, is in no database.
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+.*//' > build/dependencies.txt
 	$(VENV)/audit/bin/pip-audit --progress-spinner off --strict --no-deps --disable-pip --requirement build/dependencies.txt
+	for lock in locks/*.txt; do $(VENV)/audit/bin/pip-audit --progress-spinner off --strict --require-hashes --disable-pip --requirement $$lock || exit 1; done
 
 sbom: $(VENV)/.audit  ## list what the two images contain beside the system, as CycloneDX, in build/
 	@mkdir -p build
 	rm -rf build/shipped && $(PYTHON) -m venv build/shipped
-	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) .
+	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --require-hashes --requirement locks/sidecar.txt
+	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps .
 	$(VENV)/audit/bin/cyclonedx-py environment build/shipped/bin/python --pyproject pyproject.toml --output-reproducible --output-file build/sidecar.cdx.json
-	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) ".[manager]"
+	build/shipped/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --require-hashes --requirement locks/manager.txt
 	$(VENV)/audit/bin/cyclonedx-py environment build/shipped/bin/python --pyproject pyproject.toml --output-reproducible --output-file build/manager.cdx.json
 	@rm -rf build/shipped
 	@echo "build/sidecar.cdx.json build/manager.cdx.json"
+
+images:  ## build the images with docker, podman or buildah; PUSH=registry.example/team also pushes them
+	PYTHONPATH=tools $(PYTHON) -m specon_tools.release.images --push=$(PUSH) --builder=$(BUILDER) --pip-flags="$(PIP_FLAGS)" $(IMAGES)
+
+chart:  ## package the chart into build/, with the digests of what make images pushed; SOURCE=https://... is its home
+	PYTHONPATH=tools $(PYTHON) -m specon_tools.release.chart --source=$(SOURCE) --helm=$(HELM)
+
+wheel:  ## build the wheel into build/dist
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check $(PIP_FLAGS) --no-deps --wheel-dir build/dist .
+
+lock: $(VENV)/.lock  ## pin anew, with hashes, what the images install: the newest versions on PyPI that pyproject.toml allows
+	@mkdir -p locks
+	$(LOCK) --extra manager --output-file locks/manager.txt pyproject.toml
+	$(LOCK) --constraints locks/manager.txt --output-file locks/sidecar.txt pyproject.toml
+	$(LOCK) --constraints locks/manager.txt --extra tensorboard --output-file locks/sidecar-tensorboard.txt pyproject.toml
 
 $(VENV)/.demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module: install your distribution's python3-venv package" >&2; exit 1; }
@@ -83,6 +122,10 @@ $(VENV)/.demo: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.frameworks: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) --editable ".[dev,frameworks]"
 	@touch $@
 
 # Not one of the dev dependencies: it has wheels for some versions of Python only, and building it needs clang.
@@ -95,6 +138,12 @@ $(VENV)/.audit: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) "pip-audit>=2.10,<3" "cyclonedx-bom>=7.2,<8"
+	@touch $@
+
+$(VENV)/.lock: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) "uv>=0.9,<1"
 	@touch $@
 
 clean:  ## remove the environment and everything that tools leave behind

@@ -1,4 +1,4 @@
-"""Write the generated pages into docs/, from the root of the project; `--check` only compares."""
+"""Write the generated pages, from the root of the project; `--check` only compares."""
 
 import argparse
 import json
@@ -11,6 +11,7 @@ import yaml
 
 from specon_tools.documentation import (
     annotations,
+    checkpoint_formats,
     command_line,
     helm_values,
     log_formats,
@@ -22,33 +23,39 @@ from specon_tools.observability import catalogue
 
 _CHART: Final = Path("charts/specon")
 _TABLES: Final = {
-    "architecture.md": ("transactions", transactions.table),
-    "kubernetes.md": ("annotations", annotations.table),
-    "log-formats.md": ("table of formats", log_formats.table),
-    "metrics.md": ("metrics", catalogue.table),
+    "architecture.md": {"transactions": transactions.table},
+    "commands.md": {"flags": command_line.sections},
+    "kubernetes.md": {"annotations": annotations.table},
+    "logs-and-checkpoints.md": {
+        "table of formats": log_formats.table,
+        "checkpoint formats": checkpoint_formats.table,
+    },
+    "metrics.md": {"metrics": catalogue.table},
 }
-"""Pages with one generated table: its name in the marks around it, and what writes it."""
+"""Pages with generated parts: the name in the marks around each, and what writes it."""
 
 
 def pages(root: Path) -> Mapping[str, str]:
-    """Return the generated files by their paths in docs/, from the root of the project.
+    """Return the generated files by their paths, all of them from the root of the project.
 
     Raises OSError where the chart or a page is not there, ValueError where a page lacks its marks.
     """
     chart = root / _CHART
     document = yaml.safe_dump(openapi.document(), sort_keys=False, allow_unicode=True, width=110)
-    tables = {
-        name: with_table((root / "docs" / name).read_text(), mark, table())
-        for name, (mark, table) in _TABLES.items()
-    }
+    marked = {}
+    for name, parts in _TABLES.items():
+        page = (root / "docs" / name).read_text()
+        for mark, part in parts.items():
+            page = with_table(page, mark, part())
+        marked[f"docs/{name}"] = page
+    values, schema = (chart / "values.yaml").read_text(), (chart / "values.schema.json").read_text()
+    table = helm_values.table(values, json.loads(schema))
+    readme = (chart / "README.md").read_text()
     return {
-        "openapi.yaml": document,
-        "reference/annotations.md": annotations.page(),
-        "reference/command-line.md": command_line.page(),
-        "reference/values.md": helm_values.page(
-            (chart / "values.yaml").read_text(), json.loads((chart / "values.schema.json").read_text())
-        ),
-        **tables,
+        "docs/openapi.yaml": document,
+        "docs/reference/values.md": helm_values.page(values, json.loads(schema)),
+        f"{_CHART}/README.md": with_table(readme, "values", f"\n{table}\n"),
+        **marked,
     }
 
 
@@ -59,7 +66,7 @@ def main() -> int:
     arguments = parser.parse_args()
     stale = 0
     for name, content in pages(Path()).items():
-        path = Path("docs") / name
+        path = Path(name)
         if path.exists() and path.read_text() == content:
             continue
         stale += 1

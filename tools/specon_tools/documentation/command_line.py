@@ -4,25 +4,17 @@ import argparse
 from collections.abc import Iterator
 from typing import Final
 
-from specon_manager.__main__ import make_parser
+from specon_manager.cli.command_parser import make_parser
 
 _HIDDEN: Final = (argparse.SUPPRESS, None)
 
 
-def page() -> str:
-    """Return the page, as Markdown: each command with its arguments."""
-    lines = [
-        "# Command line",
-        "",
-        "Generated from the parser: `python -m specon_tools.documentation`. What the commands do is told",
-        "in [Commands](../commands.md); `specon COMMAND --help` prints the same as this page.",
-        "",
-        "Exit codes: 0 success, 1 failure, 2 something to mend in what was given, 130 interrupted.",
-        "",
-    ]
+def sections() -> str:
+    """Return a section in Markdown for each command, with its arguments."""
+    lines: list[str] = []
     for name, parser in _commands(make_parser(), "specon"):
         lines += _section(name, parser)
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -36,7 +28,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
 
 
 def _section(name: str, parser: argparse.ArgumentParser) -> list[str]:
-    lines = [f"## {name}", "", f"{_sentence(parser.description or '')}", ""]
+    lines = [f"### {name}", "", f"{_sentence(parser.description or '')}", ""]
     rows = [
         f"| {_shown(action)} | {_default(action)} | {_cell(_help(action))} |"
         for action in parser._actions  # noqa: SLF001  (as above)

@@ -15,13 +15,17 @@ _HEAD: Final = (
     "`python -m specon_tools.documentation`. A value that is not of this list, or not as its last column",
     "says, is refused with its name.",
     "",
-    "| value | default | meaning | may be |",
-    "|---|---|---|---|",
+    "",
 )
 
 
 def page(values: str, schema: Object) -> str:
     """Return the page, as Markdown. Raises TypeError where values.yaml is no mapping."""
+    return "\n".join(_HEAD) + table(values, schema)
+
+
+def table(values: str, schema: Object) -> str:
+    """Return all values as a table in Markdown. Raises TypeError where values.yaml is no mapping."""
     root = yaml.compose(values)
     if not isinstance(root, yaml.MappingNode):
         raise TypeError("values.yaml: is no mapping")
@@ -30,7 +34,7 @@ def page(values: str, schema: Object) -> str:
         f"| `{path}` | {_default(node)} | {_cell(_comment(lines, line))} | {_cell(_allowed(schema, path))} |"
         for path, node, line in _leaves(root)
     ]
-    return "\n".join([*_HEAD, *rows, ""])
+    return "\n".join(["| value | default | meaning | may be |", "|---|---|---|---|", *rows, ""])
 
 
 def _leaves(node: yaml.MappingNode, above: str = "") -> Iterator[tuple[str, yaml.Node, int]]:

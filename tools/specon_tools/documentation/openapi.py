@@ -7,8 +7,9 @@ import msgspec
 from specon_manager import __version__
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.core.state import State
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.runtime.requests import MoveTold, MoveWanted, PauseTold, PauseWanted
-from specon_sidecar.wire import Acknowledgement, Instructions, Report
+from specon_sidecar.wire import Acknowledgement, Instructions, Report, Resumable
 
 Object = dict[str, Any]
 
@@ -17,18 +18,20 @@ _RECORDS: Final = (
     Report,
     Acknowledgement,
     Instructions,
+    Resumable,
     LocalJob,
     MoveWanted,
     MoveTold,
     PauseWanted,
     PauseTold,
     State,
+    ExpectedStart,
 )
 _PROBLEMS: Final = {
     400: "The message is wrong; the error names the field.",
     401: "No bearer token is shown.",
     403: "The token is not that of this incarnation, or not the owner's; or it may not be done here.",
-    404: "There is no such request.",
+    404: "There is no such request, or it is not done here.",
     408: "The body was not there in time; the connection is closed.",
     409: "It speaks against it what the error says.",
     410: "This incarnation is over: nothing more is to be sent for it.",
@@ -98,12 +101,39 @@ def _paths() -> Object:
         "requestBody": _body("Acknowledgement"),
         "responses": {"204": {"description": "Taken in."}},
     }
+    whose = [
+        _query("replica", {"type": "string"}, "namespace/job/role/index", required=True),
+        _query("incarnation", {"type": "string"}, "The pod's UID on Kubernetes.", required=True),
+    ]
+    resumable = {
+        "summary": "Ask from which checkpoint an incarnation may go on",
+        "description": "The newest that is known; that of the move in flight, where there is one.",
+        "parameters": whose,
+        "responses": {"200": _answered("Resumable", "It, or none for the first incarnation.")},
+    }
+    output = {
+        "summary": "Read what the trainer prints",
+        "description": (
+            "The log of a container of the pod to which the token is bound, as the API server has it, with "
+            "the time before each line, until it ends. 404 where it is off, and on a local manager."
+        ),
+        "parameters": [
+            *whose,
+            _query("container", {"type": "string"}, "Its name.", required=True),
+            _query("since", {"type": "string"}, "From when on, such as 2026-11-23T07:00:00Z."),
+        ],
+        "responses": {
+            "200": {
+                "description": "Lines, as they are printed.",
+                "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+            }
+        },
+    }
     fetch = {
         "summary": "Fetch the instructions for a replica",
         "description": "Answered at once when one is not in `known`, else after `wait` seconds.",
         "parameters": [
-            _query("replica", {"type": "string"}, "namespace/job/role/index", required=True),
-            _query("incarnation", {"type": "string"}, "The pod's UID on Kubernetes.", required=True),
+            *whose,
             _query(
                 "wait",
                 {"type": "number", "minimum": 0, "maximum": 60, "default": 0},
@@ -116,6 +146,21 @@ def _paths() -> Object:
     state = {
         "summary": "Read the whole state",
         "responses": {"200": _answered("State", "Nodes, jobs, replicas, moves and the last decisions.")},
+    }
+    starts = {
+        "summary": "Read when jobs that wait are expected to start",
+        "description": "By job, in seconds from now. Empty until somebody waits and it is worked out.",
+        "responses": {
+            "200": {
+                "description": "The latest answer of the simulation beside the manager.",
+                "content": _json(
+                    {
+                        "type": "object",
+                        "additionalProperties": {"$ref": _TEMPLATE.format(name="ExpectedStart")},
+                    }
+                ),
+            }
+        },
     }
     submit = {
         "summary": "Submit a job",
@@ -183,7 +228,10 @@ def _paths() -> Object:
         "/v1/reports": {"post": _operation(report, sidecar, 400, *bodies, *messages)},
         "/v1/instructions": {"get": _operation(fetch, sidecar, 400, *messages)},
         "/v1/acknowledgements": {"post": _operation(answer, sidecar, 400, *bodies, *messages)},
+        "/v1/checkpoint": {"get": _operation(resumable, sidecar, *messages)},
+        "/v1/output": {"get": _operation(output, sidecar, 400, 404, 409, *messages)},
         "/v1/state": {"get": _operation(state, owner, *orders)},
+        "/v1/starts": {"get": _operation(starts, owner, *orders)},
         "/v1/jobs": {"post": _operation(submit, owner, 409, 422, *bodies, *orders)},
         "/v1/moves": {"post": _operation(move, owner, 409, 422, *bodies, *orders)},
         "/v1/moves/{move}": {"delete": _operation(withdraw, owner, 404, 409, *orders)},

@@ -8,7 +8,7 @@ from specon_manager.model.transactions import FINAL_STATES, UNTOUCHED_STATES, Ki
 
 def table() -> str:
     """Return what follows each state, and which kinds of transactions skip it, as Markdown."""
-    lines = ["| state | what became of it | then | on the way back | skipped by |", "|---|---|---|---|---|"]
+    lines = ["| state | result | then | on the way back | skipped by |", "|---|---|---|---|---|"]
     for state in TransactionState:
         if state in FINAL_STATES:
             continue

@@ -65,9 +65,9 @@ ALERTS: Final = (
         expr="sum by (kind) (specon_stuck_transactions) > 0",
         lasting="2m",
         severity="critical",
-        summary="Something does not end though it was told to",
-        description="{{ $value }} transactions ({{ $labels.kind }}) cannot come to an end: specon moves "
-        "--open and specon changes --open say why.",
+        summary="A move or a change is stuck",
+        description="{{ $value }} transactions ({{ $labels.kind }}) cannot end: "
+        "specon moves --open and specon changes --open say why.",
     ),
     Alert(
         name="SpeconJobStarves",
@@ -83,24 +83,33 @@ ALERTS: Final = (
         lasting="1h",
         severity="warning",
         summary="A queue uses more than its quota and may not borrow",
-        description="Queue {{ $labels.queue }} uses more than its quota, and may not borrow: nothing of it "
-        "is started until some of its jobs have ended.",
+        description="Queue {{ $labels.queue }} uses more than its quota and may not borrow: "
+        "none of its jobs starts until some have ended.",
     ),
     Alert(
         name="SpeconNoLeader",
-        expr="sum(specon_leader) == 0 or absent(specon_leader)",
+        # A manager on one machine has no Lease and tells of no leader; `specon_paused` shows that it runs.
+        expr="sum(specon_leader) == 0 or absent(specon_leader) unless on() specon_paused",
         lasting="2m",
         severity="critical",
         summary="No manager leads",
-        description="No manager has the Lease: nothing is decided, and sidecars are told to come again.",
+        description="No manager has the Lease: nobody decides, and sidecars retry later.",
     ),
     Alert(
         name="SpeconSidecarsSilent",
         expr="sum(specon_silent_replicas) > 0",
         lasting="5m",
         severity="warning",
-        summary="Running replicas are not heard of",
+        summary="Running replicas are silent",
         description=f"{{{{ $value }}}} running replicas sent no report for {SILENT_SECONDS:.0f} s and more.",
+    ),
+    Alert(
+        name="SpeconJobsHung",
+        expr="sum(specon_replicas_hung) > 0",
+        lasting="1m",
+        severity="warning",
+        summary="Jobs hang",
+        description="{{ $value }} running replicas make no steps, and their processes wait.",
     ),
     Alert(
         name="SpeconJobsDiverging",
@@ -108,7 +117,7 @@ ALERTS: Final = (
         lasting="10m",
         severity="warning",
         summary="Jobs diverge",
-        description="The loss of {{ $value }} running replicas rises, or is not a number any more.",
+        description="The loss of {{ $value }} running replicas rises or is not a finite number.",
     ),
     Alert(
         name="SpeconCheckpointTooOld",
@@ -125,8 +134,8 @@ ALERTS: Final = (
         lasting="10m",
         severity="warning",
         summary="Planning is slow",
-        description="Of the plans of the last 10 minutes 5 % took {{ $value | humanizeDuration }} and more: "
-        "reports and probes wait so long.",
+        description="In the last 10 minutes 5 % of the plans took {{ $value | humanizeDuration }} or more: "
+        "reports and probes wait as long.",
     ),
     Alert(
         name="SpeconPodsNotInjected",

@@ -3,6 +3,7 @@
 from typing import Final
 
 from specon_sidecar.classify import Category
+from specon_tools.observability.headline import HEADLINE
 from specon_tools.observability.panels import COLOURS, Annotation, Dashboard, Panel, Query, Row, Variable
 
 _CHOSEN: Final = 'job_namespace=~"$namespace", job_name=~"$job"'
@@ -22,6 +23,7 @@ CONVERGENCE: Final = Dashboard(
     text="Categories of training jobs over time, their losses and gains, and how soon converged jobs move.",
     variables=(
         Variable("namespace", "Namespace", "specon_job_category", "job_namespace"),
+        Variable("node", "Node", "specon_node_replicas", "node"),
         Variable("job", "Job", 'specon_job_category{job_namespace=~"$namespace"}', "job_name"),
     ),
     annotations=(
@@ -40,21 +42,22 @@ CONVERGENCE: Final = Dashboard(
         ),
     ),
     rows=(
+        HEADLINE,
         Row(
             "All jobs",
             (
                 Panel(
                     title="Running replicas by category",
-                    text="What the logs say of everything that trains now.",
+                    text="What the logs say of all running replicas.",
                     queries=(Query("sum by (category) (specon_replicas)", "{{category}}"),),
                     stacked=True,
                     by_category=True,
                 ),
                 Panel(
                     title="Replicas by node and category",
-                    text="A node on which nothing converges is one that jobs should move away from last.",
+                    text="Of the chosen nodes. Move jobs last from a node on which nothing converges.",
                     kind="table",
-                    queries=(Query("sum by (node, category) (specon_node_replicas)"),),
+                    queries=(Query('sum by (node, category) (specon_node_replicas{node=~"$node"})'),),
                     matrix=("node", "category"),
                 ),
                 Panel(
@@ -64,7 +67,7 @@ CONVERGENCE: Final = Dashboard(
                     queries=tuple(
                         Query(
                             f"histogram_quantile({share}, sum by (le) "
-                            "(rate(specon_converged_to_moved_seconds_bucket[$__range])))",
+                            "(rate(specon_converged_to_moved_seconds_bucket[$__range]))) >= 0",
                             legend,
                         )
                         for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
@@ -73,7 +76,7 @@ CONVERGENCE: Final = Dashboard(
                 ),
                 Panel(
                     title="Converged since",
-                    text="How long the replicas that have converged have been so, the longest first.",
+                    text="How long replicas have been converged, the longest first.",
                     kind="bargauge",
                     queries=(
                         Query(
@@ -92,7 +95,7 @@ CONVERGENCE: Final = Dashboard(
             (
                 Panel(
                     title="Category over time",
-                    text="A state for each replica.",
+                    text="The category of each replica.",
                     kind="state-timeline",
                     queries=(Query(_of_job(_CATEGORY), _NAME),),
                     by_category=True,
@@ -101,7 +104,7 @@ CONVERGENCE: Final = Dashboard(
                 ),
                 Panel(
                     title="Loss",
-                    text="Last value of the metric that each replica is judged by.",
+                    text="Last value of each replica's metric.",
                     queries=(Query(_of_job(f"specon_job_loss{{{_CHOSEN}}}"), _NAME),),
                     height=10,
                 ),
@@ -113,8 +116,21 @@ CONVERGENCE: Final = Dashboard(
                     height=10,
                 ),
                 Panel(
+                    title="Remaining gain",
+                    text="Gain that is still expected, relative to the gain so far; as the sidecar told the "
+                    "manager.",
+                    queries=(Query(_of_job(f"specon_job_remaining_gain_ratio{{{_CHOSEN}}}"), _NAME),),
+                    unit="percentunit",
+                ),
+                Panel(
+                    title="Confidence that it has converged",
+                    text="Of the classifier horizon; the classifier of the paper has none.",
+                    queries=(Query(_of_job(f"specon_job_confidence{{{_CHOSEN}}}"), _NAME),),
+                    unit="percentunit",
+                ),
+                Panel(
                     title="Steps per second",
-                    text="Slope of the step; below zero where a replica went back to a checkpoint.",
+                    text="Slope of the step; below zero when a replica returns to a checkpoint.",
                     queries=(
                         Query(_of_job(f"deriv(specon_job_step{{{_CHOSEN}}}[$__rate_interval])"), _NAME),
                     ),
@@ -122,7 +138,7 @@ CONVERGENCE: Final = Dashboard(
                 ),
                 Panel(
                     title="Age of the newest checkpoint",
-                    text="What would be trained again if the replica were lost now.",
+                    text="The training to repeat if the replica were lost now.",
                     queries=(Query(_of_job(f"specon_job_checkpoint_age_seconds{{{_CHOSEN}}}"), _NAME),),
                     unit="s",
                 ),

@@ -2,22 +2,37 @@
 
 from typing import Final
 
-from specon_tools.observability.panels import Dashboard, Panel, Query, Row
+from specon_tools.observability.headline import HEADLINE, MOVES
+from specon_tools.observability.panels import (
+    BAD,
+    GOOD,
+    NONE_IS_GOOD,
+    WARNING,
+    Dashboard,
+    Panel,
+    Query,
+    Row,
+)
+
+_DAY: Final = 86400.0
 
 OPERATIONS: Final = Dashboard(
     uid="specon-operations",
     title="specon / Operations",
     text="Leadership, reports of sidecars, planning, the API server, the webhook.",
+    annotations=(MOVES,),
     rows=(
+        HEADLINE,
         Row(
             "Managers",
             (
                 Panel(
                     title="Leaders",
-                    text="One, but for the seconds in which another manager takes over.",
+                    text="One, except for the seconds in which another manager takes over.",
                     kind="stat",
                     queries=(Query("sum(specon_leader)", "leaders"),),
                     width=6,
+                    thresholds=((None, BAD), (1.0, GOOD), (2.0, WARNING)),
                 ),
                 Panel(
                     title="Webhook certificate expires in",
@@ -28,20 +43,23 @@ OPERATIONS: Final = Dashboard(
                     ),
                     unit="s",
                     width=6,
+                    thresholds=((None, BAD), (7 * _DAY, WARNING), (14 * _DAY, GOOD)),
                 ),
                 Panel(
                     title="Pods without their sidecar",
-                    text="They asked for one and have none: the webhook was away, or refused.",
+                    text="They request a sidecar and have none: the webhook was away, or refused.",
                     kind="stat",
                     queries=(Query("sum(specon_pods_not_injected)", "pods"),),
                     width=6,
+                    thresholds=NONE_IS_GOOD,
                 ),
                 Panel(
                     title="Replicas without series",
-                    text="Beyond the bound on series for single jobs.",
+                    text="Replicas beyond the limit on series of single jobs.",
                     kind="stat",
                     queries=(Query("sum(specon_job_series_missing)", "replicas"),),
                     width=6,
+                    thresholds=NONE_IS_GOOD,
                 ),
                 Panel(
                     title="Time of a plan",
@@ -49,7 +67,7 @@ OPERATIONS: Final = Dashboard(
                     queries=tuple(
                         Query(
                             f"histogram_quantile({share}, sum by (le) "
-                            "(rate(specon_plan_duration_seconds_bucket[$__rate_interval])))",
+                            "(rate(specon_plan_duration_seconds_bucket[$__rate_interval]))) >= 0",
                             legend,
                         )
                         for share, legend in (("0.5", "median"), ("0.99", "99th percentile"))
@@ -58,7 +76,7 @@ OPERATIONS: Final = Dashboard(
                 ),
                 Panel(
                     title="Replicas by phase",
-                    text="Where the life of each replica stands.",
+                    text="The phase of each replica.",
                     queries=(Query("sum by (phase) (specon_replica_phases)", "{{phase}}"),),
                     stacked=True,
                 ),
@@ -69,7 +87,7 @@ OPERATIONS: Final = Dashboard(
             (
                 Panel(
                     title="Reports",
-                    text="Reports in a second: taken in, and those that said nothing new.",
+                    text="Reports in a second: accepted, and those without news.",
                     queries=(
                         Query("sum(rate(specon_reports_total[$__rate_interval]))", "taken in"),
                         Query("sum(rate(specon_reports_ignored_total[$__rate_interval]))", "ignored"),
@@ -78,12 +96,17 @@ OPERATIONS: Final = Dashboard(
                 ),
                 Panel(
                     title="Silent replicas",
-                    text="Running replicas whose sidecar was not heard of for five minutes.",
+                    text="Running replicas whose sidecar has sent no report for five minutes.",
                     queries=(Query("sum(specon_silent_replicas)", "silent"),),
                 ),
                 Panel(
+                    title="Hung replicas",
+                    text="Running replicas without a step for many usual intervals, with waiting processes.",
+                    queries=(Query("sum(specon_replicas_hung)", "hung"),),
+                ),
+                Panel(
                     title="Oldest reports",
-                    text="The ten replicas that were not heard of for longest.",
+                    text="The ten replicas with the oldest reports.",
                     kind="bargauge",
                     queries=(
                         Query(
@@ -121,7 +144,7 @@ OPERATIONS: Final = Dashboard(
             (
                 Panel(
                     title="Requests to the API server",
-                    text="In a second, by verb and code; `unavailable` where no answer came.",
+                    text="In a second, by verb and code; `unavailable` without an answer.",
                     queries=(
                         Query(
                             "sum by (verb, code) (rate(specon_api_requests_total[$__rate_interval]))",
@@ -132,12 +155,12 @@ OPERATIONS: Final = Dashboard(
                 ),
                 Panel(
                     title="Share of requests that failed",
-                    text="Codes from 400 on, and no answer at all; conflicts are among them.",
+                    text="Codes from 400 on, conflicts included, and missing answers.",
                     queries=(
                         Query(
                             "(sum(rate(specon_api_requests_total"
                             '{code=~"[45]..|unavailable"}[$__rate_interval])) or vector(0))'
-                            " / sum(rate(specon_api_requests_total[$__rate_interval]))",
+                            " / (sum(rate(specon_api_requests_total[$__rate_interval])) > 0)",
                             "failed",
                         ),
                     ),
@@ -145,11 +168,11 @@ OPERATIONS: Final = Dashboard(
                 ),
                 Panel(
                     title="Time of requests",
-                    text="95th percentile by verb; watches are not among them.",
+                    text="95th percentile by verb, without watches.",
                     queries=(
                         Query(
                             "histogram_quantile(0.95, sum by (le, verb) "
-                            "(rate(specon_api_request_duration_seconds_bucket[$__rate_interval])))",
+                            "(rate(specon_api_request_duration_seconds_bucket[$__rate_interval]))) >= 0",
                             "{{verb}}",
                         ),
                     ),
@@ -167,7 +190,7 @@ OPERATIONS: Final = Dashboard(
                 ),
                 Panel(
                     title="Events that were not written",
-                    text="Events on objects that were dropped in this term of leadership.",
+                    text="Events on objects that this leader has dropped.",
                     queries=(Query("sum(specon_events_dropped)", "events"),),
                     width=24,
                     height=6,

@@ -22,6 +22,10 @@ COLOURS: Final = {
     Category.NOT_CLASSIFIABLE: "#b877d9",
 }
 
+GOOD, WARNING, BAD, PLAIN = "green", "orange", "red", "blue"
+NONE_IS_GOOD: Final = ((None, GOOD), (1.0, WARNING))
+"""Thresholds of what there should be none of."""
+
 Kind = Literal["timeseries", "stat", "state-timeline", "table", "bargauge"]
 
 
@@ -51,6 +55,8 @@ class Panel(Struct, frozen=True, kw_only=True):
     """Whether series are categories, by name, or values their numbers (state timelines)."""
     matrix: tuple[str, str] | None = None
     """Of a table: the label that makes rows and the one that makes columns."""
+    thresholds: tuple[tuple[float | None, str], ...] = ()
+    """Of a stat: from which value on it has which colour, rising; None is from the beginning."""
 
 
 class Row(Struct, frozen=True):
@@ -176,6 +182,10 @@ def _defaults(panel: Panel) -> dict[str, Any]:
         # What is not there is a gap: a line through it would be a lie.
         looks = {"lineWidth": 1, "fillOpacity": 30 if panel.stacked else 0, "spanNulls": False}
         defaults["custom"] = {**looks, "showPoints": "auto", "stacking": stacking}
+    if panel.thresholds:
+        steps = [{"value": least, "color": colour} for least, colour in panel.thresholds]
+        defaults["color"] = {"mode": "thresholds"}
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
     if panel.kind == "state-timeline":
         defaults["color"] = {"mode": "fixed", "fixedColor": COLOURS[Category.UNKNOWN]}
         defaults["custom"] = {"fillOpacity": 80, "lineWidth": 0}

@@ -2,18 +2,22 @@
 
 from typing import Final
 
-from specon_tools.observability.panels import Dashboard, Panel, Query, Row
+from specon_tools.observability.headline import HEADLINE, MOVES
+from specon_tools.observability.panels import BAD, GOOD, Dashboard, Panel, Query, Row
 
 _CHANGES: Final = '{kind!="move"}'
 
 
 def _quantiles(metric: str, label: str = "", *, only: str = "") -> tuple[Query, ...]:
-    """Return median and 90th percentile of a histogram over the range that is shown, by a label."""
+    """Return median and 90th percentile of a histogram over the range that is shown, by a label.
+
+    Before anything was observed a quantile is no number, which is no value: `>= 0` leaves it out.
+    """
     by = f"le, {label}" if label else "le"
     prefix = f"{{{{{label}}}}}: " if label else ""
     return tuple(
         Query(
-            f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket{only}[$__range])))",
+            f"histogram_quantile({share}, sum by ({by}) (rate({metric}_bucket{only}[$__range]))) >= 0",
             prefix + legend,
         )
         for share, legend in (("0.5", "median"), ("0.9", "90th percentile"))
@@ -32,9 +36,10 @@ def _increase(series: str, window: str) -> str:
 SCHEDULING: Final = Dashboard(
     uid="specon-scheduling",
     title="specon / Moves and scheduling",
-    text="Moves by state and outcome, what they cost and whom they helped, decisions, queues, and changes of "
-    "jobs: admissions, scalings, preemptions.",
+    text="Moves by state and result, their cost and benefit, decisions, queues, and changes of jobs.",
+    annotations=(MOVES,),
     rows=(
+        HEADLINE,
         Row(
             "Moves",
             (
@@ -48,8 +53,7 @@ SCHEDULING: Final = Dashboard(
                 ),
                 Panel(
                     title="Ended",
-                    text="Moves that ended in the last hour, by final state and policy; of policy `request` "
-                    "are those that people asked for.",
+                    text="Moves that ended in the last hour, by final state and policy (`request`: by hand).",
                     queries=(
                         Query(
                             'sum by (policy, state) (increase(specon_transactions_total{kind="move"}[1h]))',
@@ -74,7 +78,7 @@ SCHEDULING: Final = Dashboard(
                 ),
                 Panel(
                     title="Steps trained again",
-                    text="Steps that were lost in the last hour, by what they were lost to.",
+                    text="Steps that were lost in the last hour, by cause.",
                     queries=(
                         Query(
                             "sum by (kind) (increase(specon_transaction_lost_steps_total[1h]))", "{{kind}}"
@@ -85,7 +89,7 @@ SCHEDULING: Final = Dashboard(
                 Panel(
                     title="Replicas helped and hurt",
                     text="Measured change of the steps per second of the replicas that moved, and of those "
-                    "on the source and target of a move, over the range that is shown.",
+                    "on the source and target of a move, over the range shown.",
                     kind="bargauge",
                     queries=(
                         Query(
@@ -131,20 +135,20 @@ SCHEDULING: Final = Dashboard(
             (
                 Panel(
                     title="Waiting jobs",
-                    text="Jobs that wait to be admitted by this manager.",
+                    text="Jobs that wait for admission by this manager.",
                     queries=(Query("sum(specon_waiting_jobs) or vector(0)", "jobs"),),
                     width=8,
                 ),
                 Panel(
                     title="Longest wait now",
-                    text="How long the job that waits longest has waited.",
+                    text="The longest wait of a waiting job.",
                     queries=(Query("max(specon_queue_oldest_seconds)", "oldest"),),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Time to admission",
-                    text="From submission to first admission, of jobs admitted in the range that is shown.",
+                    text="From submission to first admission, of jobs admitted in the range shown.",
                     queries=_quantiles("specon_queue_wait_seconds"),
                     unit="s",
                     width=8,
@@ -170,15 +174,15 @@ SCHEDULING: Final = Dashboard(
             (
                 Panel(
                     title="Stuck",
-                    text="Moves and changes that cannot come to an end, by kind: something does not end "
-                    "though it is told to.",
+                    text="Moves and changes that cannot end, by kind.",
                     kind="stat",
                     queries=(Query("sum by (kind) (specon_stuck_transactions)", "{{kind}}"),),
                     height=6,
+                    thresholds=((None, GOOD), (1.0, BAD)),
                 ),
                 Panel(
                     title="Queued requests",
-                    text="Moves that people asked for and that wait for what is in flight.",
+                    text="Requested moves that wait for others in flight.",
                     queries=(Query("sum(specon_queued_requests)", "requests"),),
                     height=6,
                 ),
@@ -189,7 +193,7 @@ SCHEDULING: Final = Dashboard(
             (
                 Panel(
                     title="Changes in flight",
-                    text="Admissions, scalings and preemptions that have begun and not ended, by kind.",
+                    text="Open admissions, scalings and preemptions, by kind.",
                     queries=(
                         Query(
                             'sum by (kind) (specon_transactions_in_flight{kind!="move"})',
@@ -218,14 +222,14 @@ SCHEDULING: Final = Dashboard(
                 ),
                 Panel(
                     title="Duration of changes",
-                    text="From proposal to end, of those that succeeded.",
+                    text="From proposal to end, of successful changes.",
                     queries=_quantiles("specon_transaction_duration_seconds", "kind", only=_CHANGES),
                     unit="s",
                     width=8,
                 ),
                 Panel(
                     title="Downtime of changes",
-                    text="Last step before to first step after, where the job was started anew for it.",
+                    text="From the last step before to the first step after a change that restarts the job.",
                     queries=_quantiles("specon_transaction_downtime_seconds", "kind", only=_CHANGES),
                     unit="s",
                     width=8,
@@ -245,7 +249,7 @@ SCHEDULING: Final = Dashboard(
                 ),
                 Panel(
                     title="Use of quotas",
-                    text="What the jobs of a queue use, as a part of its quota; above 100 % it is borrowed.",
+                    text="The use of a queue's jobs as a part of its quota; above 100 % the queue borrows.",
                     queries=(
                         Query(
                             "max by (queue, resource) (specon_queue_used) "
@@ -257,13 +261,13 @@ SCHEDULING: Final = Dashboard(
                 ),
                 Panel(
                     title="Running jobs by queue",
-                    text="Of queues that have a quota.",
+                    text="Running jobs of queues with a quota.",
                     queries=(Query("sum by (queue) (specon_queue_running_jobs)", "{{queue}}"),),
                     stacked=True,
                 ),
                 Panel(
                     title="Beyond the starvation limit",
-                    text="By how much the job that waits longest has outwaited it; 0 where none has.",
+                    text="How far the longest wait exceeds the limit; 0 below it.",
                     queries=(Query("max(specon_starvation_excess_seconds)", "longest"),),
                     unit="s",
                 ),
