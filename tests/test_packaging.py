@@ -1,5 +1,6 @@
 """What the distribution promises: versions, commands, types, reasons, and a light sidecar."""
 
+import ast
 import importlib.metadata
 import re
 import subprocess
@@ -12,9 +13,11 @@ import pytest
 import specon_lab
 import specon_manager
 import specon_sidecar
+from specon_sidecar.copy_helper import helper_folder
 
 ROOT = Path(__file__).parents[1]
 CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HELPER = sorted((ROOT / "trainer").rglob("*.py"))
 PROJECT, BUILD = CONFIGURATION["project"], CONFIGURATION["tool"]["hatch"]["build"]
 
 
@@ -39,6 +42,43 @@ def test_the_wheel_holds_the_packages_and_no_tool():
     assert wheel["packages"] == ["sidecar/specon_sidecar", "manager/specon_manager", "lab/specon_lab"]
     assert wheel["force-include"] == {"samples": "specon_manager/samples"}
     assert BUILD["dev-mode-dirs"] == ["sidecar", "manager", "lab", "tools"]
+
+
+def test_the_trainers_helper_is_shipped_and_installs_alone():
+    """The wheel has it where any interpreter can be pointed to it; alone it needs nothing but Python 3.8."""
+    shared = BUILD["targets"]["wheel"]["shared-data"]
+    assert shared == {
+        f"trainer/{name}": f"share/specon/trainer/{name}" for name in ("sitecustomize.py", "specon")
+    }
+    assert helper_folder() == ROOT / "trainer"
+    alone = tomllib.loads((ROOT / "trainer/pyproject.toml").read_text())["project"]
+    assert (alone["version"], alone["dependencies"]) == (PROJECT["version"], [])
+    assert alone["requires-python"] == ">=3.8"
+
+
+@pytest.mark.parametrize("file", HELPER, ids=lambda file: file.name)
+def test_the_trainers_helper_is_readable_by_python_3_8_and_knows_nothing_of_ours(file):
+    """It runs in the trainer's Python, and imports a framework only where that is in use."""
+    tree = ast.parse(file.read_text(), feature_version=(3, 8))
+    assert not {name for name in _imported(ast.walk(tree)) if name.startswith("specon_")}
+    assert _imported(tree.body) <= sys.stdlib_module_names | {"specon"}
+
+
+def _imported(nodes):
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+        elif isinstance(node, ast.Import):
+            found |= {one.name.split(".")[0] for one in node.names}
+    return found
+
+
+def test_what_python_runs_at_its_start_is_readable_by_any_python():
+    """No syntax of later ones stands in it: an interpreter that cannot read it would say so at each start."""
+    text = (ROOT / "trainer/sitecustomize.py").read_text()
+    assert not re.search(r"\bf['\"]|:=|->|\bnonlocal\b|\basync\b|\byield from\b|\bfrom None\b", text)
+    assert text.isascii()
 
 
 def test_every_dependency_has_its_reason():

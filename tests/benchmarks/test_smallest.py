@@ -11,9 +11,13 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 LEAST = {
     "blocked-worker": 2,
+    "checkpoints": 5,
     "cluster": 23,
     "defragment": 6,
+    "fair-shares": 6,
     "gang-move": 9,
+    "log-relay": 3,
+    "helper-call": 5,
     "manager-memory": 2,
     "move-downtime": 5,
     "plan": 28,
@@ -22,6 +26,7 @@ LEAST = {
     "sidecar-process": 3,
     "simulated-reports": 4,
     "simulator": 3,
+    "starts": 1,
     "trainer-slowdown": 8,
     "waiting": 20,
 }

@@ -9,8 +9,11 @@ import pytest
 import yaml
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
+from specon_manager.backends.kube.interception.webhook import eviction_webhook
+from specon_manager.cli.run import observe
 from specon_manager.model.settings import Settings
 from specon_manager.serving.serve_settings import CLUSTER_DEFAULTS, add_arguments, read_serve_settings
+from support.kube.permissions import permitted
 from support.packaging.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, refusal, render, the
 
 RELEASES = {
@@ -183,8 +186,8 @@ def test_images_have_versions(objects, pod):
     """Neither is `latest`: both are the chart's own version."""
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     (container,) = pod["spec"]["containers"]
-    assert container["image"] == f"specon/manager:{version}"
-    assert config_of(objects)["sidecar"]["image"] == f"specon/sidecar:{version}"
+    assert container["image"] == f"docker.io/specon/manager:{version}"
+    assert config_of(objects)["sidecar"]["image"] == f"docker.io/specon/sidecar:{version}"
 
 
 def test_a_digest_wins_over_a_tag():
@@ -192,7 +195,7 @@ def test_a_digest_wins_over_a_tag():
     digest = "sha256:" + "0" * 64
     objects = render({"image": {"tag": "1", "digest": digest}})
     (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"specon/manager@{digest}"
+    assert container["image"] == f"docker.io/specon/manager@{digest}"
 
 
 def config_of(objects):
@@ -232,7 +235,15 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
     """Each field below `settings` is one of the manager's, with the same name."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     known = msgspec.structs.fields(Settings)
-    names = {(field.encode_name,) for field in known} | {("hold_room",), ("progress_seconds",), ("signals",)}
+    of_the_backend = {
+        "hold_room",
+        "progress_seconds",
+        "signals",
+        "train_job_status",
+        "log_streams",
+        "forecasts",
+    }
+    names = {(field.encode_name,) for field in known} | {(name,) for name in of_the_backend}
     for field in known:
         if hasattr(field.type, "__struct_fields__"):
             names |= {(field.encode_name, inner) for inner in field.type.__struct_fields__}
@@ -248,6 +259,8 @@ def test_the_schema_knows_no_setting_that_the_manager_does_not():
         ({"settings": {"budgets": {"moves_atonce": 1}}}, "moves_atonce"),
         ({"settings": {"gate": {"horizon": 0}}}, "horizon"),
         ({"sidecar": {"heartbeat": 0}}, "heartbeat"),
+        ({"sidecar": {"helperVolume": "hostPath"}}, "helperVolume"),
+        ({"settings": {"log_streams": -1}}, "log_streams"),
         ({"webhook": {"certificates": {"mode": "helm"}}}, "mode"),
         ({"watchNamespaces": ["Team A"]}, "watchNamespaces"),
         ({"placeholders": {"priorityClass": {"value": 10}}}, "value"),
@@ -325,6 +338,29 @@ def test_the_webhook_hears_of_annotated_pods_only():
         assert "'specon.io/inject' in object.metadata.annotations" in condition["expression"]
 
 
+def test_evictions_are_nobodys_business_unless_they_are_to_be_answered():
+    """No webhook, no right that it needs; then both, as the manager describes it."""
+    assert not of_kind(render(), "ValidatingWebhookConfiguration")
+    values = {"interception": {"enabled": True}}
+    settings = WebhookSettings(
+        name=f"{NAMESPACE}-{RELEASE}", namespace=NAMESPACE, service=f"{RELEASE}-webhook"
+    )
+    user = f"system:serviceaccount:{NAMESPACE}:{the(render(), 'ServiceAccount')['metadata']['name']}"
+    expected = eviction_webhook(settings, None, user=user)["webhooks"]
+    assert the(render(values), "ValidatingWebhookConfiguration", settings.name)["webhooks"] == expected
+    more = permitted(render(values), {}) - permitted(render(), {})
+    assert {(one.resource, one.verb) for one in more} == {
+        ("poddisruptionbudgets", "watch"),
+        ("selfsubjectreviews", "create"),
+        ("validatingwebhookconfigurations", "get"),
+        ("validatingwebhookconfigurations", "patch"),
+    }
+    narrowed = render({**values, "watchNamespaces": ["team-a"]})
+    (webhook,) = the(narrowed, "ValidatingWebhookConfiguration")["webhooks"]
+    _, watched = webhook["namespaceSelector"]["matchExpressions"]
+    assert watched["values"] == ["team-a", NAMESPACE]  # and that of the leader, which is the last to leave
+
+
 def test_more_namespaces_can_be_left_out():
     """Beside those of the system and of the manager, which never wait for us."""
     values = {"webhook": {"excludedNamespaces": ["istio-system"], "failurePolicy": "Fail"}}
@@ -372,3 +408,39 @@ def test_long_release_names_stay_names(release):
     """In namespaces of at most 63 characters, as services need them; those of the cluster may be longer."""
     for one in render({}, release=release):
         assert len(one["metadata"]["name"]) <= (63 if "namespace" in one["metadata"] else 253)
+
+
+OBSERVER = {"observe": {"enabled": True, "selector": "app in (train, tune)"}}
+
+
+def test_an_observer_may_read_and_nothing_else():
+    """No webhook, no role that writes anything anywhere, no object of another kind."""
+    objects = render(OBSERVER)
+    kinds = {each["kind"] for each in objects}
+    assert kinds <= {"ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "ServiceAccount"}
+    (role,) = of_kind(objects, "ClusterRole")
+    for rule in role["rules"]:
+        assert {*rule["verbs"]} <= {"get", "list", "watch"}
+        assert "secrets" not in rule["resources"]
+
+
+def test_the_flags_of_an_observer_are_those_that_it_takes(tmp_path):
+    """Its settings are read from the same file as a manager's."""
+    objects = render({**OBSERVER, "watchNamespaces": ["a", "b"], "settings": {"policy": "specon"}})
+    (container,) = the(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["args"][0] == "observe"
+    parser = argparse.ArgumentParser()
+    observe.add_arguments(parser)
+    config = tmp_path / "config.yaml"
+    config.write_text(the(objects, "ConfigMap")["data"]["config.yaml"])
+    given = parser.parse_args([*container["args"][1:], f"--config={config}"])
+    options = observe.options_of(given)
+    assert options.namespaces == ("a", "b")
+    assert options.settings.policy == "specon"
+    (term,) = options.selector["matchExpressions"]
+    assert term == {"key": "app", "operator": "In", "values": ["train", "tune"]}
+
+
+def test_an_observer_without_a_selector_is_refused():
+    """Which pods train nobody else can know."""
+    assert "observe.selector" in refusal({"observe": {"enabled": True}})

@@ -23,7 +23,7 @@ def policy(**values):
 def test_it_is_off_unless_it_is_asked_for():
     """A wrong one silently cuts the webhook off; the page on security says so."""
     assert not of_kind(render(), "NetworkPolicy")
-    assert "it is off unless `networkPolicy.enabled` is true" in " ".join(SECURITY.read_text().split())
+    assert "unless `networkPolicy.enabled` is true" in " ".join(SECURITY.read_text().split())
 
 
 def test_it_has_to_be_said_where_the_api_server_comes_from():

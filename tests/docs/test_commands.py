@@ -35,12 +35,24 @@ TESTED = {
     r"specon local jobs\.yaml --fresh": (
         "tests/e2e/test_edited_job_file.py::test_an_edited_job_is_named_and_run_anew_when_asked"
     ),
+    r"specon init( \S+)?( --out \S+)?": (
+        "tests/manager/cli/test_init.py::test_a_folder_becomes_a_job_file_that_its_reader_accepts"
+    ),
+    r"specon doctor( \w+| --file \S+| --bundle \S+)?": (
+        "tests/manager/cli/test_doctor.py::test_doctor_says_what_is_wrong_and_ends_with_1"
+    ),
+    r"specon report( --since \S+| --directory \S+| -o \w+)*": (
+        "tests/manager/cli/test_report.py::test_each_form_says_the_same_and_what_is_not_known"
+    ),
     r"specon submit -- .*": "tests/e2e/test_commands.py::test_a_submitted_job_is_run",
     r"specon explain \w+": "tests/e2e/test_commands.py::test_a_run_can_be_explained_and_replayed",
     r"specon replay \S+": "tests/e2e/test_commands.py::test_a_run_can_be_explained_and_replayed",
 }
 """Run by other tests: with a running manager, for instance."""
-NEEDS = {"cluster": r"(helm|kubectl|docker|specon) ", "minutes": r"(make|specon|python|\.venv/bin/\w+) "}
+NEEDS = {
+    "cluster": r"(helm|kubectl|kind|minikube|mkdir|docker|specon) ",
+    "minutes": r"(make|specon|python|\.venv/bin/\w+) ",
+}
 
 
 def _where(command: Command) -> str:

@@ -30,7 +30,7 @@ EXAMPLES = {
 }
 ROWS = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in PAGE.partition("## Which kinds")[2].partition("\n## ")[0].splitlines()
+    for line in PAGE.partition("## Supported kinds")[2].partition("\n## ")[0].splitlines()
     if line.startswith("| ") and not line.startswith("| kind |")
 ]
 

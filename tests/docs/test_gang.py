@@ -1,4 +1,4 @@
-"""The loop that docs/how-to/gang.md gives for a trainer, run by two processes: it loses nothing by a move."""
+"""The loop for a gang in docs/how-to/frameworks.md, run by two processes: a move loses no step."""
 
 import subprocess
 import sys
@@ -34,10 +34,17 @@ def save(number):
 """
 
 
+def section(root):
+    """Return what the page says of several pods that train as one."""
+    return (
+        (root / "docs/how-to/frameworks.md").read_text().partition("## Several pods that train as one\n")[2]
+    )
+
+
 @pytest.fixture
 def loop(root):
-    """Return the first block of Python of the page."""
-    return (root / "docs/how-to/gang.md").read_text().partition("```python\n")[2].partition("```")[0]
+    """Return the first block of Python of that section."""
+    return section(root).partition("```python\n")[2].partition("```")[0]
 
 
 class Gang:
@@ -102,7 +109,7 @@ def test_a_gang_that_is_asked_saves_pauses_together_and_trains_on(gang):
 
 def test_the_job_is_a_gang_whose_trainer_can_be_asked_to_pause(root):
     """Its sidecar may write beside the request file, nowhere else; its pods are moved as one."""
-    text = (root / "docs/how-to/gang.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    text = section(root).partition("```yaml\n")[2].partition("```")[0]
     job = yaml.safe_load(text)
     template = job["spec"]["template"]
     pod = {

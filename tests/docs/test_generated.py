@@ -13,15 +13,15 @@ from specon_tools.documentation.marked import with_table
 @pytest.mark.parametrize(
     "name",
     [
-        *("openapi.yaml", "reference/annotations.md", "reference/command-line.md", "reference/values.md"),
-        *("architecture.md", "kubernetes.md", "log-formats.md", "metrics.md"),
+        *("docs/openapi.yaml", "docs/reference/values.md", "charts/specon/README.md", "docs/architecture.md"),
+        *("docs/commands.md", "docs/kubernetes.md", "docs/logs-and-checkpoints.md", "docs/metrics.md"),
     ],
 )
 def test_a_generated_page_is_up_to_date(root, name):
     """`python -m specon_tools.documentation` would change nothing."""
     generated = pages(root)
     assert set(generated) >= {name}
-    assert (root / "docs" / name).read_text() == generated[name], "run python -m specon_tools.documentation"
+    assert (root / name).read_text() == generated[name], "run python -m specon_tools.documentation"
 
 
 def test_a_page_without_the_marks_is_refused():

@@ -20,13 +20,14 @@ from schemathesis.specs.openapi.checks import (
 from specon_manager.runtime.message_rate import RateLimits
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
-from specon_manager.serving.session import _reader_of_jobs
+from specon_manager.serving.session import submitted_job
 from support.decisions.cluster import replica_of
 from support.runtime.quiet_manager import Manager
 
 A = replica_of("a")
 FIRST = "0001"
 EXAMPLES = 12
+OF_SIDECARS = {"/v1/reports", "/v1/instructions", "/v1/acknowledgements", "/v1/checkpoint", "/v1/output"}
 UNBOUNDED = RateLimits(per_second=1e6, burst=1_000_000)
 
 
@@ -59,7 +60,7 @@ class Served:
             await manager.running("a")
             self.tokens = Tokens(self._folder)
             server = Server(
-                manager.controller, self.tokens, CollectorRegistry(), _reader_of_jobs, rate_limits=UNBOUNDED
+                manager.controller, self.tokens, CollectorRegistry(), submitted_job, rate_limits=UNBOUNDED
             )
             self.port = await server.start("127.0.0.1", 0)
             self._ready.set()
@@ -67,11 +68,7 @@ class Served:
             await server.stop()
 
     def headers(self, path):
-        token = (
-            self.tokens.sidecar(A, FIRST)
-            if path in {"/v1/reports", "/v1/instructions", "/v1/acknowledgements"}
-            else self.tokens.owner
-        )
+        token = self.tokens.sidecar(A, FIRST) if path in OF_SIDECARS else self.tokens.owner
         return {"Authorization": f"Bearer {token}"}
 
 
@@ -107,7 +104,7 @@ def test_it_is_valid(document):
 
 def test_it_has_the_server_s_routes_and_no_others(document, tmp_path):
     """Each path with each of its methods, both ways."""
-    server = Server(None, Tokens(tmp_path), CollectorRegistry(), _reader_of_jobs)
+    server = Server(None, Tokens(tmp_path), CollectorRegistry(), submitted_job)
     served = {
         (route.resource.canonical, route.method.lower())
         for route in server.application().router.routes()

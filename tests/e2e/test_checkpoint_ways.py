@@ -39,15 +39,16 @@ def test_a_trainer_that_saves_when_it_is_told_to_end(stage: Stage):
 
 
 def test_a_trainer_that_was_to_save_at_its_end_and_did_not(stage: Stage):
-    """Without a checkpoint after the end the job starts again where it was, and the move is rolled back."""
+    """Without any checkpoint the job starts again where it was, from its beginning: the move has failed."""
     stage.write_move(
         "--every", "25", "--ignore-checkpoint-requests", "--cut-checkpoints", checkpoint="sigterm"
     )
     ended = stage.manager().end
     check_succeeded(ended)
     move = only_move(ended)
-    assert move.state is TransactionState.ROLLED_BACK
-    assert "no verified checkpoint after the end" in move.note or "restored on node-0" in move.note
+    assert move.state is TransactionState.FAILED
+    assert "no verified checkpoint after the end" in move.note
+    assert "started from the beginning" in move.note
     assert ended.replicas[move.replica].node == "node-0"
     stage.check_trained(MOVER, NEIGHBOUR)
 

@@ -32,7 +32,7 @@ def test_an_edited_job_is_named_and_run_anew_when_asked(stage: Stage):
     assert "specon: job says: command changed since it was submitted: it has ended, and is not run again" in (
         again.errors
     )
-    assert "to run them anew: the same command with --fresh" in again.errors
+    assert "to run them again: the same command with --fresh" in again.errors
     assert said(stage) == "first\n"
     fresh = stage.specon(*LOCAL, "--fresh")
     assert fresh.wait(SECONDS) == 0, fresh.errors

@@ -165,7 +165,7 @@ def test_a_gang_is_moved_by_hand(stage: Stage, capsys: pytest.CaptureFixture[str
     assert row["checkpoint_step"] + 1 == row["first_step_after"]
     assert nodes() == ["node-1", "node-1"]
     said = operator("migrate", second, "--to", "node-0", "--wait")
-    assert said.startswith(f"{second} trains as one with the rest of {JOB}: all of it moves\n")
+    assert said.startswith(f"{second} trains as one with the rest of {JOB}: the whole job moves\n")
     assert nodes() == ["node-1", "node-0"]
     drained = operator.json("drain", "node-1", "--wait")
     assert [(row["replica"], row["state"]) for row in drained["moves"]] == [(None, "Succeeded")]

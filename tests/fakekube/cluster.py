@@ -68,7 +68,7 @@ class FakeCluster:
         self.machinery.schemas = {
             kind: definitions[kind.plural] for kind in (*OWN_KINDS, *JOB_KINDS) if kind.plural in definitions
         }
-        self.server = Server(self.machinery, self.tokens, self.faults, kinds)
+        self.server = Server(self.machinery, self.tokens, self.faults, kinds, self.webhooks)
         self.scheduler = Scheduler(self.machinery)
         self.kubelet = Kubelet(self.machinery, self.clock)
         self.jobs = JobController(self.machinery, self.clock)

@@ -88,6 +88,12 @@ def _resources(group: str, version: str, kinds: list[Kind]) -> Object:
         for subresource in sorted(subresources_of(kind)):
             name = f"{kind.plural}/{subresource}".rstrip("/")
             verbs = _VERBS if not subresource else ["get", "patch", "update"]
+            if subresource == "eviction":
+                meaning = {"group": "policy", "version": "v1", "kind": "Eviction"}
+                found.append(
+                    {"name": name, "singularName": "", "namespaced": True, **meaning, "verbs": ["create"]}
+                )
+                continue
             found.append(
                 {
                     "name": name,

@@ -65,6 +65,14 @@ MUTATING_WEBHOOKS = Kind(
     namespaced=False,
     counted=True,
 )
+VALIDATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+    counted=True,
+)
 TRAINING_PROGRESSES = _custom("specon.io", "v1alpha1", "trainingprogresses", "TrainingProgress")
 MIGRATIONS = _custom("specon.io", "v1alpha1", "migrations", "Migration")
 TRAINING_JOBS = _custom("specon.io", "v1alpha1", "trainingjobs", "TrainingJob")
@@ -103,4 +111,5 @@ BUILT_IN_KINDS = (
     STORAGE_CLASSES,
     PRIORITY_CLASSES,
     MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
 )

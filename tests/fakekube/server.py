@@ -9,10 +9,11 @@ from aiohttp import web
 
 from fakekube import discovery, failures, subresources
 from fakekube.faults import Faults, failure_of
-from fakekube.kinds import Kind, Object
+from fakekube.kinds import PODS, Kind, Object
 from fakekube.listing import Watch, page, query_of
 from fakekube.machinery import Machinery
 from fakekube.tokens import Tokens
+from fakekube.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,14 +29,19 @@ _LIMIT = 3 * 1024 * 1024
 class Server:
     """Answers requests until closed; may be away for a while."""
 
-    def __init__(self, machinery: Machinery, tokens: Tokens, faults: Faults, kinds: list[Kind]) -> None:
+    def __init__(
+        self, machinery: Machinery, tokens: Tokens, faults: Faults, kinds: list[Kind], webhooks: Webhooks
+    ) -> None:
         self.machinery = machinery
+        self.webhooks = webhooks
         self.tokens = tokens
         self.faults = faults
         self.kinds = kinds
         self.version = (1, 36)
         self.requests: list[tuple[str, str]] = []
         """Method and URL of every request, in order."""
+        self.printed: dict[tuple[str, str], list[bytes]] = {}
+        """What the containers of a pod printed, lines with their times, by namespace and name of the pod."""
         self._marks: set[asyncio.Event] = set()
         app = web.Application(client_max_size=_LIMIT)
         app.router.add_route("*", "/{path:.*}", self._answer)
@@ -109,9 +115,14 @@ class Server:
         kind, namespace, name, subresource = discovery.resolve(parts, self.kinds)
         if not name:
             return await self._collection(request, kind, namespace)
+        if subresource == "log" and request.method == "GET":
+            return await self._log(request, (namespace, name))
         if subresource and request.method == "POST":
             path = (namespace, kind.plural, name, subresource)
             body = await _body(request)
+            if subresource == "eviction":
+                user = _user(request)
+                await self.webhooks.review_eviction(namespace, name, body, user, dry_run=_dry(request))
             if (
                 _dry(request) and subresource == "eviction"
             ):  # said in the address, it counts as said in the body
@@ -119,10 +130,27 @@ class Server:
             return _json(await subresources.post(self.machinery, self.tokens, path, body), 201)
         return await self._object(request, kind, (namespace, name), subresource)
 
+    async def _log(self, request: web.Request, pod: tuple[str, str]) -> web.StreamResponse:
+        """Stream what a pod printed since a time, and what it prints, until it is gone or has ended."""
+        response = web.StreamResponse()
+        await response.prepare(request)
+        since, sent = request.query.get("sinceTime", "").encode(), 0
+        while True:
+            lines = self.printed.get(pod, [])
+            for line in lines[sent:]:
+                if line[:19] >= since[:19]:
+                    await response.write(line)
+            sent = len(lines)
+            found = self.machinery.store.get(PODS, pod)
+            if found is None or found["status"].get("phase") in {"Succeeded", "Failed"}:
+                return response
+            await asyncio.sleep(0.01)
+
     async def _review(self, request: web.Request, parts: list[str]) -> web.Response | None:
         answers: dict[str, Callable[[Object], Object]] = {
             "tokenreviews": self.tokens.review,
             "subjectaccessreviews": self.tokens.access,
+            "selfsubjectreviews": lambda _: self.tokens.who(_user(request)),
         }
         found = answers.get(parts[-1]) if parts else None
         if found is None or request.method != "POST":
@@ -212,6 +240,11 @@ def _json(body: Object, status: int = 200, headers: dict[str, str] | None = None
     return web.Response(
         body=msgspec.json.encode(body), status=status, content_type="application/json", headers=headers
     )
+
+
+def _user(request: web.Request) -> str:
+    """Return who asks: whoever does not impersonate somebody is the manager."""
+    return request.headers.get("Impersonate-User", "fake")
 
 
 def _dry(request: web.Request) -> bool:

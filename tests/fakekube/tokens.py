@@ -151,6 +151,11 @@ class Tokens:
             "extra": extra,
         }
 
+    def who(self, user: str) -> Object:
+        """Answer a SelfSubjectReview."""
+        status = {"userInfo": {"username": user, "groups": ["system:authenticated"]}}
+        return {**_answer({}, "SelfSubjectReview", "authentication.k8s.io/v1"), "status": status}
+
     def access(self, body: Object) -> Object:
         """Answer a SubjectAccessReview."""
         spec = body.get("spec") or {}

@@ -8,7 +8,7 @@ import aiohttp
 import msgspec
 
 from fakekube import conditions, failures, patches, selectors, trust
-from fakekube.kinds import MUTATING_WEBHOOKS, NAMESPACES, Kind, Object
+from fakekube.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Kind, Object
 from fakekube.store import Store, clone
 
 Predicate = Callable[[Object], bool]
@@ -37,6 +37,31 @@ class Webhooks:
             for hook in again[:-1] if again and again[-1] is hooks[-1] else again:
                 value = await self._call(hook, kind, value, operation)
         return value
+
+    async def review_eviction(
+        self, namespace: str, name: str, body: Object, user: str, *, dry_run: bool
+    ) -> None:
+        """Ask the validating webhooks of `pods/eviction`; raises what they refuse."""
+        about = {"metadata": {"name": name, "namespace": namespace}}
+        eviction = {**body, "metadata": {**(body.get("metadata") or {}), **about["metadata"]}}
+        request: Object = {
+            **_request(PODS, about, "CREATE"),
+            "kind": {"group": "policy", "version": "v1", "kind": "Eviction"},
+            "subResource": "eviction",
+            "userInfo": {"username": user, "groups": ["system:authenticated"]},
+            "dryRun": dry_run,
+            "object": eviction,
+        }
+        for configuration in self._store.all(VALIDATING_WEBHOOKS):
+            for hook in configuration.get("webhooks") or []:
+                rules = (resource for rule in hook.get("rules") or [] for resource in rule["resources"])
+                values = {"object": eviction, "request": request}
+                wanted = (
+                    conditions.evaluate(each["expression"], values)
+                    for each in hook.get("matchConditions") or []
+                )
+                if "pods/eviction" in rules and self._selected(hook, about) and all(wanted):
+                    self._allowed(hook, await self._answer(hook, request))
 
     def _matching(self, kind: Kind, value: Object, operation: str) -> list[Object]:
         hooks = []
@@ -71,9 +96,20 @@ class Webhooks:
         return True
 
     async def _call(self, hook: Object, kind: Kind, value: Object, operation: str) -> Object:
-        request = _request(kind, value, operation)
+        answer = await self._answer(hook, {**_request(kind, value, operation), "object": value})
+        if answer is None:
+            return value
+        self._allowed(hook, answer)
+        if not answer.get("patch"):
+            return value
+        operations = msgspec.json.decode(base64.b64decode(answer["patch"]))
+        changed: Object = patches.json_patch(clone(value), operations)
+        return changed
+
+    async def _answer(self, hook: Object, request: Object) -> Object | None:
+        """Return what a webhook answers; None where it does not, and that is to be ignored."""
         try:
-            answer = await self._post(hook, {**request, "object": value})
+            answer = await self._post(hook, request)
             if answer.get("uid") != request["uid"]:
                 raise ValueError(f"expected response.uid {request['uid']!r}, got {answer.get('uid')!r}")  # noqa: TRY301  (a failed call like the others)
         except (
@@ -85,19 +121,20 @@ class Webhooks:
             msgspec.DecodeError,
         ) as error:
             if hook.get("failurePolicy", "Fail") == "Ignore":
-                return value
+                return None
             told = f'failed calling webhook "{hook["name"]}": failed to call webhook: {error}'
             raise failures.FailureError(500, "InternalError", f"Internal error occurred: {told}") from error
+        return answer
+
+    def _allowed(self, hook: Object, answer: Object | None) -> None:
+        """Take note of what it warns of, and raise what it refuses."""
+        if answer is None:
+            return
         self.warnings += answer.get("warnings") or []
         if not answer.get("allowed"):
             status = answer.get("status") or {}
             told = f'admission webhook "{hook["name"]}" denied the request: {status.get("message", "")}'
             raise failures.FailureError(status.get("code", 403), status.get("reason", "Forbidden"), told)
-        if not answer.get("patch"):
-            return value
-        operations = msgspec.json.decode(base64.b64decode(answer["patch"]))
-        changed: Object = patches.json_patch(clone(value), operations)
-        return changed
 
     async def _post(self, hook: Object, request: Object) -> Object:
         client = hook["clientConfig"]

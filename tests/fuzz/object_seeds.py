@@ -18,6 +18,7 @@ ANNOTATIONS: Final[Mapping[str, str]] = {
     f"specon.io/{name}": value
     for name, value in {
         "inject": "true",
+        "instrument": "true",
         "queue": "team-a",
         "class": "trial",
         "min-workers": "1",

@@ -43,7 +43,7 @@ Object = dict[str, Any]
 REVIEW_SECONDS: Final = 0.05
 """Of processor time."""
 _TRIES: Final = 5
-_SETTINGS: Final = InjectionSettings(image="i", manager="https://m", ca_bundle="x" * 2000)
+_SETTINGS: Final = InjectionSettings(image="i", manager="https://m", ca_bundle="x" * 2000, status_port=28411)
 _PINS: Final = {"ml/mnist/worker/0": "node-1", "ml/resnet/worker/3": "node-2"}
 _DECISIONS: Final = Settings(policy="fifo")
 

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,21 @@ def test_the_sidecar_reads_a_log_with_what_its_image_has(laid_out, tmp_path):
     assert "499 lines, 499 samples" in answer.stdout
 
 
+@pytest.mark.parametrize("laid_out", FILES[:1], indirect=True)
+def test_the_sidecars_image_copies_the_helper(laid_out, tmp_path):
+    """All of it and no more, and an interpreter of a trainer loads it from the copy."""
+    answer = start(laid_out, "copy-helper", str(tmp_path / "python"))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    files = {str(one.relative_to(ROOT / "trainer")) for one in (ROOT / "trainer").rglob("*.py")}
+    assert {str(one.relative_to(tmp_path / "python")) for one in (tmp_path / "python").rglob("*.py")} == files
+    program = "import specon, sitecustomize; print(specon.__file__, specon.checkpoint_requested())"
+    environment = {"PYTHONPATH": str(tmp_path / "python")}
+    trainer = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, check=False
+    )
+    assert trainer.stdout.decode() == f"{tmp_path}/python/specon/__init__.py False\n", trainer.stderr
+
+
 @pytest.mark.parametrize("laid_out", FILES[1:2], indirect=True)
 def test_the_manager_starts_with_what_its_image_has(laid_out):
     """Its help and that of commands; nothing of the simulator's pictures or of the tests is there."""
@@ -94,9 +110,10 @@ def test_the_manager_starts_with_what_its_image_has(laid_out):
         answer = start(laid_out, *arguments.split())
         assert (answer.returncode, answer.stderr) == (0, ""), arguments
         assert "usage: " in answer.stdout
-    others = ["torch", "matplotlib", "tensorboard", "sklearn", "pip", "pytest", "specon_lab"]
-    answer = start(laid_out, "-c", IMPORTABLE, *others, "specon_sidecar", entrypoint=["python"])
-    assert answer.stdout.split() == ["specon_sidecar"]
+    others = ["torch", "matplotlib", "tensorboard", "sklearn", "pip", "pytest", "scipy"]
+    there = ["specon_sidecar", "specon_lab"]
+    answer = start(laid_out, "-c", IMPORTABLE, *others, *there, entrypoint=["python"])
+    assert answer.stdout.split() == there
 
 
 @pytest.mark.parametrize("laid_out", FILES[1:2], indirect=True)

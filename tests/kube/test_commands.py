@@ -224,6 +224,17 @@ async def test_a_bundle_has_the_state_and_no_secrets(stage, terminal, tmp_path):
     assert "BEGIN CERTIFICATE" not in "".join(contents.values())
     assert secret not in "".join(contents.values())
     assert path.stat().st_mode & 0o077 == 0
+    await terminal.json("doctor")
+    report = await terminal.json("report")
+    assert report["helped"] is None
+    assert any("only the journal" in each for each in report["unknown"])
+    flags, terminal.flags = terminal.flags, ["--bundle", str(path)]
+    top = await terminal.json("top")
+    assert [row["replica"] for row in top["replicas"]] == [replica]
+    diagnosis = await terminal.json("doctor", "training/bare")
+    assert "versions" not in {each["kind"] for each in diagnosis["findings"]}
+    assert "no-manager" not in {each["kind"] for each in diagnosis["findings"]}
+    terminal.flags = flags
     await terminal("support-bundle", "--out", str(path), code=2)
     assert "File exists" in terminal.errors
 

@@ -56,7 +56,7 @@ async def test_one_rank_is_answered_as_all_of_it(stage, terminal):
     """It says so once the manager has looked at it."""
     await _gang(stage)
     said = await terminal("migrate", RANKS[2], "--to", "node-9", "--wait")
-    assert said.splitlines()[0] == f"{RANKS[2]} trains as one with the rest of {JOB}: all of it moves"
+    assert said.splitlines()[0] == f"{RANKS[2]} trains as one with the rest of {JOB}: the whole job moves"
     assert _nodes(stage)[2] == "node-9"
     assert _nodes(stage).count("node-9") == 1
 

@@ -291,6 +291,20 @@ def test_workloads_of_kueue_are_nobodys_business_unless_their_signal_is_on():
     }
 
 
+def test_logs_are_nobodys_business_unless_they_are_relayed():
+    """They may hold what a trainer should not have printed."""
+    granted = {(one.resource, one.verb) for one in rendered(settings={"log_streams": 10})}
+    assert granted - {(one.resource, one.verb) for one in rendered(settings={})} == {("pods/log", "get")}
+
+
+def test_the_status_of_train_jobs_is_nobodys_business_unless_it_is_written():
+    """It is Kubeflow Trainer's."""
+    granted = {(one.resource, one.verb) for one in rendered(settings={"train_job_status": True})}
+    assert granted - {(one.resource, one.verb) for one in rendered(settings={})} == {
+        ("trainjobs/status", "patch")
+    }
+
+
 def test_certificates_of_others_need_no_secrets():
     """Neither to read nor to write one."""
     certificates = {"mode": "provided", "secretName": "tls", "caBundle": "PEM"}

@@ -66,7 +66,7 @@ def test_completion_without_the_lab_knows_all_other_commands(capsys):
 @pytest.mark.usefixtures("absent")
 def test_a_forecast_without_the_lab_is_not_known():
     """The rest of `specon explain` does not depend on it."""
-    start = lab.expected_start(with_gang(nodes(), elastic("w"), {}), NOW, "default/w")
+    start = lab.expected_starts(with_gang(nodes(), elastic("w"), {}), NOW, ["default/w"])["default/w"]
     assert start.in_seconds is None
     assert HOW in start.why
 
@@ -76,4 +76,4 @@ def test_a_module_that_the_lab_itself_lacks_is_not_the_lab(monkeypatch):
     monkeypatch.setitem(sys.modules, "specon_lab.forecasts.start", None)
     monkeypatch.delattr("specon_lab.forecasts.start", raising=False)
     with pytest.raises(ModuleNotFoundError, match="forecasts"):
-        lab.expected_start(with_gang(nodes(), elastic("w"), {}), NOW, "default/w")
+        lab.expected_starts(with_gang(nodes(), elastic("w"), {}), NOW, ["default/w"])

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from specon_manager.backends.kube.transport.api_metrics import ApiMetrics
 from specon_manager.runtime.cluster_metrics import ClusterMetrics
 from specon_sidecar.classify import Category
+from specon_sidecar.classify.curve import Estimate
 from specon_tools.observability.catalogue import EVERYWHERE, SIDECAR, catalogue
 from support.decisions.changed_jobs import changing
 from support.decisions.observed import Observed, moved
@@ -30,7 +31,8 @@ def scraped():
     cluster = Observed()
     replica = moved(cluster)
     cluster.carry_out()
-    cluster.report(replica, Category.CONVERGED, step=201, gain=0.01, lines=9, samples=8, unparsed=1)
+    judged = {"gain": 0.01, "confidence": 0.9, "remaining_gain": Estimate(value=0.02, uncertainty=0.01)}
+    cluster.report(replica, Category.CONVERGED, step=201, lines=9, samples=8, unparsed=1, **judged)
     cluster.tick()
     cluster.metrics._queue.count(changing(), changing(), cluster.now + 10)
     ClusterMetrics(cluster.registry)

@@ -124,6 +124,35 @@ def test_every_panel_says_what_it_shows(page):
             assert panel["fieldConfig"]["defaults"]["unit"]
 
 
+def test_every_page_begins_with_the_headline_and_marks_moves(page):
+    """The same figures everywhere, those of the status page; and each figure shows where something moved."""
+    titles = [panel["title"] for panel in page["panels"][1:7]]
+    assert page["panels"][0]["title"] == "In short"
+    assert titles[0] == "Converged now"
+    assert titles[-1] == "Paused"
+    assert "Moves" in {mark["name"] for mark in page["annotations"]["list"]}
+
+
+def test_every_stat_has_thresholds(page):
+    """Its colour says whether it is as it should be; the steps rise from the beginning."""
+    for panel in page["panels"]:
+        if panel["type"] == "stat":
+            steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+            assert steps[0]["value"] is None, panel["title"]
+            values = [step["value"] for step in steps[1:]]
+            assert values == sorted(values)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_no_query_is_no_number_before_the_first_change(query):
+    """A quantile of nothing, and a part of nothing, are left out rather than shown as NaN."""
+    expr = query.expr
+    if "histogram_quantile(" in expr:
+        assert expr.endswith(">= 0")
+    if ") / sum" in expr or ") / (sum" in expr:
+        assert "> 0)" in expr
+
+
 def test_pages_are_told_apart_and_know_each_other(page):
     """Each links to the others."""
     assert len({dashboard.uid for dashboard in DASHBOARDS}) == len(DASHBOARDS) == 3

@@ -4,6 +4,7 @@ import pytest
 
 from specon_manager.runtime.job_metrics import CATEGORY_NUMBERS
 from specon_sidecar.classify import Category
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint
 from support.decisions.observed import Observed, moved
 
@@ -26,6 +27,17 @@ def test_a_replica_is_told_of_by_its_category_step_loss_and_gain(cluster):
     assert cluster.of_job("loss", "a") == 1.0
     assert cluster.of_job("gain_ratio", "a") == 0.25
     assert cluster.of_job("converged_timestamp_seconds", "a") is None
+
+
+def test_what_the_classifier_expects_is_told_by_the_manager(cluster):
+    """Sidecars that were injected serve no metrics; what another report does not say is not told any more."""
+    (a,) = cluster.run("a")
+    cluster.report(a, confidence=0.75, remaining_gain=Estimate(value=0.125, uncertainty=0.1))
+    cluster.tick()
+    assert cluster.of_job("confidence", "a") == 0.75
+    assert cluster.of_job("remaining_gain_ratio", "a") == 0.125
+    cluster.report(a)
+    assert cluster.of_job("confidence", "a") is None
 
 
 def test_converged_since_is_a_time_that_is_gone_with_the_category(cluster):

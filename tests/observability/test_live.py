@@ -31,6 +31,12 @@ HAPPENED = (
 )
 """What is waited for, for its own sake or because it comes last."""
 MAY_BE_ZERO = {
+    "Converged now",
+    "Core-hours held by converged jobs",
+    "GPU-hours held by converged jobs",  # no node of this run has a GPU
+    "Core-hours freed",
+    "GPU-hours freed",
+    "Paused",
     "Steps trained again",
     "Stuck",
     "Queued requests",
@@ -42,6 +48,7 @@ MAY_BE_ZERO = {
     "Replicas without series",
     "Reports",  # of which some may be ignored
     "Silent replicas",
+    "Hung replicas",
     "Lines of training logs",  # of which some may not be parsed
     "Crashes of replicas",
     "Share of requests that failed",

@@ -24,6 +24,7 @@ job_kinds = st.fixed_dictionaries(
         "fewest": st.sampled_from([1, 1, None]),
         "cpu": st.sampled_from([0.5, 0.5, 1.0]),
         "restarts": st.sampled_from([1000, 3, 1000, 0]),
+        "on_hang": st.sampled_from(["report", "restart"]),
         "checkpointing": st.sampled_from(["asked"] * 6 + ["on-termination", "none"]),
         "resizing": st.sampled_from(["none", "live", "restart", "none", "live", "restart", "at-once"]),
         "savers": st.sampled_from(["lead", "all"]),

@@ -27,6 +27,7 @@ kinds = st.fixed_dictionaries(
         "held": st.sampled_from([True, True, False]),
         "resizing": st.sampled_from(["none", "live", "restart", "none", "live", "restart"]),
         "savers": st.sampled_from(["lead", "all"]),
+        "on_hang": st.sampled_from(["report", "restart"]),
         "checkpointing": st.sampled_from(["asked"] * 6 + ["on-termination", "none"]),
         "unpreemptible": st.sampled_from([""] * 5 + ["its PodDisruptionBudget forbids it"]),
         "top_down": st.booleans(),

@@ -24,6 +24,7 @@ kinds = st.fixed_dictionaries(
         "coupled": st.sampled_from([False, True]),
         "savers": st.sampled_from(["lead", "all"]),
         "immovable": st.sampled_from([""] * 4 + ["its checkpoints are on an emptyDir"]),
+        "on_hang": st.sampled_from(["report", "restart"]),
         "checkpointing": st.sampled_from(["asked"] * 4 + ["on-termination", "none"]),
         "constraints": st.sampled_from([Constraints()] * 4 + [Constraints(selector=(("disk", "ssd"),))]),
         "requests": st.sampled_from([Resources(cpu=0.5), Resources()]),

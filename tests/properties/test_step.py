@@ -78,6 +78,7 @@ class Moves(Chaos):
             requests=Resources(cpu=cpu),
             restarts=restarts,
             checkpointing=checkpointing,
+            on_hang="restart",
             grace_seconds=self.grace,
         )
 

@@ -153,7 +153,7 @@ def test_claims_are_there_and_outlive_a_pod(objects, pod):
 def test_what_runs_is_the_sample_image_without_root(pod):
     """With the version of the chart, unprivileged, and within limits."""
     (trainer,) = pod["spec"]["containers"]
-    assert trainer["image"] == f"specon/samples:{VERSION}"
+    assert trainer["image"] == f"docker.io/specon/samples:{VERSION}"
     assert pod["spec"]["securityContext"]["runAsUser"] == 65532
     assert trainer["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {*trainer["resources"]} == {"requests", "limits"}

@@ -55,7 +55,7 @@ def test_a_link_in_a_checkpoint_to_elsewhere_spoils_it(folders):
     (inside / "blobs" / "a").write_bytes(b"weights")
     (inside / "step-1" / "model").symlink_to("../blobs/a")
     (inside / "step-2" / "model").symlink_to(outside / "step-9.bin")
-    assert found(inside) == ["blobs", "step-1"]
+    assert found(inside) == ["step-1"]
 
 
 def test_the_one_file_may_not_be_a_link_to_elsewhere(folders):

@@ -15,10 +15,9 @@ from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import (
     Candidate,
     CheckpointWatch,
-    TooManyEntriesError,
-    fingerprint,
-    step_in_name,
 )
+from specon_sidecar.checkpoints.find import TooManyEntriesError, fingerprint
+from specon_sidecar.checkpoints.table import OWN_FILE, named_step
 from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError, TrainerProcess
@@ -29,7 +28,7 @@ IDENTITY = Identity("ns/job/worker/0", "uid")
 PERIODIC = CheckpointMode("periodic")
 
 
-def write(path, content=b"weights", *, renamed=False):
+def write(path, content=b"\x80weights", *, renamed=False):
     """Write a file whose modification is in the past; only a renamed one has a later change of its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -57,7 +56,11 @@ def candidate_of(path):
         ("checkpoint-500", 500),
         ("ckpt_0001000.pt", 1000),
         ("model-epoch=3-step=1200-loss=0.12.ckpt", 1200),
-        ("epoch=3-loss=0.25.ckpt", 3),
+        ("epoch=3-loss=0.25.ckpt", None),
+        ("epoch_3.pt", None),
+        ("model-v2.pt", None),
+        ("net_G_400.pth", 400),
+        ("version-7.pt", None),
         ("global_step300", 300),
         ("iter_0000100", 100),
         ("ckpt.700", 700),
@@ -65,8 +68,8 @@ def candidate_of(path):
     ],
 )
 def test_step_in_name(name, step):
-    """The number after `step` counts, else the last whole number of the stem."""
-    assert step_in_name(name) == step
+    """The number after `step` and its like counts, else that at the end of the stem; an epoch is no step."""
+    assert named_step(OWN_FILE.steps, name) == step
 
 
 def test_a_file_is_complete_when_it_settled(tmp_path):
@@ -82,7 +85,7 @@ def test_growth_begins_the_settle_time_anew(tmp_path):
     write(tmp_path / "ckpt-1.pt")
     watch = CheckpointWatch(tmp_path, settle=0.5)
     watch.scan(0.0)
-    write(tmp_path / "ckpt-1.pt", b"more weights")
+    write(tmp_path / "ckpt-1.pt", b"\x80more weights")
     assert complete(watch, (0.5, 0.9)) == []
     assert complete(watch, (1.0,)) == ["ckpt-1.pt"]
 
@@ -109,7 +112,7 @@ def test_a_declared_marker_is_the_only_proof(tmp_path):
     assert complete(watch) == []
     write(tmp_path / "ckpt-1.pt.done", b"77")
     assert [(one.path.name, one.step) for one in watch.scan(2.0)] == [("ckpt-1.pt", 77)]
-    write(tmp_path / "ckpt-1.pt", b"new")
+    write(tmp_path / "ckpt-1.pt", b"\x80new")
     os.utime(tmp_path / "ckpt-1.pt.done", (0, 0))
     assert complete(watch, (3.0, 9.0)) == []
 
@@ -164,21 +167,82 @@ def test_a_missing_path_has_no_checkpoints(tmp_path):
 
 def test_too_many_entries_are_refused(tmp_path, monkeypatch):
     """A scan is bounded, and says so."""
-    monkeypatch.setattr("specon_sidecar.checkpoints.checkpoint_watch.MAX_ENTRIES", 3)
+    monkeypatch.setattr("specon_sidecar.checkpoints.find.MAX_ENTRIES", 3)
     for number in range(4):
         write(tmp_path / f"ckpt-{number}")
     with pytest.raises(TooManyEntriesError, match="more than 3"):
         CheckpointWatch(tmp_path).scan(0.0)
 
 
+def test_what_cannot_be_looked_at_does_not_hinder_the_rest(tmp_path, monkeypatch, caplog):
+    """A folder of somebody else, one with too many files, circles of links: each is told once."""
+    monkeypatch.setattr("specon_sidecar.checkpoints.find.MAX_ENTRIES", 7)
+    for number in range(8):
+        write(tmp_path / "images" / f"{number}.png")
+    write(tmp_path / "step-5" / "weights.bin")
+    (tmp_path / "step-5" / "circle").symlink_to("circle")
+    (tmp_path / "circle").symlink_to("circle")
+    for name in ("lost+found", "private", "mine"):
+        write(tmp_path / name / "ckpt-1.pt")
+    write(tmp_path / "ckpt-3.pt")
+    listed, denied = os.scandir, {str(tmp_path / "lost+found"), str(tmp_path / "private")}
+
+    def scandir(path):
+        if str(path) in denied:
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr("specon_sidecar.checkpoints.find.os.scandir", scandir)
+    watch = CheckpointWatch(tmp_path)
+    assert sorted(complete(watch)) == ["ckpt-1.pt", "ckpt-3.pt"]
+    denied.add(str(tmp_path / "mine"))
+    known = watch.known()
+    assert sorted(complete(watch, (2.0, 3.0))) == ["ckpt-1.pt", "ckpt-3.pt"]
+    assert watch.known() == known
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == len(set(told)) == 5
+    for name in ("images: more than 7 entries", "private: Permission denied", "step-5", "circle"):
+        assert any(name in each for each in told)
+    assert not any("lost+found" in each for each in told)
+
+
+def test_a_model_at_the_top_of_a_volume_is_a_checkpoint(tmp_path):
+    """What the file system keeps there for itself is no part of it."""
+    write(tmp_path / "weights.bin")
+    before = fingerprint(tmp_path)
+    write(tmp_path / "lost+found" / "#12")
+    assert fingerprint(tmp_path).files == before.files == 1
+
+
+def test_an_older_file_that_is_written_again_while_the_clock_goes_back_is_a_change(tmp_path):
+    """The newest file is as it was, and so are all sizes: the content of the folder is not."""
+    for number, name in enumerate(("a.bin", "b.bin")):
+        write(tmp_path / "last" / name)
+        os.utime(tmp_path / "last" / name, (1000 + number, 1000 + number))
+    os.utime(tmp_path / "last", (1000, 1000))
+    before = fingerprint(tmp_path / "last")
+    write(tmp_path / "last" / "a.bin")
+    os.utime(tmp_path / "last" / "a.bin", (900, 900))
+    assert fingerprint(tmp_path / "last") != before
+
+
+def test_a_marker_that_cannot_be_seen_is_none(tmp_path):
+    """A link in a circle says of nothing that it is complete."""
+    write(tmp_path / "ckpt-3.pt")
+    (tmp_path / "ckpt-3.pt.done").symlink_to("ckpt-3.pt.done")
+    write(tmp_path / "ckpt-4.pt")
+    write(tmp_path / "ckpt-4.pt.done")
+    assert complete(CheckpointWatch(tmp_path, marker="{name}.done")) == ["ckpt-4.pt"]
+
+
 def test_digest_is_that_of_the_content(tmp_path):
     """SHA-256 of a file; of a directory it tells names and contents apart."""
     write(tmp_path / "a.bin", b"abc")
-    assert verify(candidate_of(tmp_path / "a.bin"), Event()).startswith("ba7816bf")
+    assert verify(candidate_of(tmp_path / "a.bin"), Event()).digest.startswith("ba7816bf")
     digests = set()
     for folder, name, content in (("x", "1", b"a"), ("y", "2", b"a"), ("z", "1", b"b")):
         write(tmp_path / folder / name, content)
-        digests.add(verify(candidate_of(tmp_path / folder), Event()))
+        digests.add(verify(candidate_of(tmp_path / folder), Event()).digest)
     assert len(digests) == 3
 
 
@@ -192,7 +256,7 @@ def zipped(path, content=b"tensor" * 1000):
 def test_whole_archives_are_readable(tmp_path, name):
     """A zip archive with good checksums is verified."""
     zipped(tmp_path / name)
-    assert len(verify(candidate_of(tmp_path / name), Event())) == 64
+    assert len(verify(candidate_of(tmp_path / name), Event()).digest) == 64
 
 
 COMPRESSIONS = {

@@ -115,3 +115,30 @@ def test_steps_that_count_within_an_epoch_keep_the_curve():
     for step in (1, 2, 3, 1, 2, 3):
         curve.add(sample(1.0, step), 0.0)
     assert len(curve.values) == 6
+
+
+def test_another_run_in_the_same_log_begins_a_new_curve():
+    """Back to the first step, and the value back to the first one: nothing of the run before counts."""
+    curve = Curve()
+    run = [Sample("loss", 3 - step / 50, step) for step in range(1, 101)]
+    curve.extend(run, 1.0)
+    curve.extend(run[:40], 2.0)
+    assert curve.runs == 2
+    assert len(curve.values) == 40
+
+
+def test_steps_of_an_epoch_begin_no_new_curve():
+    """A step that goes back while the epoch or the value goes on is the same run."""
+    curve = Curve()
+    for epoch in range(3):
+        curve.extend([Sample("loss", 9 - epoch - step / 50, step, float(epoch)) for step in range(50)], 1.0)
+    assert curve.runs == 1
+
+
+def test_total_that_was_passed_was_none():
+    """`step 10/600` counted within an epoch, as later steps show."""
+    curve = Curve()
+    curve.add(Sample("loss", 3.0, 600, 0.0, 600), 1.0)
+    assert curve.done == 1
+    curve.add(Sample("loss", 2.0, 601, 1.0), 2.0)
+    assert curve.done is None

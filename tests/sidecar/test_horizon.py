@@ -281,3 +281,11 @@ def test_a_straight_line_converges_at_its_end_and_a_flat_one_has():
     flat = [math.exp(-k / 5) for k in range(200)]
     assert outlook(flat, 0.5).until_converged == 0.0
     assert outlook(falling_on, None).until_converged is None
+
+
+def test_no_verdict_while_worse_than_the_best():
+    """A dip early in a run is no end: the value rose behind it, and most of the gain is still to come."""
+    dip = [*falling(120, length=15), *(1.0 + 0.01 * min(n, 40) for n in range(80))]
+    found = judgements(dip, total=220)
+    assert C.CONVERGED not in [one.category for one in found]
+    assert any("worse than its best" in one.reason for one in found)

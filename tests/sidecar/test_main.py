@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -97,6 +98,8 @@ class Manager:
         app.router.add_post("/v1/reports", self._report)
         app.router.add_post("/v1/acknowledgements", self._acknowledge)
         app.router.add_get("/v1/instructions", self._instruct)
+        app.router.add_get("/v1/output", self._output)
+        app.router.add_get("/v1/checkpoint", self._checkpoint)
         self.runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self.runner.setup()
         await web.TCPSite(self.runner, "127.0.0.1", 0).start()
@@ -125,7 +128,63 @@ class Manager:
             await asyncio.sleep(float(request.query["wait"]))
         return web.json_response({"schema": 1, "instructions": given})
 
+    checkpoint = None
+
+    async def _checkpoint(self, _):
+        return web.json_response({"schema": 1, "checkpoint": self.checkpoint})
+
+    async def _output(self, request):
+        assert request.query["container"] == "trainer"
+        lines = training(100).splitlines()
+        return web.Response(
+            text="".join(f"2026-11-23T07:00:00.{place:09d}Z {line}\n" for place, line in enumerate(lines))
+        )
+
     instruction = {"type": "checkpoint", "id": "c1", "seconds_left": 20}  # noqa: RUF012 - never changed
+
+
+@pytest.mark.processes
+async def test_a_sidecar_follows_what_a_trainer_prints():
+    """Relayed by its manager, each line once though it is given again and again."""
+    async with Manager() as manager:
+        sidecar = await start(
+            "--log", "stdout", "--log-container", "trainer", "--manager", manager.url, *IDENTITY,
+            "--checkpoint", "none",
+        )  # fmt: skip
+        async with asyncio.timeout(30):
+            await manager.ready.wait()
+            sidecar.send_signal(signal.SIGTERM)
+            _, errors = await sidecar.communicate()
+    assert (sidecar.returncode, errors) == (0, b"")
+    last = manager.reports[-1]
+    assert (last["first"]["step"], last["last"]["step"], last["ended"]) == (1, 100, True)
+
+
+@pytest.mark.processes
+async def test_a_trainer_goes_on_from_where_the_manager_says(tmp_path):
+    """Where a pod leaves nothing behind; only from a checkpoint that can be read."""
+    saved = tmp_path / "step-9"
+    saved.write_bytes(b"weights")
+    folder = tempfile.mkdtemp(dir="/tmp")  # the path of a socket has to be short
+    async with Manager() as manager:
+        manager.checkpoint = {"step": 9, "path": str(saved), "digest": "0" * 64}
+        hook = Path(folder) / "h" / "s"
+        sidecar = await start(
+            "--hook", str(hook), "--manager", manager.url, *IDENTITY, "--checkpoint", "hook"
+        )
+        async with asyncio.timeout(30):
+            while not hook.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.02)
+            reader, writer = await asyncio.open_unix_connection(str(hook))
+            token = (hook.parent / "token").read_text().strip()
+            hello = {"version": 1, "token": token, "pid": 2, "rank": 0, "world": 1}
+            writer.write(json.dumps({"hello": hello}).encode() + b"\n")
+            welcome = json.loads(await reader.readline())
+            writer.close()
+            sidecar.send_signal(signal.SIGTERM)
+            await sidecar.communicate()
+    shutil.rmtree(folder)
+    assert welcome == {"welcome": {"resume": {"path": str(saved), "step": 9}}}
 
 
 @pytest.mark.processes

@@ -158,7 +158,7 @@ def test_unusable_state_is_started_anew(tmp_path, content, caplog):
     """A damaged state or one of another version costs the curve, not the sidecar."""
     (tmp_path / "state").write_bytes(content)
     assert load(tmp_path / "state") is None
-    assert "starting anew" in caplog.text
+    assert "starting again" in caplog.text
 
 
 def test_the_classifier_horizon_reports_what_is_to_come():
@@ -224,7 +224,7 @@ def test_a_name_that_says_nothing_means_less():
     """Where neither the name nor a setting says it, less is better, and that is told."""
     subject = Observer(SETTINGS, make_reader("auto", FormatOptions(metric="badness")), 0.0)
     feed(subject, rising(range(1, 100), "badness"))
-    assert (subject.goal, subject.goal_from) == ("min", "nothing says so; --goal does")
+    assert (subject.goal, subject.goal_from) == ("min", "assumed: nothing says so; --goal does")
 
 
 def test_a_loss_that_takes_over_begins_a_new_curve():

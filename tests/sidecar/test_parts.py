@@ -3,6 +3,7 @@
 import os
 import pickle
 import shutil
+import tracemalloc
 import warnings
 from pathlib import Path
 from threading import Event
@@ -10,8 +11,9 @@ from threading import Event
 import pytest
 
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, fingerprint
-from specon_sidecar.checkpoints.parts import PartsError, stretches
+from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch
+from specon_sidecar.checkpoints.find import fingerprint
+from specon_sidecar.checkpoints.parts import PartsError, pairs, stretches
 from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.wire import CheckpointInstruction
@@ -48,7 +50,7 @@ def sizes(folder):
 
 def digest(folder, cancelled=None):
     candidate = Candidate(path=folder, step=5, fingerprint=fingerprint(folder))
-    return verify(candidate, cancelled or Event())
+    return verify(candidate, cancelled or Event()).digest
 
 
 def complete(folder):
@@ -62,8 +64,8 @@ def test_a_real_one_is_whole(folder):
     """Each part is covered from its begin to its end by what the index names."""
     assert sorted(path.name for path in folder.iterdir()) == NAMES
     for part, found in stretches(sizes(folder)).items():
-        ends = [0, *(offset + length for offset, length in sorted(found))]
-        assert [offset for offset, _ in sorted(found)] == ends[:-1]
+        ends = [0, *(offset + length for offset, length in sorted(pairs(found)))]
+        assert [offset for offset, _ in sorted(pairs(found))] == ends[:-1]
         assert ends[-1] == part.stat().st_size
     assert complete(folder) == ["step-00000005"]
     assert len(digest(folder)) == 64
@@ -119,7 +121,7 @@ def test_a_wrong_byte_in_any_tensor_is_found(folder):
     """Each stretch is an archive with a checksum of its own, not the last of them alone."""
     for part, found in stretches(sizes(folder)).items():
         whole = part.read_bytes()
-        for offset, length in found:
+        for offset, length in pairs(found):
             damaged = bytearray(whole)
             damaged[offset + length // 2] ^= 1
             part.write_bytes(damaged)
@@ -132,7 +134,7 @@ def test_one_inside_a_larger_checkpoint_counts_too(folder):
     """As frameworks put model and optimizer into folders of their own."""
     outer = folder.parent / "checkpoint-7"
     outer.mkdir()
-    (outer / "trainer_state.json").write_text("{}")
+    (outer / "state.json").write_text("{}")
     folder.rename(outer / "model")
     assert complete(outer) == ["checkpoint-7"]
     (outer / "model" / "__0_0.distcp").unlink()
@@ -193,6 +195,21 @@ def test_a_huge_index_is_not_read(folder):
         opened.truncate((64 << 20) + 1)
     with pytest.raises(PartsError, match="bytes, more than"):
         stretches(sizes(folder))
+
+
+def test_what_an_index_names_is_kept_in_little_memory(tmp_path):
+    """All of it, also where a frame of the pickle begins amid one: large jobs have half a million."""
+    name = "__0_0.distcp"
+    named = [{"relative_path": name, "offset": 1000 * at, "length": 1000} for at in range(30_000)]
+    (tmp_path / ".metadata").write_bytes(pickle.dumps(named))
+    (tmp_path / name).touch()
+    os.truncate(tmp_path / name, 30_000_000)
+    tracemalloc.start()
+    found = stretches(sizes(tmp_path))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sum(length for _, length in pairs(found[tmp_path / name])) == 30_000_000
+    assert kept < 30_000 * 24 + 100_000
 
 
 def test_a_file_of_that_name_may_mean_something_else(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
-from specon_sidecar.checkpoints.pause_lease import PauseLease, lease_file
+from specon_sidecar.checkpoints.pause_lease import PauseLease, file_keeper, lease_file
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
@@ -42,7 +42,7 @@ class Scene:
             step=lambda: 9,
             clock=self.clock,
             asker=self.ask,
-            lease=PauseLease(mode, self.checkpoints),
+            lease=PauseLease(lambda: file_keeper(mode, self.checkpoints)),
         )
 
     async def ask(self, mode, process, instruction):

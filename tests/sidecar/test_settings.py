@@ -155,3 +155,14 @@ def test_a_goal_that_is_given_reaches_the_reader():
     assert read_settings(["--log", "/log"], {}).format_options == FormatOptions()
     settings = read_settings(["--log", "/log", "--goal", "max", "--metric", "x"], {})
     assert settings.format_options == FormatOptions(metric="x", goal="max")
+
+
+def test_volumes_are_named_one_by_one():
+    """A flag for each, whatever is in its name; `none` is no volume, and that is not the same as no flag."""
+    given = ["--log", "/log", "--volume", "/a,b:c", "--volume=/d"]
+    assert read_settings(given, {}).volume == ("/a,b:c", "/d")
+    assert read_settings(["--log", "/log", "--volume=none"], {}).volume == ()
+    assert read_settings(["--log", "/log"], {"SPECON_VOLUME": "/e"}).volume == ("/e",)
+    assert read_settings(["--log", "/log"], {}).volume is None
+    with pytest.raises(SettingsError, match=r"--volume: .* is not an absolute path"):
+        read_settings([*given, "--volume", "f"], {})

@@ -24,6 +24,7 @@ from specon_sidecar.wire import (
     decode_acknowledgement,
     decode_instructions,
     decode_report,
+    decode_resumable,
     encode,
 )
 
@@ -32,6 +33,7 @@ DECODERS = {
     "report": decode_report,
     "acknowledgement": decode_acknowledgement,
     "instructions": decode_instructions,
+    "resumable": decode_resumable,
 }
 MINIMAL = {
     "schema": 1,

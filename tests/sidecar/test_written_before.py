@@ -54,7 +54,8 @@ def test_states(tmp_path, name):
     save(state, tmp_path / "state")
     then = json.loads((WRITTEN / name).read_bytes())
     # Fields of now, of which nothing was known then.
-    then |= {"former": None, "judgement": then["judgement"] | {"until_converged": None}}
+    then |= {"former": None, "kept": [], "gaps": []}
+    then |= {"judgement": then["judgement"] | {"until_converged": None}}
     assert json.loads((tmp_path / "state").read_bytes()) == then
 
 

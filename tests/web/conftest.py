@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from support.watching.busy import busy_cluster
 from support.watching.watched import TOKEN, WatchedCluster, page_of, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -44,6 +45,12 @@ async def browser():
             opened = await steering.chromium.launch(executable_path=CHROMIUM, args=flags)
             yield opened
             await opened.close()
+
+
+@pytest.fixture
+def busy():
+    """Return a cluster in which enough happens to look at."""
+    return busy_cluster()
 
 
 class Visit:

@@ -6,39 +6,17 @@ import msgspec
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import EvictReplica
-from specon_manager.model.transactions import Kind, Request, TransactionState
+from specon_manager.model.transactions import Kind, Request
 from specon_sidecar.classify import Category
-from support.decisions.changed_jobs import change, changing, ended
+from support.decisions.changed_jobs import changing, ended
 from support.decisions.crowds import crowd
-from support.decisions.gangs import gang, with_gang
+from support.watching.busy import moved, with_moving_gang
 from support.watching.watched import TOKEN, WatchedCluster
 
 # All in the loop of the browser, which is started once.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOSTILE = "<img src=x onerror=\"document.title='broken in'\"><script>document.title='broken in'</script>"
-
-
-@pytest.fixture
-def busy():
-    """Three nodes: one job converged and being moved, some learning, one in trouble, one waiting."""
-    cluster = WatchedCluster(nodes=3)
-    learnt, growing, slow, rising = cluster.run("vae-1", "gru-1", "team-a-transformer", "gan-2")
-    cluster.learn(growing, to=0.8, category=Category.PROGRESSING)
-    cluster.learn(slow, to=0.5, category=Category.WATCHING)
-    cluster.learn(rising, to=3.0, category=Category.DIVERGING)
-    cluster.learn(learnt)
-    cluster.submit("waits", job_class="trial")
-    cluster.may_carry_out = lambda order: not isinstance(order, EvictReplica)
-    return cluster
-
-
-def moved(cluster):
-    """Start the move of vae-1 and let it come as far as its eviction."""
-    cluster.move("default/vae-1/worker/0", "node-2")
-    cluster.carry_out()
-    return cluster
 
 
 async def test_it_shows_nodes_jobs_queue_moves_and_decisions(visit_to, busy):
@@ -96,7 +74,6 @@ async def test_it_is_used_by_keyboard_alone(visit_to, busy):
         assert await visit.focused() == "search"
         await keys.type("g")
         await visit.page.wait_for_function("document.querySelectorAll('#jobs .row').length === 2")
-        await keys.press("Tab")  # the table as a region that scrolls
         await keys.press("Tab")
         assert (await visit.focused()).strip() == "Job"
         await keys.press("Enter")
@@ -307,16 +284,6 @@ async def test_a_large_cluster_fits_the_page(visit_to):
         await visit.shot("large")
 
 
-@pytest.mark.parametrize("width", [390, 800])
-async def test_it_fits_a_small_screen(visit_to, busy, width):
-    """Nothing makes the page wider than the window: what is wide scrolls in its own frame."""
-    async with visit_to(moved(busy), viewport={"width": width, "height": 800}) as visit:
-        await visit.open()
-        await visit.says("#jobs .row", "converged")
-        assert await visit.page.evaluate("document.documentElement.scrollWidth") <= width
-        await visit.shot(f"width-{width}")
-
-
 async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
     """For screen readers: buttons, inputs, lists and the table's columns; and no id is given twice."""
     async with visit_to(moved(busy)) as visit:
@@ -340,22 +307,11 @@ async def test_everything_that_can_be_used_has_a_name(visit_to, busy):
 
 async def test_a_gang_that_moves_is_one_move_and_as_many_chips(visit_to, busy):
     """From which nodes to which, and each of its replicas on its way; a queued one is whole as well."""
-    spec = gang("gang", ps=0, resizing="none")
-    first, second = spec.replicas
-    state = with_gang(busy.state, spec, {first: "node-0", second: "node-1"})
-    flying = change(
-        Kind.MOVE,
-        job="gang",
-        before={first: "node-0", second: "node-1"},
-        after={first: "node-2", second: "node-1"},
-        restart=True,
-        state=TransactionState.LEAVING,
-    )
+    state = with_moving_gang(busy).state
+    (flying,) = state.transactions.values()
     request = Request(id="r-1", job="default/gang", targets=("node-0", "node-2"), at=busy.now)
     over = ended(7, Kind.MOVE, job="gang", before=flying.after, after=flying.before)
-    busy.state = msgspec.structs.replace(
-        state.with_transaction(flying), requests={"r-1": request}, history=(over,)
-    )
+    busy.state = msgspec.structs.replace(state, requests={"r-1": request}, history=(over,))
     async with visit_to(busy) as visit:
         await visit.open()
         await visit.says("#moves .way", "all 2 replicas: node-0, node-1 → node-2, node-1")

@@ -1,7 +1,15 @@
 """Eviction, removal and re-creation of pods."""
 
+import contextlib
+
+import pytest
+
+from specon_manager.backends.kube.admission.webhook import WebhookSettings
+from specon_manager.backends.kube.interception.eviction import Answer, answered, read_eviction
+from specon_manager.backends.kube.interception.webhook import eviction_webhook
 from support.kube.client import MERGE
 from support.kube.manifests import pod
+from support.kube.webhook import serving
 
 PDBS = "policy/v1/poddisruptionbudgets"
 BOUND = {"nodeName": "no-such-node"}
@@ -180,3 +188,70 @@ def _cleaned(value):
     }
     kept = {field: metadata[field] for field in ("name", "labels", "annotations") if field in metadata}
     return {"metadata": kept, "spec": spec}
+
+
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+
+@contextlib.asynccontextmanager
+async def reviewed(kube, webhook):
+    """Have evictions in this test's namespace reviewed as ours are, and wait until the server knows it."""
+    webhook.patches = False
+    name = f"{kube.namespace}.specon.io"
+    settings = WebhookSettings(name=name, namespace="specon", service="specon")
+    body = eviction_webhook(settings, webhook.bundle, user="the-manager")
+    (hook,) = body["webhooks"]
+    hook["clientConfig"] = {"url": webhook.url, "caBundle": webhook.bundle}
+    hook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": kube.namespace}}
+    assert (await kube.ask("POST", WEBHOOKS, body)).status == 201
+
+    async def known() -> bool:
+        await kube.evict("trainer", dryRun=["All"])
+        return bool(webhook.seen)
+
+    try:
+        await kube.eventually(known)
+        webhook.seen.clear()
+        yield
+    finally:
+        await kube.ask("DELETE", f"{WEBHOOKS}/{name}")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "reason"), [("wait", 429, "TooManyRequests"), ("gone", 404, "NotFound")]
+)
+async def test_a_webhook_may_answer_an_eviction(kube, tmp_path, verdict, status, reason):
+    """Its code and reason are passed on, before any budget is asked, and no Retry-After is made up."""
+    await _budget(kube)
+    async with serving(tmp_path) as webhook, reviewed(kube, webhook):
+        webhook.allowed = False
+        told = Answer(verdict=verdict, words="Eviction triggered evacuation: later")
+        webhook.status = answered("", told)["response"]["status"]
+        answer = await kube.evict("trainer")
+        assert (answer.status, answer.body["reason"]) == (status, reason)
+        assert "Eviction triggered evacuation" in answer.message
+        assert "retryAfterSeconds" not in (answer.body.get("details") or {})
+        (seen,) = webhook.seen
+        found = read_eviction(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": seen}
+        )
+        assert found is not None
+        assert (found.namespace, found.name, found.dry_run) == (kube.namespace, "trainer", False)
+
+
+async def test_the_review_tells_of_a_dry_run_in_the_address_alone(kube, tmp_path):
+    """One that only the Eviction asks for stands in the object under review, with the uid that is meant."""
+    await kube.create("pods", pod(**BOUND))
+    async with serving(tmp_path) as webhook, reviewed(kube, webhook):
+        await kube.evict("trainer", dryRun=["All"], preconditions={"uid": "another"})
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "trainer"}}
+        await kube.create("pods", body, "trainer", "eviction", dryRun="All")
+        in_object, in_address = webhook.seen
+        assert (in_object["dryRun"], in_address["dryRun"]) == (False, True)
+        reviews = [
+            read_eviction(
+                {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+            )
+            for request in webhook.seen
+        ]
+        assert [(each.dry_run, each.uid) for each in reviews] == [(True, "another"), (True, "")]

@@ -101,7 +101,7 @@ def test_a_page_is_the_same_each_time_but_for_the_line_that_says_so(known, tmp_p
     pages = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        assert run("--output", str(tmp_path / folder)) == 0
+        assert run("--pages", str(tmp_path / folder)) == 0
         pages.append((tmp_path / folder / "tiny.md").read_text().splitlines())
     differing = [one for one, other in zip(*pages, strict=True) if one != other]
     assert all(CLOCK_MARK in line for line in differing)
@@ -122,7 +122,7 @@ def test_a_page_is_the_same_each_time_but_for_the_line_that_says_so(known, tmp_p
 def test_a_run_that_breaks_takes_nothing_from_the_other_keys(known, capsys, tmp_path):
     """Exit code 1, the place is named, its figure is unknown, and no page is written."""
     known(with_measure(refuse, "srpt", 0))
-    assert run("--output", str(tmp_path)) == 1
+    assert run("--pages", str(tmp_path)) == 1
     out, err = capsys.readouterr()
     assert "specon: tiny srpt, seed 0: LookupError: nothing to measure in poisson (" in err
     assert [line.split()[2:5] for line in out.splitlines() if line.startswith("the bound")] == [
@@ -194,7 +194,7 @@ def test_the_largest_runs_come_first():
     ("flags", "message"),
     [
         (["--jobs", "0"], "--jobs: 0 is less than 1"),
-        (["--output", "nowhere"], "--output: there is no directory nowhere"),
+        (["--pages", "nowhere"], "--pages: there is no directory nowhere"),
         (["--plot", "nowhere"], "--plot: there is no directory nowhere"),
         (["--json", "nowhere/x.json"], "--json: nowhere/x.json: there is no directory nowhere"),
     ],

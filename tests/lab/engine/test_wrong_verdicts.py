@@ -17,7 +17,7 @@ WRONG = {
     Category.WATCHING: Category.CONVERGED,
 }
 MOST = 1.15
-"""How many times as long jobs take on average with wrong verdicts: stated in docs/algorithms/progress.md."""
+"""How many times as long jobs take on average with wrong verdicts: stated in docs/results/ours.md."""
 
 
 def completion(seed: int, objective: str = "balanced") -> float:

@@ -250,8 +250,8 @@ def test_samples_keep_the_bounds_of_their_records(files):
 
 
 def test_docs_name_every_column_and_option():
-    """docs/workloads.md lists each column of a row and each option."""
-    text = (ROOT / "docs" / "workloads.md").read_text(encoding="utf-8")
+    """docs/simulate.md lists each column of a row and each option."""
+    text = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
     names = [field.encode_name for kind in (TraceRow, TraceOptions) for field in msgspec.structs.fields(kind)]
     assert [name for name in names if f"`{name}`" not in text] == []
 

@@ -84,6 +84,6 @@ def test_values_reach_the_generator():
 
 
 def test_docs_name_every_workload():
-    """docs/workloads.md lists each generator."""
-    text = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text(encoding="utf-8")
+    """docs/simulate.md lists each generator."""
+    text = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text(encoding="utf-8")
     assert [name for name in WORKLOADS if f"`{name}`" not in text] == []

@@ -8,13 +8,17 @@ import pytest
 from rich.console import Console
 
 from specon_manager.__main__ import main
+from specon_manager.cli.look.queue import chosen, print_queues
 from specon_manager.cli.run.job_table import job_table
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Phase
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.journal import NAME, Journal
 from specon_manager.runtime.state_directory import Address
 from specon_manager.runtime.tokens import write_private
+from specon_manager.views.queues import queue_rows, waiting_rows
+from specon_manager.views.view import View
 from support.decisions.changed_jobs import NOW, changing, ended, nodes
 from support.decisions.gangs import gang, with_gang, worker
 
@@ -87,6 +91,24 @@ def test_queues_are_listed_with_use_and_who_waits(typed):
     assert (queue["running"], queue["waiting"], queue["used"]["cpu"]) == (1, 1, 4.0)
 
 
+def test_the_queue_says_when_jobs_start_as_their_manager_expects():
+    """With the interval; a dash where it has said nothing, or why it cannot."""
+    soon = ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=3900.0, worlds=19)
+    for start, shown in ((soon, "10m00s (5m00s to 1h05m)"), (None, " - "), (ExpectedStart(why="no"), " - ")):
+        starts = {} if start is None else {"default/w": start}
+        state = changing()
+        view = View(
+            state=state,
+            now=NOW,
+            transactions=(),
+            waiting=waiting_rows(state, NOW, starts),
+            queues=queue_rows(state, NOW),
+        )
+        console = Console(file=io.StringIO(), width=160)
+        print_queues(chosen(view, "here", None, None, 9), console, NOW)
+        assert shown in console.file.getvalue()
+
+
 def test_a_queue_that_is_not_there_is_named(typed):
     """With those that are."""
     error = typed(changing(), "queue", "--queue", "tema", code=USAGE)
@@ -108,10 +130,11 @@ def test_explain_says_position_reason_and_when_it_may_start(typed):
     assert (
         "for room: it needs 2 CPU on one node; the most that is free on any node it may use is 0 CPU" in out
     )
-    assert "it may start in about 3m2" in out  # the 200 s that are left, and what starting takes
+    assert "it may start in about 3m" in out  # the 200 s that are left, and what starting takes
+    assert "in 90 of 100 cases between " in out
     assert "nothing else arrives" in out
     start = in_json(typed, state, "explain", "w")["start"]
-    assert 200 <= start["in_seconds"] < 230
+    assert 100 < start["earliest_seconds"] < start["in_seconds"] < start["latest_seconds"] < 400
     assert in_json(typed, state, "explain", "w", "--no-forecast")["start"] is None
     assert in_json(typed, state, "explain", "r")["waiting"] is None
 

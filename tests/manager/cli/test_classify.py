@@ -75,6 +75,19 @@ def test_finished_log_is_told_whole(capsys, log):
     assert drawn[-1].endswith("ccc")
 
 
+@pytest.mark.parametrize("form", ["[{}] train/loss={:.5f}\n", "Epoch {}/1000, Loss: {:.5f}\n"])
+def test_a_log_without_steps_is_promised_no_move(capsys, tmp_path, form):
+    """The manager would refuse it, since no resume could be proven; a pattern that reads steps mends it."""
+    path = tmp_path / "train.log"
+    path.write_text("".join(form.format(n, loss(n)) for n in range(1, 1001)))
+    _, out, _ = classify(capsys, path)
+    assert "verdict   converged" in out
+    assert "would     never have been moved: its log names no steps" in out
+    assert "--pattern with (?P<step>...)" in out
+    pattern = r"(?P<step>\d+)\D.*[=:] ?(?P<value>\S+)"
+    assert "have been movable from step" in classify(capsys, path, "--pattern", pattern)[1]
+
+
 def test_json_holds_the_promised_keys(capsys, log, tmp_path):
     """The document has what other programs rely on, and its numbers are those of the log."""
     code, found = as_json(capsys, tmp_path, log)
@@ -435,3 +448,71 @@ def test_manager_does_not_load_the_follower():
         "sys.exit(any(name in sys.modules for name in strange))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
+
+
+def test_total_and_what_said_it(capsys, tmp_path):
+    """A total that stands at the head is told with its line, on the screen and as JSON."""
+    path = tmp_path / "log"
+    path.write_text("max_steps: 4000\n" + text(300))
+    assert "total     4,000 steps (the line 'max_steps: 4000')" in classify(capsys, path)[1]
+    _, found = as_json(capsys, tmp_path, path)
+    assert found["total"] == {"steps": 4000, "epochs": None, "from": "the line 'max_steps: 4000'"}
+
+
+def test_progress_without_a_total_says_so(capsys, tmp_path):
+    """Nobody knows how much is left where no total was understood."""
+    path = tmp_path / "log"
+    path.write_text("".join(f"step {n} loss: {3 - n / 150}\n" for n in range(1, 301)))
+    code, found = as_json(capsys, tmp_path, path)
+    assert (code, found["category"], found["total"]) == (0, "progressing", None)
+    assert "no total" in found["reason"]
+
+
+def test_pattern_is_proposed_and_works(capsys, tmp_path):
+    """Where no number has a name a pattern is proposed that was tried, and lines of a job file to paste."""
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(f"[pass {n} of 900] objective now at {900 - n}.5 (0.{n})\n" for n in range(1, 41))
+    )
+    code, out, _ = classify(capsys, path)
+    assert code == 1
+    assert "finds 40 samples, 899.5 at step 1 to 860.5 at step 40" in out
+    assert '       format: "regular-expression"' in out
+    _, found = as_json(capsys, tmp_path, path)
+    code, found = as_json(capsys, tmp_path, path, "--pattern", found["proposal"]["pattern"])
+    assert (code, found["samples"], found["last"]["step"]) == (0, 40, 40)
+
+
+def test_trainer_state_of_the_last_checkpoint_is_found(capsys, tmp_path):
+    """`out/` of the Hugging Face Trainer holds a state for each checkpoint."""
+    for step in (10, 20):
+        folder = tmp_path / "out" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        records = [{"epoch": n / 10, "loss": 3 - n / 10, "step": n} for n in range(1, step + 1)]
+        state = {"log_history": records, "max_steps": 40, "num_train_epochs": 4}
+        (folder / "trainer_state.json").write_text(json.dumps(state, indent=2))
+        os.utime(folder / "trainer_state.json", (step, step))
+    _, found = as_json(capsys, tmp_path, tmp_path / "out")
+    assert (found["format"], found["samples"], found["last"]["step"]) == ("trainer-state", 20, 20)
+    assert found["total"]["steps"] == 40
+
+
+def test_loss_of_an_mlflow_store_is_found(capsys, tmp_path):
+    """A file store has a file for each metric."""
+    folder = tmp_path / "mlruns" / "0" / "run" / "metrics"
+    folder.mkdir(parents=True)
+    (folder / "lr").write_text("1795216890233 0.1 0\n")
+    (folder / "train_loss").write_text("".join(f"{1795216890233 + n} {3 - n / 20} {n}\n" for n in range(30)))
+    _, found = as_json(capsys, tmp_path, tmp_path / "mlruns")
+    assert (found["format"], found["samples"], found["last"]["step"]) == ("mlflow", 30, 29)
+
+
+def test_rising_curve_of_an_assumed_goal_is_not_diverging(capsys, tmp_path):
+    """Whether less or more of an MLPerf accuracy is better nothing says."""
+    path = tmp_path / "log"
+    form = ':::MLLOG {{"key": "eval_accuracy", "value": {:.3f}, "metadata": {{"epoch_num": {}}}}}\n'
+    path.write_text("".join(form.format(0.1 + n / 150, n) for n in range(100)))
+    code, found = as_json(capsys, tmp_path, path)
+    assert (code, found["category"]) == (0, "unknown")
+    assert found["goal_from"].startswith("assumed")
+    assert "assumed" in found["reason"]

@@ -229,7 +229,7 @@ def test_times_of_a_machine_that_was_half_idle_are_by_the_clock():
     assert not comparison.normalised
     assert (comparison.makespan.first, comparison.makespan.second) == (80.0, 100.0)
     assert comparison.jobs[0].verdict is Verdict.NO_VERDICT
-    assert said(*runs)[-1] == "times are by the clock; the load drifted: no verdict"
+    assert said(*runs)[-1] == "times are wall-clock time; the load drifted: no verdict"
 
 
 def test_a_load_that_nobody_knows_is_said_so():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from specon_manager.__main__ import make_parser
 from specon_manager.backends.local.jobs import job_spec, read_job_file
+from specon_manager.cli.command_parser import make_parser
 from specon_manager.cli.run import demo, scenarios
 from specon_manager.cli.run.running import samples_directory
 from specon_manager.model.resources import total

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from specon_manager.__main__ import make_parser
 from specon_manager.cli.act import drain, following, migrate
+from specon_manager.cli.command_parser import make_parser
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.settings import Budgets

@@ -46,12 +46,33 @@ def test_what_ended_is_named_as_not_run_again():
 def test_what_was_changed_is_named_field_by_field():
     """Silently running nothing, or the old command, would be a puzzle."""
     edited = msgspec.structs.replace(A, command=("train", "--width", "2"), interval=9.0, job_class="trial")
+    values = [
+        "command of job a: train --width 1 is now train --width 2",
+        "interval of job a: 5.0 is now 9.0",
+        "class of job a: best-effort is now trial",
+    ]
     assert list(remarks([edited, B], known(A, B, ended={"default/a"}))) == [
-        "job a: command, interval, class changed since it was submitted: it has ended, and is not run again"
+        "job a: command, interval, class changed since it was submitted: it has ended, and is not run again",
+        *values,
     ]
     assert list(remarks([edited, B], known(A, B))) == [
-        "job a: command, interval, class changed since it was submitted: it goes on as it was submitted"
+        "job a: command, interval, class changed since it was submitted: it continues as it was submitted",
+        *values,
     ]
+
+
+def test_values_of_an_environment_are_not_shown():
+    """They may be secrets."""
+    edited = msgspec.structs.replace(A, environment={"TOKEN": "hunter2"})
+    [line] = remarks([edited], known(A))
+    assert "environment changed" in line
+
+
+def test_what_is_new_in_the_file_and_what_is_gone_from_it_is_named():
+    """The first runs for the first time, the second goes on where it has not ended."""
+    assert list(remarks([A, B], known(A))) == ["run for the first time: b"]
+    assert list(remarks([A], known(A, B))) == ["not in the job file, and they go on: b"]
+    assert list(remarks([A], known(A, B, ended={"default/b"}))) == []
 
 
 def test_what_a_later_version_may_set_has_not_changed():
@@ -65,7 +86,7 @@ def test_what_a_later_version_may_set_has_not_changed():
     spec = msgspec.structs.replace(job.spec, template={"name": 1})
     state = msgspec.structs.replace(state, jobs={job.name: msgspec.structs.replace(job, spec=spec)})
     assert list(remarks([A], state)) == [
-        "job a: its description changed since it was submitted: it goes on as it was submitted"
+        "job a: its description changed since it was submitted: it continues as it was submitted"
     ]
 
 

@@ -6,9 +6,9 @@ import json
 import msgspec
 import pytest
 
-from specon_manager.__main__ import make_parser
 from specon_manager.cli.act import drain, following, migrate
 from specon_manager.cli.act.drain_plan import leaves
+from specon_manager.cli.command_parser import make_parser
 from specon_manager.cli.look import explain
 from specon_manager.cli.remote.names import wanted_named
 from specon_manager.model.transactions import TransactionState
@@ -20,7 +20,7 @@ from specon_manager.views.transactions import rows_of
 from support.decisions.changed_worlds import W0, W1, G, runs
 from support.runtime.remote_cluster import RemoteCluster
 
-MOVED = f"{W0} trains as one with the rest of g: all of it moves"
+MOVED = f"{W0} trains as one with the rest of g: the whole job moves"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_a_dry_run_names_the_node_of_each_replica(remote, capsys):
     """Or says why not; it touches nothing."""
     assert await run(migrate, remote, "g", "--to", "node-3", "--dry-run") == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"{G} would be moved as a whole: nothing speaks against it",
+        f"{G} would be moved as a whole: nothing prevents it",
         "  worker/0, worker/1: node-0 -> node-3",
     ]
     assert await run(migrate, remote, W0, "--to", "node-3", "--dry-run", "-o", "json") == 0

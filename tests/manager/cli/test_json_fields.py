@@ -9,19 +9,28 @@ import pytest
 from specon_manager.cli.act.drain import Drained, Stays
 from specon_manager.cli.act.migrate import MigrateAnswer
 from specon_manager.cli.act.pause import PauseAnswer
+from specon_manager.cli.begin.doctor import Diagnosis
+from specon_manager.cli.begin.init import Written
+from specon_manager.cli.begin.line import Line
 from specon_manager.cli.look.bundle import Bundle, Part
 from specon_manager.cli.look.explain import Explained, Movable
 from specon_manager.cli.look.queue import Queues
 from specon_manager.cli.look.transactions import Changes, Moves
+from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.remote import Remark
-from specon_manager.lab import ExpectedStart
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.views.decisions import DecisionRow
+from specon_manager.views.findings import Finding
 from specon_manager.views.queues import QueueRow, WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, Top
+from specon_manager.views.report import Report
 from specon_manager.views.transactions import TransactionRow, Way
 
 PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 ROWS = {
+    "`init`": (Written, {"lines": Line}),
+    "`doctor`": (Diagnosis, {"findings": Finding}),
+    "`report`": (Report, {}),
     "`top`": (Top, {"paused": PauseRow}),
     "of each replica": (ReplicaRow, {}),
     "`moves`": (Moves, {}),
@@ -32,7 +41,13 @@ ROWS = {
     "`drain`": (Drained, {"stay": Stays}),
     "`explain`": (
         Explained,
-        {"decisions": DecisionRow, "remarks": Remark, "start": ExpectedStart, "movable": Movable},
+        {
+            "decisions": DecisionRow,
+            "remarks": Remark,
+            "start": ExpectedStart,
+            "movable": Movable,
+            "logs": LogEnd,
+        },
     ),
     "`pause`, `resume`": (PauseAnswer, {}),
     "`support-bundle`": (Bundle, {"parts": Part}),

@@ -129,8 +129,31 @@ def test_phases_that_are_no_category(scene):
     assert "pending" in printed(table(top_of(view_of(scene), where="here")))
 
 
-def printed(shown):
-    console = Console(width=140, file=io.StringIO(), record=True)
+def test_a_long_reason_is_cut_and_no_figure(three):
+    """In a pipe, which is 80 characters wide: of a replica that does not run."""
+    three.replica("default/a/worker/0", phase=Phase.PENDING, note="migrate: " + "it had converged " * 20)
+    whole = printed(table(top_of(view_of(three), where="here")), width=400)
+    shown = printed(table(top_of(view_of(three), where="here")), width=80)
+    assert len(shown.splitlines()) == len(whole.splitlines()) == 4
+    for line, before in zip(shown.splitlines(), whole.splitlines(), strict=True):
+        assert line.split()[:8] == before.split()[:8]
+    assert "migrate:" in shown
+    assert "…" in shown
+
+
+@pytest.mark.parametrize(("phase", "shows"), [(Phase.RUNNING, False), (Phase.PENDING, True)])
+def test_what_is_over_is_no_present_reason(scene, phase, shows):
+    """A replica that runs again after it was moved, or restarted from a hang, shows none."""
+    name = scene.job()
+    scene.running(name)
+    scene.replica(name, phase=phase, note="migrate: it had converged", crashes=2)
+    shown = printed(table(top_of(view_of(scene), where="here")))
+    assert "2 crashes" in shown
+    assert ("it had converged" in shown) is shows
+
+
+def printed(shown, width=140):
+    console = Console(width=width, file=io.StringIO(), record=True)
     console.print(shown)
     return console.export_text()
 

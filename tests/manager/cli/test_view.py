@@ -7,17 +7,19 @@ import pytest
 from rich.console import Console
 
 from specon_manager.cli.run.live_view import LiveView, render
+from specon_manager.cli.run.sparkline import sparkline
 from specon_manager.core.state import State
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import JobSpec, Phase, Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState
+from specon_manager.views.page import Point
 from specon_sidecar.classify import Category
 
 WORST = "lstm-text-classifier"
 
 
-def picture(state: State, *, width: int = 100, height: int = 30, styles: bool = False) -> str:
+def picture(state: State, *, width: int = 100, height: int = 30, styles: bool = False, curve_of=None) -> str:
     """Return what a terminal of that size shows, 20 seconds after the begin."""
     console = Console(
         width=width,
@@ -28,7 +30,7 @@ def picture(state: State, *, width: int = 100, height: int = 30, styles: bool = 
         color_system="standard",
         legacy_windows=False,
     )
-    console.print(render(state, 1020.0, title="specon demo", began=1000.0), end="")
+    console.print(render(state, 1020.0, title="specon demo", began=1000.0, curve_of=curve_of), end="")
     return console.export_text(styles=styles)
 
 
@@ -73,6 +75,35 @@ def test_the_bar_is_as_long_as_the_work_done(scene):
     done = line_with(text, "75/100").split("\x1b[34m")[1].split("\x1b")[0]
     assert len(done) == 24 * 3 // 4
     assert set(done) <= {"━", "╸"}
+
+
+def falling(replica, most):
+    """Return a curve that falls, the first half of it while the job still learnt."""
+    words = [Category.PROGRESSING] * 8 + [Category.CONVERGED] * 8
+    return [Point(float(at), 1.0 - at / 15, word) for at, word in enumerate(words)][:most]
+
+
+def test_a_wide_terminal_shows_curves_and_totals(scene):
+    """From 120 columns on; the curve has the colour of what the job was then."""
+    name, other = scene.job(), scene.job("default/gan")
+    scene.running(name, category=Category.CONVERGED)
+    scene.running(other)
+    wide = picture(scene.state, width=120, curve_of=falling)
+    assert "██▇▇▆▆▅▅▄▄▃▃▂▂▁▁" in wide
+    assert "1 converged, 1 progressing" in wide.splitlines()[0]
+    assert "\x1b[36m▄▄▃▃▂▂▁▁" in picture(scene.state, width=120, styles=True, curve_of=falling)
+    narrow = picture(scene.state, width=119, curve_of=falling)
+    assert "█" not in narrow
+    assert "1 converged" not in narrow
+
+
+@pytest.mark.parametrize(
+    "values", [[], [1.0], [float("nan"), 1.0], [2.0, 2.0, 2.0], [1.0, float("inf"), 0.0]]
+)
+def test_a_curve_of_odd_values_breaks_nothing(values):
+    """What is no number is left out, one value is no curve, and a level one lies in the middle."""
+    line = sparkline([Point(0.0, value, Category.UNKNOWN) for value in values], 16).plain
+    assert line in {"", "▅▅▅", "█▁"}
 
 
 def test_a_node_shows_measured_usage_and_its_jobs(scene):
@@ -231,7 +262,7 @@ def test_a_job_of_several_replicas_shows_where_they_are(scene):
     scene.running(first, "node-0", step=10)
     scene.running(second, "node-1", step=20)
     scene.move(second, TransactionState.COMING, source="node-1", target="node-0")
-    line = line_with(picture(scene.state, width=120), "progressing")
+    line = line_with(picture(scene.state, width=119), "progressing")
     assert "node-0,node-1" in line
     assert " 20 " in line
     assert "-> node-0 Coming" in line

@@ -19,11 +19,12 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
-from specon_sidecar.wire import Checkpoint
+from specon_sidecar.wire import Checkpoint, Hang
 from support.decisions.changed_worlds import SETTINGS, W0, W1, G, change_of, owned, runs, trains_on
 from support.decisions.cluster import DIGEST, Cluster
 from support.decisions.gangs import gang, on, phases
 
+HANG = Hang(age=1.0, silent=60.0, usual=1.0)
 FIXED = {"resizing": "none", "workers": 2, "most": 2, "fewest": None}
 
 
@@ -184,6 +185,17 @@ def test_a_gang_is_not_ended_when_the_node_of_one_that_stays_is_lost():
         assert not any(order.ending for order in of_kind(cluster.orders, PlaceJob))
 
 
+def test_a_gang_does_not_leave_in_part_when_the_node_of_one_that_would_stay_is_lost():
+    """All of it would start again, and the node of the one that stays takes nothing."""
+    with runs(**FIXED) as cluster:
+        known = cluster.state.nodes["node-0"]
+        cluster.post(ev.NodeObserved(node="node-0", capacity=known.capacity, usage=known.usage, ready=False))
+        assert move(cluster, {W0: "node-1", W1: "node-0"}) == []
+        said = cluster.state.verdicts[G]
+        assert said.refusal is Refusal.NODE_NOT_READY
+        assert said.reason == f"node node-0, where {W1} is to run, is not ready"
+
+
 def test_room_is_kept_on_both_sides_until_it_is_proven():
     """Nobody takes the way back, nor the room on the target."""
     with runs(**FIXED) as cluster:
@@ -284,13 +296,42 @@ def test_what_came_beside_a_gang_and_is_named_no_more_stays_where_the_move_is_gi
         cluster.acknowledge(W0, checkpoint=saved())
         cluster.orders.clear()
         spec, third = cluster.specs[G], f"{G}/worker/2"
-        cluster.observe(msgspec.structs.replace(spec, replicas=(W0, W1, third), present=None))
+        cluster.observe(msgspec.structs.replace(spec, replicas=(W0, W1, third)))
         cluster.appears(third, "node-2")
         assert cluster.state.replicas[third].leaving is not None
         cluster.observe(msgspec.structs.replace(spec, present=None))
         cluster.post(ev.JobRefused(job=G, transaction=change_of(cluster).id, reason="a budget"))
         assert change_of(cluster).state is TransactionState.ROLLED_BACK
         assert not [name for name, each in cluster.state.replicas.items() if each.leaving is not None]
+
+
+@pytest.mark.parametrize("present", [None, 3], ids=["by names", "by number"])
+@pytest.mark.parametrize("hangs", [True, False], ids=["restarted", "moved"])
+def test_a_gang_that_its_owner_enlarges_meanwhile_is_left_to_its_owner(hangs, present):
+    """Whoever came is no part of what was to run: it would be ended, and started by nobody."""
+    with owned(resizing="none", most=2, fewest=None, on_hang="restart" if hangs else "report") as cluster:
+        if hangs:
+            cluster.report(W0, step=110)
+            cluster.report(W1, step=110)
+            cluster.now += 60
+            for name in (W0, W1):
+                cluster.report(name, step=None, hang=HANG, checkpoint=saved())
+            cluster.tick()
+        else:
+            move(cluster, on("node-1", W0, W1))
+            cluster.carry_out()
+            cluster.acknowledge(W0, checkpoint=saved())
+        assert change_of(cluster).state is TransactionState.LEAVING
+        spec, third = cluster.specs[G], f"{G}/worker/2"
+        cluster.observe(msgspec.structs.replace(spec, replicas=(W0, W1, third), present=present))
+        over = change_of(cluster)
+        assert over.state is TransactionState.ROLLED_BACK
+        assert over.note == "its owner changed the number of its workers to 3 meanwhile"
+        cluster.carry_out()
+        cluster.reconcile(G)
+        cluster.settle(2)
+        assert set(cluster.live) == {W0, W1, third}
+        assert phases(cluster, "g") == {"worker0": "Running", "worker1": "Running", "worker2": "Running"}
 
 
 def test_room_on_a_node_that_nothing_landed_on_is_given_back_though_the_manager_was_killed():
@@ -354,7 +395,7 @@ def test_what_a_person_asks_for(event, after):
     [
         ({"job": "default/none"}, "there is no job default/none"),
         ({"job": G, "targets": ("node-9",)}, "no room for all 2 replicas on node-9: node node-9 is unknown"),
-        ({"job": G, "targets": ("node-0",)}, "all of it runs where it is to go"),
+        ({"job": G, "targets": ("node-0",)}, "the whole job runs where it is to go"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused_in_words(event, why):

@@ -398,7 +398,12 @@ def test_an_id_of_a_person_never_collides_with_one_of_ours():
 
 
 @pytest.mark.parametrize(
-    ("first", "how"), [(0, "it began anew"), (1, "it began anew"), (60, "it went on from an older state")]
+    ("first", "how"),
+    [
+        (0, "it started from the beginning"),
+        (1, "it started from the beginning"),
+        (60, "it went on from an older state"),
+    ],
 )
 def test_a_resume_from_somewhere_else_than_the_checkpoint_is_no_success(first, how):
     """It trains on where it is, the move has failed, and no policy moves it again."""

@@ -406,7 +406,7 @@ CASES = {
     "its pause is over": (changed(state_of(), cooldown_until=NOW), migrate(), None),
     "it moved often": (changed(state_of(), disrupted=4), migrate(), Refusal.REPLICA_BUDGET),
     "its last move was no success": (
-        changed(state_of(), unproven="it began anew"),
+        changed(state_of(), unproven="it started from the beginning"),
         migrate(),
         Refusal.UNPROVEN,
     ),

@@ -44,6 +44,12 @@ def admission(job, count, node="node-1"):
     return AdmitGang(job=f"default/{job}", placement=on(node, *workers(job, count)), reason="room")
 
 
+def of_a(**changes):
+    """Return a job of queue a that is in no state."""
+    state = waiting(state_of(), "asks", 1, queue="a", **changes)
+    return state.jobs["default/asks"]
+
+
 def verdict(state, *proposals):
     return [v.objection and v.objection.refusal for v in plan(state, proposals, NOW)]
 
@@ -66,7 +72,7 @@ def test_a_queue_has_its_own_share_and_what_others_leave(queues, used, asked, wo
     state = with_queues(state_of(), *queues)
     if used:
         state = running(state, "r", used, queue="a")
-    why = Usage(state.snapshot(NOW)).lacking("a", Resources(cpu=asked))
+    why = Usage(state.snapshot(NOW)).against(of_a(), Resources(cpu=asked))
     assert (why is None) == (words is None)
     assert words is None or words in why
 
@@ -81,9 +87,9 @@ def test_each_kind_of_resource_has_a_quota_and_what_is_not_asked_for_does_not_co
     """A queue without memory may run what asks for none, and its quota of GPUs is no quota of CPUs."""
     state = with_queues(state_of(), Queue(name="a", quota=Resources(cpu=1, gpu=1), borrow=False))
     usage = Usage(state.snapshot(NOW))
-    assert usage.lacking("a", Resources(cpu=1, gpu=1)) is None
-    assert "0 GiB of its quota, 0 GiB" in usage.lacking("a", Resources(cpu=1, memory=2.0**30))
-    assert "2 GPUs more" in usage.lacking("a", Resources(gpu=2))
+    assert usage.against(of_a(), Resources(cpu=1, gpu=1)) is None
+    assert "0 GiB of its quota, 0 GiB" in usage.against(of_a(), Resources(cpu=1, memory=2.0**30))
+    assert "2 GPUs more" in usage.against(of_a(), Resources(gpu=2))
 
 
 @pytest.mark.parametrize(
@@ -237,3 +243,56 @@ def test_a_claim_is_no_matter_of_quotas():
     state = with_queues(waiting(state_of(), "g", 1, queue="a"), queue("a", 0, borrow=False))
     claim = Claim(job="default/g", placement=on("node-0", worker("g")), reason="soon")
     assert verdict(state, claim) == [None]
+
+
+CLOSED = [
+    ({"namespaces": ("team-a",)}, {}, "queue a takes no jobs of namespace default"),
+    ({"allow_trials": False}, {"job_class": "trial"}, "queue a takes no trials"),
+    ({"max_utility": 5.0}, {"utility": 7.0}, "takes jobs of a utility of at most 5; this one says 7"),
+]
+
+
+@pytest.mark.parametrize(("rule", "claims", "words"), CLOSED)
+def test_a_job_that_its_queue_does_not_take_waits_and_says_so(rule, claims, words):
+    """Room would not help it, so no policy sees it, and no proposal has it start."""
+    state = waiting(with_queues(state_of(), queue("a", 8, **rule)), "g", 1, queue="a", **claims)
+    assert words in barred(state.snapshot(NOW))["default/g"]
+    (judged,) = plan(state, [admission("g", 1)], NOW)
+    assert judged.objection.refusal is Refusal.QUOTA
+    assert words in judged.objection.text
+
+
+def test_a_job_that_its_queue_does_not_take_is_told_so_behind_one_that_starves():
+    """It would wait for ever for what becomes free of the quota."""
+    settings = msgspec.structs.replace(state_of().settings, starvation=100.0)
+    state = with_queues(state_of(settings), queue("a", 3, borrow=False, allow_trials=False))
+    state = running(state, "r", 2, queue="a")
+    state = waiting(state, "large", 3, queue="a", queued_at=NOW - 100)
+    state = waiting(state, "small", 1, queue="a", queued_at=NOW - 50)
+    state = waiting(state, "trial", 1, queue="a", queued_at=NOW - 50, job_class="trial")
+    found = barred(state.snapshot(NOW))
+    assert "is for default/large" in found["default/small"]
+    assert found["default/trial"] == "queue a takes no trials"
+
+
+@pytest.mark.parametrize(("rule", "claims", "words"), CLOSED)
+def test_what_a_queue_takes_within_its_rules_is_as_before(rule, claims, words):
+    """The bound itself is allowed, and rules bind nobody whom they do not mean."""
+    kept = {"namespaces": ("default",), "allow_trials": True, "max_utility": 7.0}
+    rules = {name: kept[name] for name in rule}
+    state = waiting(with_queues(state_of(), queue("a", 8, **rules)), "g", 1, queue="a", **claims)
+    assert barred(state.snapshot(NOW)) == {}
+
+
+def test_a_job_that_runs_unasked_charges_no_queue_that_does_not_take_it():
+    """Its owner starts it whenever it likes: another team's share is not for that."""
+    job = {"placed_by": "owner", "held": False, "queue": "a"}
+    for namespaces, used in ((None, 3), (("default",), 3), (("team-a",), 0)):
+        state = running(with_queues(state_of(), queue("a", 8, namespaces=namespaces)), "r", 3, **job)
+        assert Usage(state.snapshot(NOW)).used("a").cpu == used
+
+
+def test_a_job_that_was_admitted_is_charged_until_it_is_gone():
+    """A queue that is closed to it later has no more room for that."""
+    state = running(with_queues(state_of(), queue("a", 8, namespaces=())), "r", 3, queue="a")
+    assert Usage(state.snapshot(NOW)).used("a").cpu == 3

@@ -6,11 +6,13 @@ import pytest
 from specon_manager.core.state import HISTORY
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
+from specon_manager.model.actions import WithdrawRequest
 from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
-from specon_manager.model.transactions import TransactionState
+from specon_manager.model.transactions import MAY_GO, TransactionState
+from specon_sidecar.wire import Acknowledgement, Checkpoint
 from support.decisions.cluster import replica_of
 from support.decisions.snapshots import NOW, cluster_of
 
@@ -241,3 +243,57 @@ def test_refused_requests_do_not_pile_up():
         state, _ = ask(state, target="node-9", name=f"default/m{number}")
     assert len(state.history) == HISTORY
     assert state.history[-1].id == f"default/m{HISTORY + 2}"
+
+
+def leave(state, node="node-0", replica=C1, name="default/evict"):
+    event = ev.MoveRequested(id=name, replica=replica, reason="evicted", leave=node)
+    return step(state, event, NOW)
+
+
+def test_what_leaves_a_node_goes_where_there_is_room():
+    """The manager chooses the node, as for any request without a target."""
+    after, _ = leave(state_of())
+    move = after.transaction_of(C1)
+    assert (move.source, move.target, move.purpose) == ("node-0", "node-1", "leave")
+
+
+def test_what_has_left_the_node_already_is_not_moved_again():
+    """Its gang took it along, or its owner created it elsewhere."""
+    after, actions = leave(state_of(), node="node-2")
+    assert (actions, after.transactions) == ([], {})
+    assert after.history[-1].note == "it has left node-2"
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_what_has_room_nowhere_saves_and_may_go(cordoned):
+    """Its checkpoint is verified where it is; nothing is ended and no room is held."""
+    state = state_of()
+    for name in ("node-1", "node-2", *(["node-0"] if cordoned else [])):
+        state = with_node(state, name, ready=False)
+    state, actions = leave(state)
+    move = state.transaction_of(C1)
+    assert (move.source, move.target, move.purpose) == ("node-0", "node-0", "yield")
+    assert [type(each).__name__ for each in actions] == ["RequestCheckpoint"]
+
+
+def test_what_may_go_keeps_its_pause_until_it_is_gone():
+    """It saved for its eviction, which comes in a moment: whatever it trained until then would be lost."""
+    state = state_of()
+    for name in ("node-1", "node-2"):
+        state = with_node(state, name, ready=False)
+    state, (ask_,) = leave(state)
+    assert ask_.pause > 0
+    saved = Checkpoint(step=7, path="/c/7", digest="a" * 64)
+    answer = Acknowledgement(
+        schema=1,
+        replica=C1,
+        incarnation=state.replicas[C1].incarnation,
+        id=ask_.id,
+        done=True,
+        checkpoint=saved,
+        paused=True,
+    )
+    after, actions = step(state, ev.InstructionAcknowledged(answer), NOW)
+    (move,) = after.history
+    assert (move.state, move.note) == (TransactionState.ROLLED_BACK, MAY_GO)
+    assert [each.release for each in actions if isinstance(each, WithdrawRequest)] == [False]

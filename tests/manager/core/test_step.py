@@ -239,7 +239,7 @@ def test_the_old_incarnations_steps_prove_nothing():
         )
     move = cluster.state.history[-1]
     assert move.state is TransactionState.FAILED
-    assert move.note == f"{A} is at step 0, and its checkpoint at step 200: it began anew"
+    assert move.note == f"{A} is at step 0, and its checkpoint at step 200: it started from the beginning"
 
 
 def saved_nothing() -> tuple[Cluster, list]:
@@ -265,12 +265,13 @@ def test_a_trainer_that_saved_nothing_when_it_ended_goes_back_to_its_source():
 
 
 def test_a_trainer_that_saved_nothing_ends_its_move_with_its_first_step():
-    """Nothing is left to be proven but that it trains; the move was not a success."""
+    """It began anew where it was: the move failed, and a person has to look before the next."""
     cluster, _ = saved_nothing()
     cluster.may_carry_out = lambda action: True
     cluster.carry_out()
     cluster.report(A, Category.PROGRESSING, step=1)
-    assert cluster.state.history[-1].state is TransactionState.ROLLED_BACK
+    assert cluster.state.history[-1].state is TransactionState.FAILED
+    assert "it started from the beginning" in cluster.state.replicas[A].unproven
     assert cluster.state.replicas[A].phase is Phase.RUNNING
 
 

@@ -62,6 +62,7 @@ EVENTS = (
     ev.RoomRefused(transaction="move-1", replica=A, reason="full"),
     ev.OrderExpired(transaction="move-1"),
     ev.RequestWithdrawn(id="default/by-hand", reason="because"),
+    ev.SaveRequested(id="default/kueue", replica="default/a/worker/0", reason="Kueue is about to preempt it"),
 )
 
 

@@ -1,6 +1,8 @@
 """The loop around `step`: order, durability, failures of the backend."""
 
 import asyncio
+import itertools
+import time
 
 import pytest
 
@@ -374,3 +376,24 @@ async def test_thousands_of_events_leave_others_their_turns(manager):
             turns += 1
             await asyncio.sleep(0)
     assert turns >= 3000 // 500
+
+
+async def test_after_a_long_tick_the_next_one_waits_four_times_as_long(manager):
+    """A burst of events is no burst of Ticks: else the server would answer nobody meanwhile."""
+    burnt, ticks = 0.03, []
+
+    def burn(stepped):
+        if isinstance(stepped.event, ev.Tick):
+            ticks.append(time.perf_counter())
+            until = time.thread_time() + burnt
+            while time.thread_time() < until:
+                pass
+
+    await drained(manager.controller)
+    manager.controller.observers.append(burn)
+    jobs = iter(range(1000))
+    async with asyncio.timeout(60):
+        while len(ticks) < 4:
+            manager.controller.post(ev.JobSubmitted(job(f"j{next(jobs)}")))
+            await asyncio.sleep(0.002)
+    assert min(later - earlier for earlier, later in itertools.pairwise(ticks)) >= 4 * burnt

@@ -111,3 +111,16 @@ def test_a_pause_is_told():
         seen.append(registry.get_sample_value("specon_paused"))
     metrics.forget()
     assert [*seen, registry.get_sample_value("specon_paused")] == [0, 1, 0, 1, 0]
+
+
+def test_a_checkpoint_for_somebody_else_is_no_move_that_failed(cluster):
+    """Kueue preempts every day: an alert on moves that fail must not follow each time."""
+    (a,) = cluster.run("a")
+    cluster.report(a)
+    cluster.post(ev.SaveRequested(id="kueue-1", replica=a, reason="Kueue is about to preempt it"))
+    cluster.carry_out()
+    cluster.tick()
+    labels = {"kind": "move", "policy": "save"}
+    assert cluster.value("specon_transactions_total", state="Saved", **labels) == 1
+    for state in sorted(FINAL_STATES):
+        assert cluster.value("specon_transactions_total", state=state.value, **labels) == 0

@@ -94,7 +94,7 @@ def test_a_directory_in_one_of_somebody_else_is_refused(state):
     for mode in (0o755, 0o1777):
         state.parent.chmod(mode)
         os.chown(state.parent, STRANGER, STRANGER)
-        assert f"{state} lies in a directory of somebody else" in everybody_asks(state)
+        assert f"{state} lies in a directory of another user" in everybody_asks(state)
 
 
 def test_a_link_of_ours_is_followed(state, tmp_path):

@@ -11,10 +11,11 @@ from specon_manager.runtime.identities import IdentityUnavailableError
 from specon_manager.runtime.page.listener import PageListener
 from specon_manager.runtime.page.page import Page
 from specon_manager.runtime.tokens import Tokens
+from specon_manager.views.log_tail import LogTail
 from support.watching.watched import TOKEN, WatchedCluster, page_of, permitted, served
 
 OWNER = {"Authorization": f"Bearer {TOKEN}"}
-SECRET_PATHS = ["view", "events"]
+SECRET_PATHS = ["view", "events", "log"]
 
 
 class Visitor:
@@ -247,3 +248,30 @@ async def test_a_port_that_is_taken_costs_the_page_only():
         await second.stop()
     finally:
         await first.stop()
+
+
+async def test_the_end_of_a_log_is_for_those_who_may_see_the_page(visitor):
+    """With the token, and of a replica that is known; a name that somebody made up is not looked for."""
+    (a,) = visitor.cluster.run("a")
+    asked = []
+
+    async def tail(replica):
+        asked.append(replica)
+        return LogTail(path="/tmp/a.log", lines=("step 1",))
+
+    visitor.page.show_logs(tail)
+    status, _, text = await visitor.get(f"log?replica={a}")
+    assert status == 401
+    status, headers, text = await visitor.get(f"log?replica={a}", OWNER)
+    assert (status, json.loads(text)["lines"]) == (200, ["step 1"])
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    status, _, text = await visitor.get("log?replica=../../etc/passwd", OWNER)
+    assert (status, json.loads(text)) == (404, {"error": "replica: there is no '../../etc/passwd'"})
+    assert asked == [a]
+
+
+async def test_where_nobody_knows_of_a_log_it_says_so(visitor):
+    """In words, for the page to show."""
+    (a,) = visitor.cluster.run("a")
+    status, _, text = await visitor.get(f"log?replica={a}", OWNER)
+    assert (status, json.loads(text)["note"]) == (200, "Nobody here knows where its log is.")

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -49,9 +50,19 @@ def ask(url, token):
         return error.code, None
 
 
+def _log_with_lines(page, token, seconds=60.0):
+    until = time.monotonic() + seconds
+    while True:
+        status, tail = ask(page + "log?replica=default/short/worker/0", token)
+        if status == 200 and tail["lines"]:
+            return tail
+        assert time.monotonic() < until, (status, tail)
+        time.sleep(0.2)
+
+
 @pytest.mark.processes
 def test_the_link_of_a_local_run_opens_its_page_and_nothing_else(tmp_path):
-    """`--web` prints it; its token sees the page, and neither reads the whole state nor submits jobs."""
+    """`--web` prints it; its token sees the page and ends of logs, neither the whole state nor more."""
     (tmp_path / "jobs.yaml").write_text(JOBS)
     command = [sys.executable, "-m", "specon_manager", "local", "jobs.yaml", "--nodes", "1", "--web"]
     with subprocess.Popen(
@@ -68,6 +79,9 @@ def test_the_link_of_a_local_run_opens_its_page_and_nothing_else(tmp_path):
             owner = (tmp_path / "jobs.specon" / "token").read_text().strip()
             assert owner != token
             assert ask(page + "view", owner)[0] == 200
+            tail = _log_with_lines(page, token)
+            assert tail["lines"] == ["step=1 loss=1.0"]
+            assert tail["path"].startswith(str(tmp_path))
         finally:
             run.terminate()
             run.communicate(timeout=60)

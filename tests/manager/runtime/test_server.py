@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry, Counter
 from yarl import URL
 
+from specon_manager.core.resumable import resumable
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import RequestCheckpoint, WithdrawRequest
@@ -18,7 +19,15 @@ from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.runtime.server import Server
 from specon_manager.runtime.tokens import Tokens
 from specon_sidecar.classify import Category
-from specon_sidecar.wire import MAX_MESSAGE_BYTES, Acknowledgement, Observation, Report, encode
+from specon_sidecar.wire import (
+    MAX_MESSAGE_BYTES,
+    Acknowledgement,
+    Checkpoint,
+    Observation,
+    Report,
+    decode_resumable,
+    encode,
+)
 from support.decisions.cluster import replica_of
 
 A, B = replica_of("a"), replica_of("b")
@@ -217,6 +226,32 @@ async def test_a_message_that_is_too_long_is_refused(web):
         assert answer.status == 400
     async with web.client.post("/v1/reports", data=chunks(3 << 20)) as answer:
         assert answer.status == 413
+
+
+# -- what a sidecar asks ---------------------------------------------------------------------------
+
+
+async def test_a_sidecar_is_told_from_where_to_go_on(web):
+    """Nothing for the first incarnation; for the next one the newest checkpoint that is known."""
+    ask = {"replica": A, "incarnation": FIRST}
+    async with web.client.get("/v1/checkpoint", params=ask, headers=web.bearer()) as answer:
+        assert (answer.status, decode_resumable(await answer.read()).checkpoint) == (200, None)
+    saved = Checkpoint(step=5, path="/data/5", digest="0" * 64)
+    assert (await web.tell("/v1/reports", report(checkpoint=saved)))[0] == 204
+    await web.manager.until(lambda state: state.replicas[A].progress.checkpoint is not None)
+    web.manager.backend.emit(ev.ReplicaGone(replica=A, incarnation=FIRST, exit_code=1))
+    await web.manager.until(lambda state: state.replicas[A].incarnation is None)
+    async with web.client.get("/v1/checkpoint", params=ask, headers=web.bearer()) as answer:
+        assert answer.status == 410
+    assert resumable(web.manager.controller.state, A) == saved
+
+
+async def test_output_is_relayed_only_where_that_is_switched_on(web):
+    """404 with the setting's name."""
+    ask = {"replica": A, "incarnation": FIRST, "container": "trainer"}
+    async with web.client.get("/v1/output", params=ask, headers=web.bearer()) as answer:
+        assert answer.status == 404
+        assert "settings.log_streams" in (await answer.json())["error"]
 
 
 # -- instructions --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Refusal
-from specon_manager.model.cluster import JobSpec, Phase
+from specon_manager.model.cluster import JobSpec, Phase, Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState, Witness
 from specon_manager.views.happenings import happenings
@@ -31,6 +31,23 @@ def test_nothing_new_is_no_line(scene):
     copy = msgspec.convert(msgspec.to_builtins(scene.state), State)
     assert told(scene.state, scene.state, verbose=True) == []
     assert told(scene.state, copy, verbose=True) == []
+
+
+def test_why_nothing_is_known_of_a_training_is_told_once(scene):
+    """A sidecar without a sample says what it sees instead; the same reason once more is no news."""
+    name = scene.job()
+    scene.running(name)
+    replica = scene.state.replicas[name]
+
+    def saying(reason, **known):
+        progress = Progress(reason=reason, **known)
+        changed = msgspec.structs.replace(replica, progress=progress)
+        return msgspec.structs.replace(scene.state, replicas={**scene.state.replicas, replica.name: changed})
+
+    silent, puzzled = saying(""), saying("no line is understood")
+    assert told(silent, puzzled) == ["[   20.0s] mnist: no line is understood"]
+    assert told(puzzled, saying("no line is understood")) == []
+    assert told(silent, saying("too early", metric="loss", step=3)) == []
 
 
 def test_a_submission_is_told_at_its_time(scene):

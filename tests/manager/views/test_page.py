@@ -10,10 +10,12 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Progress
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.views import activity
 from specon_manager.views import page as page_view
+from specon_manager.views.holding import Holding
 from support.decisions.changed_jobs import NOW as CHANGED_AT
 from support.decisions.changed_jobs import change, changing, ended, nodes
 from support.decisions.crowds import crowd
@@ -111,6 +113,32 @@ def test_who_waits_is_in_the_queue():
     (job,) = shown["queue"]
     assert (job["label"], job["class"], job["queue"], job["since"]) == ("b", "trial", "team", cluster.now)
     assert shown["counts"]["waiting"] == 1
+    assert job["starts"] is None
+
+
+def test_the_queue_says_when_a_job_starts():
+    """In seconds, as it is expected, at the earliest and at the latest; nothing where nobody knows."""
+    soon = ExpectedStart(in_seconds=90.0, earliest_seconds=60.0, latest_seconds=120.0, worlds=19)
+    starts = {"default/w": soon}.get
+    (job,) = page_view.picture(changing(), CHANGED_AT, Curves().of, starts=starts)["queue"]
+    assert job["starts"] == [90.0, 60.0, 120.0]
+    unknown = {"default/w": ExpectedStart(why="nothing is known of its kind")}.get
+    (job,) = page_view.picture(changing(), CHANGED_AT, Curves().of, starts=unknown)["queue"]
+    assert job["starts"] is None
+
+
+def test_the_headline_is_that_of_what_was_summed_up():
+    """A page that begins now has summed up nothing; one that watched has."""
+    cluster = WatchedCluster()
+    holding = Holding(cluster.now)
+    cluster.observers.append(lambda each: holding.observe(each.before, each.after, each.now))
+    (a,) = cluster.run("a")
+    cluster.learn(a, steps=100)
+    shown = page_view.picture(cluster.state, cluster.now, Curves().of, holding=holding)["headline"]
+    assert (shown["running"], shown["converged"], shown["saved"]) == (1, 1, None)
+    assert (shown["cores"], shown["gpus"]) == ((4.0, 8.0), (0, 0))
+    assert shown["held"][0] > 0
+    assert picture(cluster)["headline"]["held"] == (0.0, 0.0)
 
 
 def test_refusals_do_not_crowd_out_what_was_done():

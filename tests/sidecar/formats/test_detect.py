@@ -75,7 +75,7 @@ def test_particular_format_is_waited_for():
     """A bar whose first epoch is long is not taken for plain pairs meanwhile."""
     reader = auto()
     bar = [b"%d/900 [==>...] - ETA: 1s - loss: %d.5" % (i, 950 - i) for i in range(1, 901)]
-    lines = [line for epoch in (1, 2, 3) for line in (b"Epoch %d/9" % epoch, *bar)]
+    lines = [line for epoch in (1, 2, 3, 4) for line in (b"Epoch %d/9" % epoch, *bar)]
     samples = reader.read(lines)
     assert reader.chosen == "keras"
     assert [(one.step, one.value) for one in samples] == [(900, 50.5), (1800, 50.5), (2700, 50.5)]

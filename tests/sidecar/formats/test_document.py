@@ -5,7 +5,7 @@ from pathlib import Path
 from specon_sidecar.formats.safe_pattern import LENGTHS, LONGEST_PATTERN
 from specon_sidecar.formats.table import FORMATS
 
-PAGE = Path(__file__).parents[3] / "docs" / "log-formats.md"
+PAGE = Path(__file__).parents[3] / "docs" / "logs-and-checkpoints.md"
 
 
 def test_each_format_is_in_the_table():

@@ -55,7 +55,6 @@ def test_line(line, expected):
             b'{"loss": true}',
             b'{"loss": null}',
             b'{"loss": [1]}',
-            b'{"val_loss": 2, "step": 1}',
         ),
         *(
             b'{"loss": 1',

@@ -76,11 +76,9 @@ def test_line(line, expected):
             b"setting loss scale to: 64.0",
         ),
         *(
-            b"val_loss: 3",
             b"Test set: Average loss: 2.1",
             b"val[ 0/40] Loss: 3",
             b"validation loss at iteration 100 | lm loss value: 8.09E+00 |",
-            b"step=3 test loss=4",
         ),
         *(
             b"loss=abc",
@@ -160,9 +158,9 @@ def test_round_trip(value, step, more, form):
 def test_hostile_line_costs_no_more_than_its_length(piece):
     """A line at the cap, repeated against the patterns, is read in well under a second."""
     line = b"loss=" + piece * (65_530 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     parse(line)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_steps_that_grow_over_epochs_are_those_of_the_training():

@@ -66,7 +66,28 @@ def test_preference_on_one_line():
     """Of several names on a line the preferred one counts, wherever it stands."""
     assert pick(MetricChoice(), loss_cls=1, total_loss=2, loss=3) == ("loss", 3)
     assert pick(MetricChoice(), loss_cls=1, train_loss=2, total_loss=3) == ("total_loss", 3)
-    assert pick(MetricChoice(), loss_bbox=1, loss_cls=2) == ("loss_bbox", 1)
+
+
+def test_parts_of_a_loss_count_as_their_sum():
+    """Where a line prints parts only; a line that lacks one of them says nothing."""
+    choice = MetricChoice()
+    assert pick(choice, loss_bbox=1, loss_cls=2, acc=0.5) == ("sum of loss parts", 3)
+    assert pick(choice, loss_cls=1) is None
+    assert pick(choice, loss_cls=1, loss_bbox=1.5) == ("sum of loss parts", 2.5)
+    assert pick(choice, loss_cls=1, loss_bbox=1.5, loss=2) == ("loss", 2)
+
+
+@pytest.mark.parametrize("other", ["avg_loss", "batch_loss", "smooth_loss", "ema_loss", "val_cls_loss"])
+def test_a_loss_that_is_printed_in_two_ways_is_not_summed(other):
+    """A mean and a value of one step are the same loss; one of validation is another."""
+    assert pick(MetricChoice(), cls_loss=2, **{other: 1}) in {("cls_loss", 2), (other, 1)}
+
+
+def test_losses_against_each_other_have_no_sum():
+    """The two sides of a GAN are no parts of one loss."""
+    choice = MetricChoice()
+    for _ in range(3):
+        assert pick(choice, d_loss=1, g_loss=2) != ("sum of loss parts", 3)
 
 
 def test_choice_holds_over_lines():
@@ -80,9 +101,9 @@ def test_choice_holds_over_lines():
 def test_first_of_equals_stays():
     """Among names without preference the first one seen stays, whatever comes first later."""
     choice = MetricChoice()
-    assert pick(choice, mlm_loss=3) == ("mlm_loss", 3)
-    assert pick(choice, nsp_loss=1, mlm_loss=2) == ("mlm_loss", 2)
-    assert pick(choice, nsp_loss=1) is None
+    assert pick(choice, batch_loss=3) == ("batch_loss", 3)
+    assert pick(choice, smooth_loss=1, batch_loss=2) == ("batch_loss", 2)
+    assert pick(choice, smooth_loss=1) is None
 
 
 def test_better_name_takes_over():
@@ -96,7 +117,8 @@ def test_better_name_takes_over():
 def test_passing_line_does_not_silence_the_log():
     """A name that is printed no more gives way after so many other samples, and stays away."""
     choice = MetricChoice()
-    pick(choice, loss=1)
+    for _ in range(3):
+        pick(choice, loss=1)
     given = [pick(choice, step_loss=2) for _ in range(PATIENCE + 2)]
     assert given == [None] * PATIENCE + [("step_loss", 2)] * 2
     assert pick(choice, loss=1) is None

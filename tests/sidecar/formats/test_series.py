@@ -19,9 +19,12 @@ def test_same_place_at_once_is_a_repetition():
     assert admitted((1, 0.0, 5.0), (1, 0.0, 4.0), (2, 0.0, 3.0), (1, 0.0, 2.0)) == ([5, 3, 2], 1)
 
 
-def test_same_epoch_needs_the_same_value():
-    """With the epoch alone, two values at two places may have the same rounded epoch."""
-    assert admitted((None, 0.2, 5.0), (None, 0.2, 4.0), (None, 0.2, 4.0)) == ([5, 4], 0)
+def test_same_epoch_needs_the_same_line():
+    """With the epoch alone, two values at two places may have the same rounded epoch, and be the same."""
+    assert admitted((None, 0.2, 5.0), (None, 0.2, 4.0), (None, 0.2, 4.0)) == ([5, 4, 4], 0)
+    series = Series()
+    sample = Sample("loss", 4.0, None, 0.2)
+    assert [series.admit(sample, again=again) for again in (False, True)] == [True, False]
     assert admitted((None, None, 5.0), (None, None, 5.0)) == ([5, 5], 0)
 
 

@@ -13,13 +13,13 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, HoldRoom, ReleaseRoom, StartReplica
-from specon_manager.model.cluster import Phase
+from specon_manager.model.cluster import Phase, job_of
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Deadlines
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import ASKING_STATES, UNTOUCHED_STATES, Transaction
 from specon_sidecar.classify import Category
-from specon_sidecar.wire import Acknowledgement, Checkpoint, Observation, Report
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Hang, Observation, Report
 from support.decisions.cluster import DIGEST, Cluster, Live, key_of
 
 NODES = 3
@@ -27,6 +27,8 @@ CPUS = 3.0
 DEADLINES = Deadlines(start=8, hold=4, checkpoint=8, eviction_margin=4, verify=15, crash_backoff=1, ready=12)
 LONGEST = 400.0
 """In so many seconds without faults every move has ended and everything runs or is over."""
+
+HANG = Hang(age=1.0, silent=600.0, usual=1.0)
 
 pick = st.integers(min_value=0, max_value=30)
 categories = st.sampled_from(list(Category)) | st.just(Category.CONVERGED)
@@ -247,6 +249,18 @@ class Chaos(RuleBasedStateMachine):
             converged = index % 2 == odd
             category = Category.CONVERGED if converged else Category.PROGRESSING
             self.cluster.report(replica, category, step=step)
+
+    @rule(number=pick, saved=st.none() | steps, all_of_it=st.sampled_from([True, True, False]))
+    @precondition(lambda self: self.cluster.live)
+    def hang(self, *, number, saved, all_of_it):
+        """Let the steps of a replica, or of all of its job, stop while its processes wait."""
+        replica = _nth(sorted(self.cluster.live), number)
+        peers = [name for name in sorted(self.cluster.live) if job_of(name) == job_of(replica)]
+        step = saved or self.cluster.reached(replica) if replica in self.cluster.state.replicas else saved
+        checkpoint = None if step is None else Checkpoint(step=step, path="/c", digest=DIGEST)
+        for name in peers if all_of_it else [replica]:
+            self.cluster.report(name, step=None, hang=HANG, checkpoint=checkpoint)
+        self.cluster.tick()
 
     @rule()
     @precondition(lambda self: self.cluster.live)

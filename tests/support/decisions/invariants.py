@@ -221,6 +221,7 @@ def _check_budgets(state: State) -> None:
     assert all(count <= budgets.moves_at_once_per_node for count in busy.values()), busy
     assert all(replica.moves <= budgets.moves_per_replica for replica in state.replicas.values())
     for job in state.jobs.values():
+        assert job.hang_restarts <= budgets.hang_restarts_per_job, job.name
         since = max(job.preempted_at, default=0.0) - budgets.preemption_window
         assert sum(at > since for at in job.preempted_at) <= budgets.preemptions_per_job, job.name
 

@@ -193,6 +193,7 @@ class Owners(Cluster):
             self.idle.add(action.job)
         else:
             self.idle.discard(action.job)
+        self.withheld -= action.placement.keys()  # from when it was described as of another kind
         if not action.transaction:
             self._give_back(action.job)
         elif action.placement:

@@ -17,7 +17,7 @@ from specon_manager.model.transactions import (
 
 _ORDER: Final[Mapping[TransactionState, int]] = {state: rank for rank, state in enumerate(TransactionState)}
 _SCALINGS: Final = {Kind.SCALE_IN, Kind.SCALE_OUT}
-_ENDING_KINDS: Final = {Kind.MOVE, Kind.PREEMPT, Kind.SCALE_IN, Kind.SCALE_OUT}
+_ENDING_KINDS: Final = {Kind.MOVE, Kind.RESTART, Kind.PREEMPT, Kind.SCALE_IN, Kind.SCALE_OUT}
 
 
 def check(before: State, after: State, actions: Sequence[Action], now: float) -> None:
@@ -28,7 +28,7 @@ def check(before: State, after: State, actions: Sequence[Action], now: float) ->
         assert each.in_flight
         assert each.job in after.jobs, f"{name} of a job that is gone"
         spec = after.jobs[each.job].spec
-        assert spec.transacted or not each.whole or each.kind is Kind.PUT_BACK
+        assert spec.transacted or not each.whole or each.kind in {Kind.PUT_BACK, Kind.RESTART}
         for replica in each.concerned:
             assert replica not in seen, f"{replica} is in {name} and in {seen[replica]}"
             seen[replica] = name

@@ -12,6 +12,7 @@ from fakekube.store import Entry
 from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.classify import Category
+from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.reporting.client import Client
 from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.wire import (
@@ -21,6 +22,7 @@ from specon_sidecar.wire import (
     CheckpointInstruction,
     Instruction,
     Observation,
+    ReleaseInstruction,
     Report,
 )
 from support.clocks.fair_time import fair_now
@@ -57,6 +59,12 @@ class Sidecars:
         self.refuses: dict[str, str] = {}
         self.together: set[str] = set()
         """Jobs whose replicas save their parts at one step."""
+        self.pauses = False
+        """Whether trainers pause where they are asked to, once they have saved."""
+        self.saves_every = 0.0
+        """Seconds between two checkpoints that nobody asks for; 0: there are none."""
+        self.lost: dict[str, int] = {}
+        """Steps of each replica that had to be trained again."""
         self.agreed: dict[str, int] = {}
         """That step, by the id of the request."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -114,11 +122,24 @@ class _Life:
         self._from = sidecars.saved.get(self.replica, 0) + 1
         self._session, self._sequence = uuid.uuid4().hex, 0
         self._open: dict[str, asyncio.Task[None]] = {}
+        self._paused: tuple[int, float] | None = None
+        """At which step, and until when."""
         sidecars.first[self.uid] = self._from
+        lost = sidecars.last.get(self.replica, 0) - (self._from - 1)
+        sidecars.lost[self.replica] = sidecars.lost.get(self.replica, 0) + max(0, lost)
 
     @property
     def step(self) -> int:
+        if self._paused is not None:
+            step, until = self._paused
+            if fair_now() < until:
+                return step
+            self._train_on(step)
         return self._from + int((fair_now() - self._began) * STEPS_PER_SECOND)
+
+    def _train_on(self, step: int) -> None:
+        self._paused = None
+        self._began = fair_now() - (step - self._from) / STEPS_PER_SECOND
 
     async def run(self) -> None:
         arguments = _arguments(self._pod)
@@ -149,6 +170,9 @@ class _Life:
     async def _train(self) -> None:
         while True:
             self._of.last[self.replica] = self.step
+            every, since = self._of.saves_every, self.step - self._of.saved.get(self.replica, 0)
+            if every and since >= every * STEPS_PER_SECOND:
+                self._of.saved[self.replica] = self.step
             await asyncio.sleep(4 / STEPS_PER_SECOND)
 
     async def _report(self, client: Client) -> None:
@@ -172,6 +196,8 @@ class _Life:
             category_age=age,
             reason="gain 0.4 % < 1 %" if converged else "gain 12 %",
             gain=0.004 if converged else 0.12,
+            confidence=0.9 if converged else 0.1,
+            remaining_gain=Estimate(value=0.01 if converged else 0.5, uncertainty=0.1),
             first=Observation(name="loss", value=1.0, age=age, step=self._from),
             last=Observation(name="loss", value=0.5, age=0.0, step=self.step),
         )
@@ -190,17 +216,31 @@ class _Life:
                 await asyncio.sleep(_PAUSE)
 
     async def _carry_out(self, client: Client, instruction: Instruction) -> None:
+        if isinstance(instruction, ReleaseInstruction):
+            await self._release(client, instruction)
+            return
         assert isinstance(instruction, CheckpointInstruction)
         try:
             while self.replica in self._of.slow:  # noqa: ASYNC110  (a set that tests change as they like)
                 await asyncio.sleep(_PAUSE)
-            answer = self._answer(instruction.id)
+            answer = self._answer(instruction.id, instruction.pause)
             while await client.acknowledge(answer) is Outcome.LOST:  # noqa: ASYNC110  (tried again)
                 await asyncio.sleep(_PAUSE)
         finally:
             self._open.pop(instruction.id, None)
 
-    def _answer(self, name: str) -> Acknowledgement:
+    async def _release(self, client: Client, instruction: ReleaseInstruction) -> None:
+        self._train_on(self.step)
+        done = Acknowledgement(
+            schema=SCHEMA, replica=self.replica, incarnation=self.uid, id=instruction.id, done=True
+        )
+        try:
+            while await client.acknowledge(done) is Outcome.LOST:  # noqa: ASYNC110  (tried again)
+                await asyncio.sleep(_PAUSE)
+        finally:
+            self._open.pop(instruction.id, None)
+
+    def _answer(self, name: str, pause: float) -> Acknowledgement:
         why = self._of.refuses.get(self.replica, "")
         if why:
             return Acknowledgement(
@@ -209,6 +249,9 @@ class _Life:
         step = self.step
         if self.replica.rpartition("/")[0].rpartition("/")[0] in self._of.together:
             step = self._of.agreed.setdefault(name, step)
+        paused = self._of.pauses and pause > 0
+        if paused:
+            self._paused = (step, fair_now() + pause)
         self._of.saved[self.replica] = step
         self._of.verified.add(self.uid)
         digest = hashlib.sha256(f"{self.replica} {step}".encode()).hexdigest()
@@ -218,6 +261,7 @@ class _Life:
             incarnation=self.uid,
             id=name,
             done=True,
+            paused=paused,
             checkpoint=Checkpoint(step=step, path=f"/data/checkpoints/{step}", digest=digest),
         )
 

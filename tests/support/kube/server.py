@@ -110,6 +110,21 @@ def controlling(folder: Path, programs: Path, config: Path, *controllers: str) -
 
 
 @contextlib.contextmanager
+def scheduling(folder: Path, programs: Path, config: Path) -> Iterator[None]:
+    """Run the scheduler against such a server."""
+    command = [
+        str(programs / "kube-scheduler"),
+        f"--kubeconfig={config}",
+        "--leader-elect=false",
+        f"--secure-port={_free()}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={folder / 'scheduler'}",
+    ]
+    with _process(command, folder / "scheduler.log"):
+        yield
+
+
+@contextlib.contextmanager
 def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:

@@ -10,6 +10,8 @@ from unittest.mock import patch
 
 from prometheus_client import CollectorRegistry
 
+from specon_manager.backends.kube.interception.desk import InterceptionSettings
+from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.transport.access import direct_access
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.lease import Elector, StillWorkingError
@@ -37,12 +39,15 @@ class Manager:
         *,
         lease: str = "manager",
         namespaces: tuple[str, ...] = (),
+        interception: InterceptionSettings = InterceptionSettings(),  # noqa: B008  (frozen)
+        preemption_gate: PreemptionGateSettings = PreemptionGateSettings(),  # noqa: B008  (frozen)
     ) -> None:
         """Start it; `urls` are those by which its webhook, and by which its reports are reached.
 
         Managers of one release have the same `lease`.
         """
-        self.lease, self._namespaces = lease, namespaces
+        self.lease, self._namespaces, self._interception = lease, namespaces, interception
+        self._preemption_gate = preemption_gate
         self.name, self.port = f"{name}_manager", _free_port()
         self.reports_port, self.probe = _free_port(), _free_port()
         self._passable = asyncio.Event()
@@ -152,6 +157,8 @@ class Manager:
             placeholder_priority_class=None,
             guard_priority_class="guards",
             identity=self.name,
+            interception=self._interception,
+            preemption_gate=self._preemption_gate,
         )
 
 

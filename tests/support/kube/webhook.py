@@ -25,23 +25,22 @@ class Webhook:
         self.url = ""
         self.bundle = ""
         self.allowed = True
+        self.patches = True
+        """Whether it labels what it allows; a validating one does not."""
+        self.status = {"message": "specon.io/alpha: 7 is not below 1", "code": 422, "reason": "Invalid"}
 
     async def answer(self, request: web.Request) -> web.Response:
         review = msgspec.json.decode(await request.read())
         self.seen.append(review["request"])
         response: dict[str, Any] = {"uid": review["request"]["uid"], "allowed": self.allowed}
-        if self.allowed:
+        if self.allowed and self.patches:
             patch = [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]
             response |= {
                 "patchType": "JSONPatch",
                 "patch": base64.b64encode(msgspec.json.encode(patch)).decode(),
             }
-        else:
-            response["status"] = {
-                "message": "specon.io/alpha: 7 is not below 1",
-                "code": 422,
-                "reason": "Invalid",
-            }
+        elif not self.allowed:
+            response["status"] = self.status
         return web.json_response(
             {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
         )
@@ -64,6 +63,11 @@ async def serving(folder: Path) -> AsyncIterator[Webhook]:
         yield webhook
     finally:
         await runner.cleanup()
+
+
+def tls_context(folder: Path) -> ssl.SSLContext:
+    """Return that of a server with a certificate of its own, made in a folder."""
+    return _context(folder, *_certificate())
 
 
 def _context(folder: Path, certificate: bytes, key: bytes) -> ssl.SSLContext:

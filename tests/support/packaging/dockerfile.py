@@ -31,6 +31,9 @@ class Image(NamedTuple):
     arguments: dict[str, str]
     copies: list[tuple[str, str]]
     listing: list[str]
+    """The command whose output is what pip is asked for; empty where that is a file."""
+    required: str
+    """The file of requirements that pip is given, within the checkout unless `listing` writes it."""
     prefix: str
     carried: list[tuple[str, str]]
     environment: dict[str, str]
@@ -66,12 +69,14 @@ def read(file: Path) -> Image:
         for key, _, value in (text.partition("=") for text in before["ARG"] + build["ARG"])
     }
     (base,) = {text.split()[0] for text in build["FROM"] + last["FROM"]}
-    listing, prefix = _installed(*(text for text in build["RUN"] if "-m pip" in text))
+    (install,) = (text for text in build["RUN"] if "-m pip" in text)
+    listing, required, prefix = _installed(install, arguments)
     return Image(
         base=base.replace("${PYTHON}", arguments["PYTHON"]),
         arguments=arguments,
         copies=[_pair(text) for text in build["COPY"]],
         listing=listing,
+        required=required,
         prefix=prefix,
         carried=[_pair(text.removeprefix("--from=build ")) for text in last["COPY"]],
         environment=dict(pair.split("=", 1) for text in last["ENV"] for pair in shlex.split(text)),
@@ -86,24 +91,46 @@ def _pair(text: str) -> tuple[str, str]:
     return source, target
 
 
-def _installed(run: str) -> tuple[list[str], str]:
-    """Return the command that lists the requirements, and the folder that they are installed into."""
-    listing, *further = [shlex.split(part) for part in run.split(" && ")]
-    (made,) = [part for part in further if part[1:3] == ["-m", "venv"]]
-    (installed,) = [part for part in further if part[1:3] == ["-m", "pip"]]
-    if installed[installed.index("--python") + 1] != made[-1] or installed[-1] != listing[-1]:
+def _installed(run: str, arguments: dict[str, str]) -> tuple[list[str], str, str]:
+    """Return the command that lists the requirements, their file, and the folder they are installed into."""
+    first, *further = [shlex.split(part) for part in run.split(" && ")]
+    listing = first[: first.index(">")] if ">" in first else []
+    steps = further if listing else [first, *further]
+    (made,) = [part for part in steps if part[1:3] == ["-m", "venv"]]
+    (installed,) = [part for part in steps if part[1:3] == ["-m", "pip"]]
+    if installed[installed.index("--python") + 1] != made[-1] or installed[-2] != "--requirement":
+        raise ValueError(f"what pip installs is not read from one file into the environment: {run}")
+    if listing and installed[-1] != first[-1]:
         raise ValueError(f"what pip installs is not what was listed: {run}")
-    return listing[: listing.index(">")], made[-1]
+    if not listing and "--require-hashes" not in installed:
+        raise ValueError(f"what pip installs from a file of the checkout is not checked by hashes: {run}")
+    return listing, _expanded(installed[-1], arguments), made[-1]
+
+
+def _expanded(word: str, arguments: dict[str, str]) -> str:
+    """Return what the shell makes of a word with the build's arguments."""
+    answer = subprocess.run(
+        ["sh", "-c", f"echo {word}"], env=arguments, check=True, capture_output=True, text=True
+    )
+    return answer.stdout.strip()
 
 
 def requirements(image: Image) -> list[str]:
-    """Return what the Dockerfile's own program lists for pip."""
+    """Return what pip is asked for: what the Dockerfile's own program lists, or the names in its lock."""
+    if not image.listing:
+        return sorted(locked(image.required))
     words = [
         re.sub(r"\$\{(\w+)\}", lambda found: image.arguments[found[1]], word) for word in image.listing[3:]
     ]
     command = [sys.executable, *image.listing[1:3], *(part for word in words for part in word.split())]
     answer = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return answer.stdout.split("\n")[:-1]
+
+
+def locked(file: str) -> dict[str, str]:
+    """Return the versions that a lock of this project pins, by name."""
+    pins = re.findall(r"^([a-z0-9-]+)==(\S+) \\$", (ROOT / file).read_text(), re.MULTILINE)
+    return dict(pins)
 
 
 def distributions(required: list[str]) -> dict[str, importlib.metadata.Distribution]:
@@ -145,12 +172,17 @@ def lay_out(image: Image, folder: Path) -> Path:
     for source, target in image.copies:
         if not target.startswith(image.prefix + "/"):
             continue
-        place = folder / Path(target).relative_to(image.prefix)
-        if (ROOT / source).is_dir():
-            shutil.copytree(ROOT / source, place, ignore=_ignored)
-        else:
-            shutil.copy(ROOT / source, place)
+        copied(source, folder / Path(target).relative_to(image.prefix))
     return folder
+
+
+def copied(source: str, place: Path) -> None:
+    """Copy a file or a folder of the context, which is what .dockerignore lets through."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if (ROOT / source).is_dir():
+        shutil.copytree(ROOT / source, place, ignore=_ignored)
+    else:
+        shutil.copy(ROOT / source, place)
 
 
 def in_context(path: str) -> bool:

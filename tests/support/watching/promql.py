@@ -3,7 +3,7 @@
 import promql_parser
 
 # Grafana fills these in before Prometheus sees a query.
-_FILLED_IN = {"$__rate_interval": "5m", "$__range": "1h", "$namespace": ".*", "$job": ".*"}
+_FILLED_IN = {"$__rate_interval": "5m", "$__range": "1h", "$namespace": ".*", "$job": ".*", "$node": ".*"}
 
 
 def filled_in(query: str, **values: str) -> str:

@@ -306,7 +306,7 @@ async def test_a_job_that_its_user_suspended_is_not_resumed(api, stage):
     await api.patch(JOBS, "train", "default", {"spec": {"suspend": True}}, form="merge")
     await stage.hear(ReplicaGone)
     await stage.come(started.replica, "node-0")
-    assert "suspended by somebody else" in (await stage.hear(JobRefused)).reason
+    assert "someone else suspended it" in (await stage.hear(JobRefused)).reason
     assert (await api.get(JOBS, "train", "default"))["spec"]["suspend"] is True
 
 

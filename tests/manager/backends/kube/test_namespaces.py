@@ -5,7 +5,6 @@ import pytest
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import NAMESPACES
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PODS
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model.events import JobObserved, NodeObserved
@@ -20,13 +19,6 @@ async def cluster():
     async with FakeCluster(nodes=1) as made:
         await made.machinery.create(NAMESPACES, "", {"metadata": {"name": "theirs"}})
         yield made
-
-
-@pytest.fixture
-async def api(cluster):
-    made = Api(cluster.url)
-    yield made
-    await made.close()
 
 
 async def _suspended(api, namespace):

@@ -138,6 +138,18 @@ def test_the_manager_learns_when_a_checkpoint_is_written(mode, known_as):
     assert job_spec(job).checkpointing == known_as
 
 
+@pytest.mark.parametrize(
+    ("said", "checkpoint"),
+    [({}, "hook"), ({"checkpoint": "signal:USR1"}, "signal:USR1"), ({"instrument": False}, "periodic")],
+)
+def test_an_instrumented_job_is_asked_through_its_helper(said, checkpoint):
+    """Unless it says another way; and that way needs the helper."""
+    entry = {"name": "x", "command": "true", "instrument": True, **said}
+    assert read_job(json.dumps(entry).encode()).checkpoint == checkpoint
+    with pytest.raises(JobFileError, match="'hook' needs instrument: true"):
+        read_job(b'{"name": "x", "command": "true", "checkpoint": "hook"}')
+
+
 def test_the_template_is_the_job():
     """What the backend needs comes back from the template unchanged."""
     job = read_job(b'{"name": "x", "command": "true", "environment": {"A": "b"}, "alpha": 0.5}')

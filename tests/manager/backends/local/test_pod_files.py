@@ -47,7 +47,7 @@ def test_other_identities_are_refused(replica: str) -> None:
         replica_directory(Path("/pods"), replica)
 
 
-@pytest.mark.parametrize("name", ["model.pt", "weights.tar.gz", "last.ckpt"])
+@pytest.mark.parametrize("name", ["model.pt", "weights.tar.gz", "last.ckpt", "last"])
 def test_the_one_file_of_checkpoints_is_left_to_the_trainer(tmp_path: Path, name: str) -> None:
     """Where the checkpoint path names a file its folder is made, and never a folder of its name."""
     path = tmp_path / "out" / name

@@ -280,6 +280,22 @@ def test_who_cannot_write_the_request_file_is_warned():
     assert injected(grouped).warnings == ()
 
 
+def test_what_is_printed_needs_no_volume():
+    """The manager relays it; Python is told to keep nothing to itself, unless its owner says something."""
+    relaying = msgspec.structs.replace(SETTINGS, relays_output=True)
+    options = annotated(log_path="stdout", checkpoint="none")
+    bare = pod(annotations=options, spec={"containers": [trainer(volumeMounts=[])]})
+    done = injected(bare, settings=relaying).pod
+    assert {"--log=stdout", "--log-container=trainer"} <= set(arguments_of(done))
+    mounted = {one["name"] for one in sidecar_of(done)["volumeMounts"]}
+    assert mounted == {"specon-identity"}
+    assert done["spec"]["containers"][0]["env"][-1] == {"name": "PYTHONUNBUFFERED", "value": "1"}
+    said = [{"name": "PYTHONUNBUFFERED", "value": ""}]
+    own = pod(annotations=options, spec={"containers": [trainer(env=said)]})
+    assert injected(own, settings=relaying).pod["spec"]["containers"][0]["env"][:1] == said
+    assert "log-path: standard output is not relayed on this cluster" in refusal_of(bare)
+
+
 def _spec(**changes):
     return {"containers": [trainer(**changes)], "volumes": [CLAIM, TOKEN_VOLUME]}
 
@@ -393,6 +409,22 @@ def test_no_other_mode_shares_the_process_namespace():
     for mode in ("periodic", "file:/data/x", "http:http://localhost:1/x", "sigterm", "none"):
         done = injected(pod(annotations=annotated(checkpoint=mode))).pod
         assert "shareProcessNamespace" not in done["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "shared"),
+    [
+        ({"securityContext": {"runAsUser": 1000}}, True),
+        ({"securityContext": {"runAsUser": 1000}, "shareProcessNamespace": False}, False),
+        ({"securityContext": {"runAsUser": 1000}, "hostPID": True}, None),
+        ({}, None),
+    ],
+)
+def test_who_wants_what_hangs_restarted_lets_its_processes_be_seen(spec, shared):
+    """Where the sidecar is of the trainer's user, and the pod does not say otherwise."""
+    done = injected(pod(annotations=annotated(on_hang="restart"), spec=spec)).pod
+    assert done["spec"].get("shareProcessNamespace") is shared
+    assert "--trainer-pid=auto" in arguments_of(done)
 
 
 @pytest.mark.parametrize(("user", "expected"), [(0, 65532), (None, 65532), (1234, 1234)])

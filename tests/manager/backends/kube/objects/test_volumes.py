@@ -30,6 +30,13 @@ def test_checkpoints_that_do_not_come_along_forbid_a_move(source):
     assert "(/data)" in verdict.immovable
 
 
+def test_a_log_that_is_no_file_is_on_no_volume():
+    """What is printed needs none; checkpoints do."""
+    pod = _pod({"name": "data", "nfs": {}})
+    options = Options(log_path="stdout", checkpoint_path="/data/checkpoints")
+    assert judged(pod, options, {}, {}).immovable == ""
+
+
 def test_the_log_on_a_volume_that_is_lost_forbids_a_move_too():
     """Though the checkpoints are safe."""
     mounts = ({"name": "data", "mountPath": "/data"}, {"name": "log", "mountPath": "/data/logs"})

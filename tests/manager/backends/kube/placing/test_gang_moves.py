@@ -222,7 +222,7 @@ async def test_a_gang_that_its_user_suspends_meanwhile_stays_suspended(cluster, 
     await stage.until(lambda: gang.mark is None)
     await gang.patched(suspend=True)
     refused = await stage.hear(JobRefused, transaction="move-1")
-    assert refused.reason == "it was suspended by somebody else"
+    assert refused.reason == "someone else suspended it"
     await gang.over()
     await asyncio.sleep(0.3)
     assert (gang.suspended, gang.mark) == (True, None)

@@ -342,7 +342,7 @@ async def test_a_suspension_by_its_user_is_not_ended_by_what_is_over(cluster, ap
     await place(stage, "", gang(None, None, None))
     await place(stage, "change-1", gang(None, None, None))
     refused = await stage.hear(JobRefused, transaction="change-1")
-    assert refused.reason == "it was suspended by somebody else"
+    assert refused.reason == "someone else suspended it"
     assert _job(cluster)["spec"]["suspend"] is True
 
 

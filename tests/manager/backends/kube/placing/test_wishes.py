@@ -125,7 +125,7 @@ def test_the_object_says_what_the_order_wants(case):
 @pytest.mark.parametrize(
     ("obj", "known", "words"),
     [
-        (_object(3, suspend=True), _known({3}), "suspended by somebody else"),
+        (_object(3, suspend=True), _known({3}), "someone else suspended it"),
         (_object(3), _known({3}, resizing="none"), "no"),
         (_object(3), _known({3}, resizing="restart"), "while it runs"),
     ],

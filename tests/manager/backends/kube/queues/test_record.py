@@ -178,6 +178,7 @@ def test_a_status_is_what_the_definition_takes():
         "running": 1,
         "waiting": 2,
         "use": {"cpu": "2500m", "memory": "1Gi", "gpu": "0"},
+        "share": "",
         "message": None,
         "manager": "manager-1",
     }
@@ -186,3 +187,35 @@ def test_a_status_is_what_the_definition_takes():
     kept, causes = DEFINITION(None, after)
     assert not causes
     assert kept["status"] == after["status"]
+
+
+def test_a_queue_without_rules_takes_everybodys_jobs():
+    """What was made before there were rules goes on as it was."""
+    queue, _ = read(quota=QUOTA)
+    assert (queue.namespaces, queue.allow_trials, queue.max_utility) == (None, True, None)
+
+
+def test_whose_jobs_a_queue_takes_is_read():
+    """Which namespaces a selector means is for the watch to say: nobody's, until they were seen."""
+    info = queue_info(
+        item(quota=QUOTA, namespaceSelector={"matchLabels": {"t": "a"}}, allowTrials=False, maxUtility=5)
+    )
+    assert info.selector == {"matchLabels": {"t": "a"}}
+    assert (info.queue.namespaces, info.queue.allow_trials, info.queue.max_utility) == ((), False, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"namespaceSelector": "team-a"}, "spec.namespaceSelector: 'team-a' is no selector of labels"),
+        ({"allowTrials": "no"}, "spec.allowTrials: 'no' is neither true nor false"),
+        ({"maxUtility": -1}, "spec.maxUtility: -1 is no number from 0 to 1e+15"),
+        ({"maxUtility": True}, "spec.maxUtility: True is no number from 0 to 1e+15"),
+    ],
+)
+def test_rules_that_cannot_be_read_let_nobody_in(spec, problem):
+    """A queue is closed to whom its garbage might have meant; the API server refuses it too."""
+    queue, problems = read(quota=QUOTA, **spec)
+    assert problems == [problem]
+    assert queue.namespaces == () or not queue.allow_trials or queue.max_utility == 0
+    assert refused(quota=QUOTA, **spec)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import TRAINING_QUEUES
+from fakekube.kinds import NAMESPACES, TRAINING_QUEUES
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.queues.status_writer import QueueStatusWriter
 from specon_manager.backends.kube.queues.watch import QueueWatch
@@ -177,6 +177,7 @@ async def test_the_use_of_a_queue_is_written_when_it_changes():
             "running": 1,
             "waiting": 0,
             "use": {"cpu": "2", "memory": "1Gi", "gpu": "0"},
+            "share": "",
             "manager": "one",
             "updatedAt": "2001-09-09T01:46:40+00:00",
         }
@@ -213,3 +214,19 @@ async def test_nobody_writes_who_does_not_lead():
         with pytest.raises(NotLeadingError, match="one does not hold the lease"):
             await writer_of(stage, [state_of("team-a")], leads=False).write()
         assert stage.status("team-a") == {}
+
+
+async def test_a_queue_takes_the_jobs_of_the_namespaces_that_it_selects():
+    """A namespace that is labelled later, or not any more, is told as a change of the queue."""
+    async with staged() as stage:
+        machinery = stage.cluster.machinery
+        spec = {"quota": {"cpu": 8, "memory": "1Gi"}, "namespaceSelector": {"matchLabels": {"team": "a"}}}
+        await machinery.create(TRAINING_QUEUES, "", {"metadata": {"name": "team-a"}, "spec": spec})
+        await stage.until(lambda: stage.told and stage.told[-1])
+        assert stage.told[-1][0].namespaces == ()
+        for name, team in (("one", "a"), ("two", "b")):
+            labelled = {"metadata": {"name": name, "labels": {"team": team}}}
+            await machinery.create(NAMESPACES, "", labelled)
+        await stage.until(lambda: stage.told[-1][0].namespaces == ("one",))
+        await machinery.patch(NAMESPACES, ("", "one"), "merge", {"metadata": {"labels": {"team": None}}})
+        await stage.until(lambda: stage.told[-1][0].namespaces == ())

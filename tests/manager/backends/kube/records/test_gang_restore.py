@@ -207,7 +207,7 @@ def test_a_gang_that_nothing_was_ordered_of_comes_back_with_what_couples_it():
 def test_what_its_owner_starts_beside_what_leaves_has_to_end_for_the_next_manager_too():
     """It is none of those that ran when all of it was to go, and no record of nonsense because of that."""
     manager = Changing()
-    manager.observe(coupled(savers="lead", resizing="restart", workers=4))
+    manager.observe(coupled(savers="lead", resizing="restart", workers=4, present=3))
     names = manager.state.jobs[JOB].spec.replicas
     for name in names[:3]:
         manager.starts(name, "node-0")

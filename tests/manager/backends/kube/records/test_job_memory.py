@@ -12,6 +12,7 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
+from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.model.transactions import Kind, TransactionState
 from support.decisions.cluster import SETTINGS
 from support.kube.changing import Changing, Recording, elastic
@@ -342,6 +343,30 @@ async def test_what_a_job_waits_for_is_written_soon(memories, manager):
     assert (status["phase"], status["position"]) == ("Waiting", 2)
     assert status["waitingFor"]
     assert "change" not in status
+
+
+async def test_when_a_job_starts_is_written_and_again_when_that_is_news(memories):
+    """Not while it comes nearer as it was expected to; a job that runs has no such thing."""
+    expected = {JOB: ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=900.0)}
+    manager = await managing(
+        memories, start_of=lambda job, now: expected[job].after(now - START), progress_seconds=1e-3
+    )
+    memories.in_background(manager.memory)
+    manager.observe()
+    await manager.commit()
+    await memories.until(lambda: "status" in (job_of(memories) or {}))
+    first = job_of(memories)
+    assert first["status"]["expectedStart"].keys() == {"at", "earliest", "latest"}
+    manager.memory.note(manager.now + 60, ev.Tick(), [])
+    await manager.commit()
+    await asyncio.sleep(0.1)
+    assert job_of(memories)["status"]["expectedStart"] == first["status"]["expectedStart"]
+    expected[JOB] = ExpectedStart(why="nothing is known")
+    manager.memory.note(manager.now + 120, ev.Tick(), [])
+    await manager.commit()
+    await memories.until(
+        lambda: job_of(memories)["status"].get("expectedStart") == {"reason": "nothing is known"}
+    )
 
 
 async def test_a_job_that_is_neither_held_nor_scaled_and_trains_by_itself_has_no_training_job(

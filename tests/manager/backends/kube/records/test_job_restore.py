@@ -209,6 +209,9 @@ def test_a_job_that_waits_is_not_taken_for_admitted_by_an_old_training_progress(
     restored = again(manager, progresses=old)
     job = restored.state.jobs[JOB]
     assert (job.admitted, job.preemptions) == (False, 1)
+    # So many within an hour are allowed, also across managers.
+    assert job.preempted_at == pytest.approx(manager.state.jobs[JOB].preempted_at)
+    assert len(job.preempted_at) == 1
     phases = [restored.state.replicas[name].phase for name in job.spec.replicas]
     assert phases == [Phase.PENDING, Phase.PENDING, Phase.PENDING, Phase.ABSENT, Phase.ABSENT]
 

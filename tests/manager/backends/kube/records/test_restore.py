@@ -86,7 +86,13 @@ def edited(cluster, change):
 def kept(replica):
     """Return what survives of what is known of a replica."""
     progress = msgspec.structs.replace(
-        replica.progress, sessions=(), cpu_from=None, first_step=None, step_interval=None, step_gap=None
+        replica.progress,
+        sessions=(),
+        cpu_from=None,
+        first_step=None,
+        began_step=None,
+        step_interval=None,
+        step_gap=None,
     )
     return msgspec.structs.replace(
         replica,
@@ -102,6 +108,7 @@ def kept(replica):
 def lasting(move):
     """Return what also a server with the first schema keeps of a move."""
     unknown = {"step_gap": 0, "began_step": None, "checkpoint_at": None, "answered": True}
+    unknown |= {"asked_step": None, "asked_for": False}
     if move.attempt > 1 and move.gone_at is not None:
         unknown["incarnation"] = None  # of those that are gone the last one is known
     witnesses = {name: msgspec.structs.replace(each, **unknown) for name, each in move.witnesses.items()}

@@ -11,13 +11,13 @@ from specon_manager.backends.kube.reporting.signals import (
     POD_DELETION_COST,
     PRIORITY_BOOST,
     SignalWriter,
-    category_of_job,
     changes,
     chosen_signals,
     wanted,
+    wanted_boost,
 )
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, PODS
+from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS
 from specon_sidecar.classify import Category
 
 ALL = frozenset(ANNOTATIONS)
@@ -30,34 +30,27 @@ def patched(annotations, changed):
 
 def test_nothing_is_written_unless_it_is_switched_on():
     for category in Category:
-        assert changes({}, wanted(category, frozenset(), "pod")) == {}
+        assert changes({}, wanted(category, frozenset())) == {}
 
 
 def test_converged_pods_are_cheap_and_growing_ones_dear():
     names = frozenset({"eviction-cost", "pod-deletion-cost"})
-    cheap, dear = (wanted(category, names, "pod") for category in (Category.CONVERGED, Category.PROGRESSING))
+    cheap, dear = (wanted(category, names) for category in (Category.CONVERGED, Category.PROGRESSING))
     assert cheap == {POD_DELETION_COST: "-100", EVICTION_COST: "-100"}
     assert dear == {POD_DELETION_COST: "100", EVICTION_COST: "100"}
 
 
-def test_no_workload_is_ever_raised_above_its_priority():
-    values = {category: wanted(category, ALL, "workload") for category in Category}
-    assert values.pop(Category.CONVERGED) == {PRIORITY_BOOST: "-100"}
-    assert all(each == {PRIORITY_BOOST: None} for each in values.values())
+def test_a_workload_has_its_boost_or_none_and_a_near_one_stays():
+    assert wanted_boost(-40, ALL, {}) == {PRIORITY_BOOST: "-40"}
+    assert wanted_boost(None, ALL, {PRIORITY_BOOST: "-40"}) == {PRIORITY_BOOST: None}
+    assert wanted_boost(-40, ALL, {PRIORITY_BOOST: "-50"}) == {PRIORITY_BOOST: "-50"}
+    assert wanted_boost(-40, frozenset(), {}) == {PRIORITY_BOOST: None}
 
 
 def test_every_value_is_an_int32_below_the_one_that_means_never():
     for category in Category:
-        for target in ("pod", "workload"):
-            values = wanted(category, ALL, target).values()
-            assert all(-(2**31) <= int(value) < 2**31 - 1 for value in values if value is not None)
-
-
-def test_a_job_is_converged_only_where_all_of_it_is():
-    assert category_of_job([Category.CONVERGED, Category.CONVERGED]) is Category.CONVERGED
-    assert category_of_job([Category.CONVERGED, Category.PROGRESSING]) is Category.PROGRESSING
-    assert category_of_job([Category.CONVERGED, Category.STALLED]) is Category.UNKNOWN
-    assert category_of_job([]) is Category.UNKNOWN
+        values = wanted(category, ALL).values()
+        assert all(-(2**31) <= int(value) < 2**31 - 1 for value in values if value is not None)
 
 
 def test_a_name_that_is_no_signal_is_refused():
@@ -66,27 +59,27 @@ def test_a_name_that_is_no_signal_is_refused():
 
 
 def test_what_another_wrote_stays_also_over_ours():
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}), "pod")
+    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
     assert changes({EVICTION_COST: "7"}, values) == {}
     ours = patched({}, changes({}, values))
     assert changes({**ours, EVICTION_COST: "7"}, values) == {SIGNALS: None}
 
 
 def test_what_another_took_away_stays_away():
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}), "pod")
+    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
     ours = patched({}, changes({}, values))
     del ours[EVICTION_COST]
     assert changes(ours, values) == {}
 
 
 def test_a_signal_that_is_switched_off_is_taken_back():
-    ours = patched({"other": "x"}, changes({}, wanted(Category.CONVERGED, ALL, "pod")))
-    assert patched(ours, changes(ours, wanted(Category.CONVERGED, frozenset(), "pod"))) == {"other": "x"}
+    ours = patched({"other": "x"}, changes({}, wanted(Category.CONVERGED, ALL)))
+    assert patched(ours, changes(ours, wanted(Category.CONVERGED, frozenset()))) == {"other": "x"}
 
 
 @pytest.mark.parametrize("remembered", ["", "nonsense", "[]", '{"a": 1}'])
 def test_a_memory_that_is_not_ours_is_none(remembered):
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}), "pod")
+    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
     assert changes({SIGNALS: remembered}, values)[EVICTION_COST] == "-100"
 
 
@@ -102,11 +95,11 @@ annotation_values = st.sampled_from([None, "-100", "100", "7"])
 def test_a_foreign_annotation_never_changes_and_nothing_is_written_twice(foreign, course):
     annotations = dict(foreign)
     for category, names in course:
-        values = wanted(category, frozenset(names), "pod")
+        values = wanted(category, frozenset(names))
         annotations = patched(annotations, changes(annotations, values))
         assert changes(annotations, values) == {}
         assert {key: annotations.get(key) for key in foreign} == foreign
-    end = changes(annotations, wanted(Category.UNKNOWN, frozenset(), "pod"))
+    end = changes(annotations, wanted(Category.UNKNOWN, frozenset()))
     assert patched(annotations, end) == foreign
 
 
@@ -143,8 +136,8 @@ class Server:
 async def test_a_pod_is_patched_when_its_category_changes_and_not_again():
     server = Server()
     writer = SignalWriter(server, ["eviction-cost"])
-    assert await writer.write(PODS, "p", "ns", Category.CONVERGED)
-    assert not await writer.write(PODS, "p", "ns", Category.CONVERGED)
+    assert await writer.write("p", "ns", Category.CONVERGED)
+    assert not await writer.write("p", "ns", Category.CONVERGED)
     assert server.patches == 1
     assert server.object["metadata"]["annotations"][EVICTION_COST] == "-100"
 
@@ -152,11 +145,11 @@ async def test_a_pod_is_patched_when_its_category_changes_and_not_again():
 async def test_an_object_that_somebody_else_changes_is_left():
     server = Server()
     server.meanwhile = True
-    assert not await SignalWriter(server, ["eviction-cost"]).write(PODS, "p", "ns", Category.CONVERGED)
+    assert not await SignalWriter(server, ["eviction-cost"]).write("p", "ns", Category.CONVERGED)
 
 
 async def test_the_workloads_of_a_job_are_found_by_its_uid():
     server = Server()
     writer = SignalWriter(server, ["priority-boost"])
-    assert await writer.write_workloads("ns", "j1", Category.CONVERGED) == 1
-    assert server.object["metadata"]["annotations"][PRIORITY_BOOST] == "-100"
+    assert await writer.write_workloads("ns", "j1", -70) == 1
+    assert server.object["metadata"]["annotations"][PRIORITY_BOOST] == "-70"

@@ -90,7 +90,7 @@ def test_a_preemption_says_for_whom_and_from_what_it_goes_on():
         ("Preempting", "to end, and to wait again for default/trial: weights 3 of 5", False),
         (
             "Preempted",
-            "preempted for default/trial; it waits again, and goes on from the checkpoint of step 40",
+            "preempted for default/trial; it waits again, and resumes from the checkpoint of step 40",
             False,
         ),
     ]

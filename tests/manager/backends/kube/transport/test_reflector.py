@@ -122,6 +122,20 @@ def test_lists_all_pages_then_watches_from_there():
     assert dict(reflector.items) == {("ns", "a"): Slim("u", "x")}
 
 
+def test_what_this_process_wrote_is_known_before_the_watch_tells_of_it():
+    """Unless what is known may be newer; before the first list nothing is learnt."""
+    _, seen, reflector = follow(
+        ("list", [pod("a")]), ("watch", event("MODIFIED", pod("a", version="102")), 9.0)
+    )
+    reflector.learn(pod("a", value="old", version="102"))
+    assert told(seen) == [("a", None, "")]
+    reflector.learn(pod("a", value="new", version="103"))
+    assert told(seen)[1:] == [("a", "", "new")]
+    _, seen, reflector = follow(("list", BROKEN), seconds=0.1)
+    reflector.learn(pod("a", value="new", version="103"))
+    assert not seen
+
+
 def test_what_is_slimmed_away_is_no_change():
     _, seen, _ = follow(("list", [pod("a")]), ("watch", event("MODIFIED", pod("a", other=1)), 9.0))
     assert told(seen) == [("a", None, "")]

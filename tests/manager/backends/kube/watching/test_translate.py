@@ -220,16 +220,17 @@ def test_a_bare_pod_moves_only_where_its_user_wants_it_created_again():
 
 
 def test_annotations_describe_the_job(scene):
-    """Grace, mode of saving, consent, class, queue."""
+    """Grace, mode of saving, consent, class, what is done where it hangs."""
     annotations = {
         "specon.io/grace-period": "2m",
         "specon.io/checkpoint": "sigterm",
         "specon.io/migrate": "false",
         "specon.io/class": "trial",
+        "specon.io/on-hang": "restart",
     }
     spec = scene.show(_pod("1", annotations=annotations))[0].spec
-    said = (spec.grace_seconds, spec.checkpointing, spec.migratable, spec.job_class)
-    assert said == (120.0, "on-termination", False, "trial")
+    said = (spec.grace_seconds, spec.checkpointing, spec.migratable, spec.job_class, spec.on_hang)
+    assert said == (120.0, "on-termination", False, "trial", "restart")
 
 
 def test_what_volumes_say_is_told_when_it_is_known(scene):

@@ -1,0 +1,87 @@
+"""`kubectl drain`, unmodified, against a real API server: what it moves, how long it takes, what is lost.
+
+By hand: `SPECON_DRAINS=100 KUBEBUILDER_ASSETS=FOLDER pytest -s -p no:xdist FILE`, this one. The folder has
+etcd, kube-apiserver, kube-controller-manager and kube-scheduler. KUBECTL names a kubectl, else the path does.
+"""
+
+import os
+import shutil
+import time
+
+import pytest
+
+from specon_manager.backends.kube.admission.webhook import WebhookSettings
+from support.kube import server
+from support.kube.real_stage import SYSTEM, RealStage
+
+EVICTIONS = int(os.environ.get("SPECON_DRAINS", "0"))
+KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
+pytestmark = [
+    pytest.mark.skipif(not EVICTIONS, reason="SPECON_DRAINS says how many evictions to make"),
+    pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl"),
+    pytest.mark.timeout(1800),
+]
+
+
+async def drained(stage, node):
+    """Drain a node and uncordon it; return how many pods it had, the seconds, and how often it waited."""
+    began = time.monotonic()
+    here = len(stage.on_node(node))
+    as_admin = (f"--kubeconfig={stage.config}", "--as=admin", "--as-group=system:masters")
+    code, said = await stage.run(
+        KUBECTL, *as_admin, "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=300s"
+    )
+    seconds = time.monotonic() - began
+    assert code == 0, said[-3000:]
+    assert stage.on_node(node) == []
+    await stage.run(KUBECTL, *as_admin, "uncordon", node)
+    return here, seconds, said.count("Eviction triggered evacuation")
+
+
+@pytest.mark.parametrize("pauses", [True, False], ids=["hold", "no-hold"])
+async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
+    """Node after node, until so many pods were evicted; then the same without us."""
+    programs = server.assets()
+    if programs is None or not (programs / "kube-scheduler").exists():
+        pytest.skip(
+            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
+        )
+    async with RealStage(tmp_path, programs) as stage:
+        stage.sidecars.pauses, stage.sidecars.saves_every = pauses, 10.0
+        replicas = await stage.train("train", min(EVICTIONS, 40))
+        done, times = 0, []
+        while done < EVICTIONS:
+            node = max(stage.nodes, key=lambda name: len(stage.on_node(name)))
+            number, seconds, told = await drained(stage, node)
+            print(f"{node}: {number} pods in {seconds:.1f} s, told {told} times to wait", flush=True)  # noqa: T201
+            done += number
+            times.append(seconds / number)
+
+            async def over(done=done):
+                ended = [each.get("status", {}).get("state") for each in await stage.wishes()]
+                begun = len(stage.sidecars.first) - len(replicas)
+                return begun >= done and all(each in FINAL for each in ended)
+
+            await stage.eventually(over, "all moves are over", seconds=120)
+        # Of each replica the last ten Migrations are kept.
+        failed = [each for each in await stage.wishes() if each["status"]["state"] != "Succeeded"]
+        moved = len(stage.sidecars.first) - len(replicas)
+        lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
+        print(f"{done} evictions: {moved} moved, {sum(lost.values())} steps lost in all {lost}")  # noqa: T201
+        assert (failed, moved) == ([], done)
+        if pauses:
+            assert not lost
+        await stage.intercept(WebhookSettings(name="specon", namespace=SYSTEM, service="specon"), on=False)
+        before = dict(stage.sidecars.lost)
+        node = max(stage.nodes, key=lambda name: len(stage.on_node(name)))
+        number, seconds, _ = await drained(stage, node)
+
+        async def trains_again():
+            return all(stage.sidecars.last[replica] > 0 for replica in replicas)
+
+        await stage.eventually(trains_again, "all train again")
+        plain = sum(stage.sidecars.lost.values()) - sum(before.values())
+        print(f"without us: {number} pods in {seconds:.1f} s, {plain} steps lost")  # noqa: T201
+
+
+FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}

@@ -1,0 +1,156 @@
+"""Worlds that are drawn: what is known of durations and arrivals, and what is made of their starts."""
+
+import math
+from random import Random
+
+import msgspec
+import pytest
+
+from specon_lab.engine.run import settings_for
+from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.knowledge import Knowledge
+from specon_lab.forecasts.start import expected_starts
+from specon_lab.forecasts.starts import Bounds, interval, played, starts
+from specon_lab.forecasts.worlds import Worlds
+from specon_lab.workloads.records import equal_nodes
+from specon_lab.workloads.workload import Workload
+from specon_manager.core.state import State
+from specon_manager.core.waiting import waiting_jobs
+from specon_manager.model.cluster import Job, JobSpec, Served
+from specon_manager.model.resources import Resources
+from support.lab.simulations import job
+from support.lab.states import state_at
+
+
+def workload(*jobs, count=1):
+    return Workload(name="test", nodes=equal_nodes(count, Resources(cpu=8.0)), jobs=jobs)
+
+
+def queued(seconds=400.0, behind=2):
+    """Return a state in which one job runs on the one node, and others wait behind it."""
+    whole = Resources(cpu=8.0)
+    jobs = [job(index, at=float(index), seconds=seconds, requests=whole) for index in range(behind + 1)]
+    made = workload(*jobs)
+    settings = msgspec.structs.replace(settings_for(made), policy="fifo")
+    state, now = state_at(120.0, made, "fifo", settings=settings)
+    known = Served(jobs=3, mean_seconds=seconds, latest=(seconds,) * 3)
+    return msgspec.structs.replace(state, served={"best-effort": known}), now
+
+
+def test_nineteen_equally_likely_times_have_their_extremes_as_interval():
+    """Each place among 20 is as likely as any other, so 90 of 100 lie between the first and the last."""
+    assert interval(range(19)) == (9, 0, 18)
+    assert interval(range(39)) == (19, 1, 37)
+    assert interval([1.0] * 18 + [math.inf])[2] == math.inf
+
+
+def test_the_interval_of_draws_from_one_distribution_holds_what_it_says():
+    """Of as many truths drawn like the worlds 87 to 93 of 100 lie within."""
+    rng = Random(0)
+    inside = 0
+    for _ in range(3000):
+        _, earliest, latest = interval([rng.expovariate(1.0) for _ in range(19)])
+        inside += earliest <= rng.expovariate(1.0) <= latest
+    assert 0.87 < inside / 3000 < 0.93
+
+
+def test_who_comes_after_a_measured_job_starts_when_that_ends():
+    """The first of those that wait: at the end of the one that runs, about as surely as its sidecar says."""
+    state, now = queued()
+    names = [each.name for each in waiting_jobs(state)]
+    found = starts(Worlds(state, now, seed=0), names, 19, Bounds(work=1e6), lambda: True)
+    first = found.by_job["default/job-1"]
+    assert first.median == pytest.approx(400.0 - now, rel=0.1)
+    assert first.earliest < first.median < first.latest
+    assert found.by_job["default/job-2"].median > first.median + 200.0
+
+
+def test_the_same_seed_draws_the_same_world():
+    """And another one another world."""
+    state, now = queued()
+    one, same, other = (Worlds(state, now, seed=seed).draw(3, until=1e4) for seed in (0, 0, 1))
+    assert one == same
+    assert one != other
+
+
+def test_a_world_is_played_no_further_than_its_bounds():
+    """By virtual time, by work, and by whoever has no more patience."""
+    state, now = queued()
+    world = Worlds(state, now, seed=0).draw(0, until=1e4)
+    names = ["default/job-1", "default/job-2"]
+    assert set(played(world, names, Bounds(work=1e6), lambda: True).starts) == set(names)
+    assert not played(world, names, Bounds(work=1.0), lambda: True).starts
+    assert not played(world, names, Bounds(horizon=10.0, work=1e6), lambda: True).starts
+    with pytest.raises(TimeoutError):
+        played(world, names, Bounds(work=1e6), lambda: False)
+
+
+def test_assumptions_say_who_is_taken_to_come():
+    """Of three jobs nobody can say at which rate others come."""
+    state, now = queued()
+    told = expected_starts(state, now, ["default/job-1"])["default/job-1"]
+    assert "nothing else arrives: too few came to say who will" in told.assumptions
+    assert told.assumptions[0] == "how long jobs still train is learnt, measured"
+
+
+def submitted(count, every=10.0, **changes):
+    jobs = [
+        Job(
+            spec=JobSpec(name=f"default/j{index}", replicas=(f"default/j{index}/worker/0",)),
+            order=index,
+            submitted_at=every * index,
+        )
+        for index in range(count)
+    ]
+    return State(jobs={each.name: each for each in jobs}, job_count=count, **changes)
+
+
+def test_newcomers_come_at_the_rate_of_the_latest():
+    """Over a long time as many as came in as long a time; none where too few came."""
+    latest = latest_arrivals(submitted(20), 200.0)
+    drawn = drawn_arrivals(latest, Random(0), until=10_000.0, most=10_000)
+    assert len(drawn) == pytest.approx(1000, rel=0.02)
+    assert [at for at, _ in drawn] == sorted(at for at, _ in drawn)
+    assert len(drawn_arrivals(latest, Random(0), until=10_000.0, most=7)) == 7
+    assert latest_arrivals(submitted(7), 200.0) == ()
+
+
+def test_submissions_that_were_forgotten_count_in_the_rate():
+    """Every second job ended and is not remembered any more: twice as many come as are remembered."""
+    state = submitted(40)
+    kept = {name: each for name, each in state.jobs.items() if each.order % 2 == 0}
+    latest = latest_arrivals(msgspec.structs.replace(state, jobs=kept), 400.0)
+    assert len(drawn_arrivals(latest, Random(0), until=4000.0, most=1000)) == pytest.approx(400, rel=0.05)
+
+
+def test_a_newcomer_has_names_of_its_own():
+    """It stands beside the one whose pattern it is."""
+    spec = newcomer(submitted(1).jobs["default/j0"].spec, 4)
+    assert (spec.name, spec.replicas) == (
+        "default/specon-newcomer-4",
+        ("default/specon-newcomer-4/worker/0",),
+    )
+
+
+def test_durations_are_those_of_the_kind_and_now_and_then_another():
+    """The more of its own are known the rarer are the others; what outlived all goes on for longer."""
+    served = {"a": Served(jobs=9, latest=(1.0,) * 9), "b": Served(jobs=1, latest=(50.0,))}
+    known = Knowledge(State(served=served), 0.0, ())
+    rng = Random(0)
+    drawn = [known.whole("a", rng) for _ in range(2000)]
+    assert set(drawn) == {1.0, 50.0}
+    assert drawn.count(50.0) / 2000 == pytest.approx(0.01, abs=0.01)
+    assert all(known.whole("a", rng, 10.0) == 50.0 for _ in range(20))
+    outlived = [known.whole("a", rng, 100.0) for _ in range(500)]
+    assert min(outlived) >= 100.0
+    assert max(outlived) <= 2000.0
+    assert known.enough
+
+
+def test_a_kind_of_which_nobody_is_complete_may_take_much_longer():
+    """What is known of others is no bound for it."""
+    known = Knowledge(State(served={"a": Served(jobs=9, latest=(10.0,) * 9)}), 0.0, ())
+    rng = Random(0)
+    drawn = sorted(known.whole("new", rng) for _ in range(500))
+    assert drawn[250] == pytest.approx(10.0, rel=0.2)
+    assert drawn[-10] > 50.0

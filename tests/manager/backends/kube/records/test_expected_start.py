@@ -1,0 +1,55 @@
+"""When a job starts, in the status of its TrainingJob: times, written again where they changed."""
+
+import msgspec
+import pytest
+
+from specon_manager.backends.kube.records.expected_start import (
+    ExpectedStartStatus,
+    expected_start,
+    expected_start_status,
+    is_news,
+)
+from specon_manager.model.expected_start import ExpectedStart
+
+NOW = 1_000_000.0
+SOON = ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=900.0, worlds=19)
+
+
+def written(start=SOON, now=NOW):
+    return expected_start_status(start, now)
+
+
+def test_what_is_written_is_read_as_seconds_from_then():
+    """A reader may come later than the writer."""
+    assert expected_start(written(), NOW) == msgspec.structs.replace(SOON, worlds=0)
+    assert expected_start(written(), NOW + 400).in_seconds == 200.0
+    assert expected_start(written(), NOW + 400).earliest_seconds == 0.0
+    assert expected_start(written(ExpectedStart(why="nobody knows")), NOW).why == "nobody knows"
+    assert written(None) is None
+    assert expected_start(None, NOW) is None
+    assert expected_start(ExpectedStartStatus(at=written().at), NOW) is None, "half of it"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "news"), [(0.0, False), (60.0, False), (-60.0, False), (200.0, True), (-200.0, True)]
+)
+def test_what_moves_by_a_fifth_is_news(seconds, news):
+    """Of what is left or of the interval: an object is not written at each Tick."""
+    moved = written(SOON.after(-seconds))
+    assert is_news(written(), moved, NOW) is news
+
+
+def test_the_same_expectation_a_minute_later_is_no_news():
+    """It has come nearer, and is at the same time."""
+    assert not is_news(written(), written(SOON.after(60.0), NOW + 60), NOW + 60)
+
+
+def test_what_appears_or_goes_is_news():
+    """A reason instead of times too, and another reason."""
+    unknown, other = written(ExpectedStart(why="a")), written(ExpectedStart(why="b"))
+    assert is_news(None, written(), NOW)
+    assert is_news(written(), None, NOW)
+    assert is_news(unknown, written(), NOW)
+    assert is_news(unknown, other, NOW)
+    assert not is_news(unknown, unknown, NOW)
+    assert not is_news(None, None, NOW)

@@ -1,0 +1,158 @@
+"""What is said of a job at once, which manager is meant, and that what others wrote is only text."""
+
+import json
+import os
+import socket
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from specon_manager.__main__ import main
+from specon_manager.cli.output import LITERAL, console_for_results
+from specon_manager.cli.remote.log_end import log_end
+from specon_manager.cli.remote.state_directories import directories_here, only_one
+from specon_manager.cli.run.live_view import LiveView
+from specon_manager.cli.run.notices import Notices
+from specon_manager.model.cluster import Phase
+from specon_manager.runtime.journal import NAME, Journal
+from specon_manager.runtime.state_directory import Address
+from specon_manager.runtime.tokens import write_private
+from specon_manager.usage import UsageError
+
+MARKUP = "root:x:0 [bold]:smile:[/bold]"
+
+
+@pytest.fixture
+def logged(scene, tmp_path):
+    """Have a job run on this machine, and write its log."""
+    name = scene.job("default/mine")
+    folder = tmp_path / "replicas" / "default.mine.worker.0"
+
+    def write(text, incarnation="1"):
+        place = folder / "incarnations" / incarnation
+        place.mkdir(parents=True, exist_ok=True)
+        log = folder / "train.log"
+        (place / "spec.json").write_text(json.dumps({"log": str(log), "environment": {"A": "B"}}))
+        log.write_text(text)
+        return log
+
+    scene.running(name, metric=None)
+    return name, write
+
+
+def test_a_crash_shows_the_last_lines_of_the_log_and_its_path(scene, tmp_path, logged):
+    """Once for each crash, without what steers a terminal; what befell an earlier run is not told again."""
+    name, write = logged
+    path = write("".join(f"line {number} {MARKUP}\x1b[2J\n" for number in range(9)))
+    notices = Notices(tmp_path)
+    assert notices.look(scene.state, 0.0) == []
+    scene.replica(name, crashes=1, phase=Phase.FAILED)
+    first, *lines = notices.look(scene.state, 1.0)
+    assert first == f"mine crashed; the last lines of {path}:"
+    assert lines == [f"    line {number} {MARKUP} [2J" for number in range(4, 9)]
+    assert notices.look(scene.state, 2.0) == []
+    assert notices.shown(3.0) == [first, *lines]
+    assert notices.shown(100.0) == []
+    assert Notices(tmp_path).look(scene.state, 0.0) == []
+
+
+def test_half_a_minute_without_a_sample_proposes_a_pattern_once(scene, tmp_path, logged):
+    """One that was tried on the log; not before, and not where samples come."""
+    name, write = logged
+    write("".join(f"it {number} cost {2 / (number + 1):.5f}\n" for number in range(50)))
+    notices = Notices(tmp_path)
+    assert notices.look(scene.state, 100.0) == notices.look(scene.state, 129.0) == []
+    words, pattern = notices.look(scene.state, 130.0)
+    assert "mine: no loss in 30 s of" in words
+    assert "reads 50 samples, 2 to 0.04:" in words
+    assert pattern == r'    pattern: "it (?P<step>\\d+) cost (?P<value>[-+.\\deE]+)"'
+    assert notices.look(scene.state, 200.0) == []
+    scene.running(name, step=3)
+    other = Notices(tmp_path)
+    assert other.look(scene.state, 0.0) == other.look(scene.state, 60.0) == []
+
+
+def test_a_log_without_numbers_says_what_was_seen(scene, tmp_path, logged):
+    """There is no pattern, and no guess."""
+    _, write = logged
+    write("hello\nloading\n")
+    notices = Notices(tmp_path)
+    notices.look(scene.state, 0.0)
+    first, second = notices.look(scene.state, 30.0)
+    assert "2 lines in" in first
+    assert "'loading'" in first
+    assert "specon classify" in second
+
+
+def test_what_is_no_log_is_passed_over(scene, tmp_path, logged):
+    """No incarnation, a specification that is garbage, a log that is a pipe."""
+    name, write = logged
+    assert log_end(tmp_path, name) is None
+    assert log_end(tmp_path, "../../etc") is None
+    path = write("x\n")
+    path.unlink()
+    os.mkfifo(path)
+    assert log_end(tmp_path, name) is None
+    for spec in path.parent.glob("incarnations/*/spec.json"):
+        spec.write_text("{")
+    assert log_end(tmp_path, name) is None
+
+
+def made(path, port=9, pid=1):
+    path.mkdir(mode=0o700)
+    address = Address(url=f"http://127.0.0.1:{port}", pid=pid, port=port)
+    (path / "manager.json").write_bytes(msgspec.json.encode(address))
+    write_private(path / "token", "t")
+    return path
+
+
+def test_explain_shows_how_the_log_of_a_crashed_job_ends(scene, tmp_path, monkeypatch, capsys, logged):
+    """Of a manager that has ended, too; as text and as JSON."""
+    monkeypatch.chdir(tmp_path)
+    name, write = logged
+    scene.replica(name, crashes=1, phase=Phase.FAILED)
+    directory = made(tmp_path / "jobs.specon")
+    journal = Journal(directory / NAME, began_at=scene.began, version="test")
+    journal.begin(scene.state)
+    journal.close()
+    path = write(f"{MARKUP}\n")
+    (tmp_path / "replicas").rename(directory / "replicas")
+    moved = directory / "replicas" / "default.mine.worker.0"
+    spec = moved / "incarnations" / "1" / "spec.json"
+    spec.write_text(spec.read_text().replace(str(path.parent), str(moved)))
+    assert main(["explain", "mine", "--no-forecast"]) == 0
+    assert f"  the last lines of {moved}/train.log:\n    {MARKUP}\n" in capsys.readouterr().out
+    assert main(["explain", "mine", "--no-forecast", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["logs"][name]["lines"] == [MARKUP]
+
+
+def test_of_several_directories_the_live_one_is_meant(tmp_path, monkeypatch):
+    """By its process and its port; where none or several are live they are named."""
+    monkeypatch.chdir(tmp_path)
+    assert only_one(directories_here()) is None
+    made(tmp_path / "a.specon")
+    assert str(only_one(directories_here())) == "a.specon"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        made(tmp_path / "b.specon", port, os.getpid())
+        assert str(only_one(directories_here())) == "b.specon"
+        made(tmp_path / "c.specon", port, os.getpid())
+        with pytest.raises(UsageError, match=r"several managers are at work here: b\.specon, c\.specon"):
+            only_one(directories_here())
+    with pytest.raises(UsageError, match="no manager is at work in those found here: a"):
+        only_one(directories_here())
+
+
+def test_what_stands_in_a_log_is_never_interpreted(scene, capsys):
+    """`root:x:0` stays what it is, as text, as a cell, in a picture; so does what looks like markup."""
+    console_for_results().print(MARKUP)
+    assert MARKUP in capsys.readouterr().out
+    name = scene.job()
+    scene.running(name)
+    console = Console(**LITERAL, width=100, height=30, record=True, force_terminal=True)
+    view = LiveView(MARKUP, began=scene.began, console=console)
+    view.update(scene.state, scene.began, "", [f"    {MARKUP}"])
+    console.print(view._last)
+    shown = console.export_text()
+    assert shown.count(MARKUP) == 2

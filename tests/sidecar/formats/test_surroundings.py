@@ -1,0 +1,173 @@
+"""What stands elsewhere than beside the value: totals, headings, bars; and what is printed without signs."""
+
+import pytest
+
+from specon_sidecar.following.lines import LineSplitter
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+
+
+def read(text):
+    """Return the reader, and the samples of a whole log."""
+    data = text if isinstance(text, bytes) else text.encode()
+    reader, splitter = make_reader("auto", FormatOptions()), LineSplitter()
+    samples = reader.read(splitter.feed(data))
+    rest = splitter.flush()
+    return reader, [*samples, *reader.read([] if rest is None else [rest]), *reader.finish()]
+
+
+def lines(form, count=30, **more):
+    """Return so many lines, the value falling."""
+    return "".join(form.format(n=n, v=3 - n / 20, e=n / 10, **more) + "\n" for n in range(1, count + 1))
+
+
+def bar(i, n, more=""):
+    return f"\r {100 * i // n:3}%|##   | {i}/{n} [00:01<00:02, 9.5it/s{more}]"
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "epoch", "total", "epochs"),
+    [
+        ("step {n} loss {v}", 30, None, None, None),
+        ("iter {n} | loss {v} | lr 3e-4", 30, None, None, None),
+        ("Epoch {n} Loss {v} Accuracy 0.9", None, 30, None, None),
+        ("Step {n}/4000, Loss {v}", 30, None, 4000, None),
+        ("loss {v}", None, None, None, None),
+        ("Ep 1 (Step {n:06}): Train loss {v}, Val loss 3.0", 30, 1, None, None),
+        ("step {n}K | loss {v}", 30_000, None, None, None),
+        ("[Train {n}/1882] loss: {v}", 30, None, 1882, None),
+        ("Epoch {n}, avg loss so far is {v}", None, 30, None, None),
+        ("step {n} Loss function: {v}", 30, None, None, None),
+        ("epoch {n} | valid | loss 9.0\nepoch {n} | train | loss {v}", None, 30, None, None),
+    ],
+)
+def test_lines_without_signs(form, step, epoch, total, epochs):
+    """Pairs without a sign are read with their place, and a line of other data is none of the training."""
+    _, samples = read(lines(form))
+    last = samples[-1]
+    assert len(samples) == 30
+    assert last.value == pytest.approx(1.5)
+    assert (last.step, last.epoch) == (step, epoch)
+    assert (last.total_steps, last.total_epochs) == (total, epochs)
+
+
+@pytest.mark.parametrize(
+    ("head", "steps", "epochs"),
+    [
+        ("max_steps: 400", 400, None),
+        ("INFO:tensorflow:  Num steps = 400", 400, None),
+        ("  Total optimization steps = 1,400", 1400, None),
+        ("Namespace(max_iters=400, lr=0.1)", 400, None),
+        ("Starting training for 400 steps", 400, None),
+        ("warmup_steps: 40, num_workers: 4", None, None),
+        ("max_steps: -1", None, None),
+        ("warmup max steps: 40", None, None),
+        ("training stops after no improvement for 50 steps", None, None),
+    ],
+)
+def test_totals_at_the_head(head, steps, epochs):
+    """A total that is said once holds, and the reader says which line said it."""
+    reader, samples = read(head + "\n" + lines("step {n} loss: {v}"))
+    assert (samples[-1].total_steps, samples[-1].total_epochs) == (steps, epochs)
+    assert (reader.total is None) == (steps is None)
+    assert reader.total is None or head.strip()[-12:] in reader.total.source
+
+
+def test_heading_is_the_context_of_what_follows():
+    """`Epoch 3/30` gives the lines below it their epoch, and its total."""
+    form = "2025-05-04 22:32:07,055 - INFO - Epoch {n}/30\n  Train Loss: {v}\n  Val   Loss: 4.0"
+    reader, samples = read(lines(form, 20))
+    assert [one.epoch for one in samples] == list(range(1, 21))
+    assert {one.name for one in samples} == {"Train Loss"}
+    assert (reader.total.steps, reader.total.epochs) == (None, 30)
+    assert "heading" in reader.total.source
+
+
+def test_steps_that_start_again_in_each_epoch():
+    """Then the number behind the stroke is the epoch's, and a configured number of epochs makes the total."""
+    text = "".join(f"Epoch {e} | Step {s}/50 | Loss: {9 - e - s / 50}\n" for e in (0, 1) for s in range(50))
+    _, samples = read("  epochs: 2\n" + text)
+    assert (samples[-1].step, samples[-1].total_steps, samples[-1].total_epochs) == (99, 100, 2)
+
+
+def test_bar_behind_a_record_is_its_step():
+    """The Trainer writes the bar again behind each dictionary."""
+    text = bar(0, 96) + "".join(
+        f"\r    \r{{'loss': {4 - n / 10}, 'epoch': {n / 8}}}\n{bar(4 * n, 96)}" for n in range(1, 25)
+    )
+    reader, samples = read(text)
+    assert [one.step for one in samples] == list(range(4, 97, 4))
+    assert reader.total.steps == 96
+
+
+def test_records_written_late_count_once_and_have_no_step():
+    """Under `nohup` the dictionaries come in one go behind all bars: no bar tells their steps."""
+    text = (
+        "".join(bar(n, 96) for n in range(97))
+        + "\n"
+        + "".join(f"{{'loss': {4 - n / 10}, 'epoch': {n / 8}}}\n" for n in range(1, 25))
+    )
+    _, samples = read(text)
+    assert len(samples) == 24
+    assert {one.step for one in samples} == {None}
+
+
+def test_format_that_has_just_spoken_is_not_replaced():
+    """Bars with a loss are followed to the end, though dictionaries with the same losses come behind them."""
+    text = "".join(bar(n, 4000, f", loss={9 - n / 1000:.3f}") for n in range(1, 4001)) + "\n"
+    reader, samples = read(text + lines("{{'loss': {v}, 'epoch': {e}}}", 40))
+    assert reader.chosen == "progress-bar"
+    assert len(samples) == 4000
+
+
+def test_last_state_of_a_bar_counts():
+    """The state of before is written with the new step first, then the new one."""
+    text = "".join(
+        bar(n, 30, f", loss={v:.2f}") for n in range(1, 31) for v in (4 - (n - 1) / 10, 4 - n / 10)
+    )
+    _, samples = read(text)
+    assert [one.value for one in samples] == pytest.approx([4 - n / 10 for n in range(1, 31)])
+
+
+def test_evaluation_behind_the_last_epoch_is_no_training():
+    """Keras prints `evaluate` as it prints an epoch, without a heading."""
+    epoch = "Epoch {n}/8\n52/52 - 1s - loss: {v} - val_loss: 3.0"
+    _, samples = read(lines(epoch, 8) + "52/52 - 0s - loss: 0.1\n64/64 - 0s - loss: 0.1\n")
+    assert len(samples) == 8
+    assert samples[-1].value == pytest.approx(2.6)
+
+
+def test_reward_is_followed_and_never_the_loss_alone():
+    """What GRPO prints as a loss says nothing about how it goes."""
+    reader, samples = read(lines("{{'loss': 0.0, 'reward': {e}, 'reward_std': 0.1, 'epoch': {e}}}"))
+    assert (samples[-1].name, reader.goal) == ("reward", "max")
+
+
+def test_both_sides_on_one_number_are_refused():
+    """`Gen/Dis Loss: 0.3/4.7` is a GAN."""
+    reader, samples = read(lines("Epoch: 1 | Batch {n}/469 | Gen/Dis Loss: {v}/4.7"))
+    assert samples == []
+    assert "GAN" in reader.unclassifiable
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "count"),
+    [
+        (lines("step {n} ppl: {v}"), "ppl", 30),
+        (lines("step {n} val_loss: {v}"), "val_loss", 30),
+        ("epoch,train/box_loss,mAP_0.5:0.95\n" + lines("{n},{v},0.5"), "train/box_loss", 30),
+        ("loss,acc\n" + lines("{v},0.5"), "loss", 30),
+        (lines("17952168902{n:02} {v} {n}"), "loss", 30),
+        (
+            lines(':::MLLOG {{"value": {v}, "key": "eval_error", "metadata": {{"epoch_num": {n}}}}}'),
+            "eval_error",
+            30,
+        ),
+        (lines("UAS {n}%"), "UAS", 30),
+        ("".join(f"Epoch {n}/40 █ loss: {3 - n / 20}\r\n" for n in range(30)).encode("utf-16"), "loss", 30),
+    ],
+)
+def test_what_else_is_read(text, name, count):
+    """Last resorts, tables without steps, MLflow's files, MLLOG with its keys in any order, UTF-16."""
+    _, samples = read(text)
+    assert (samples[-1].name, len(samples)) == (name, count)
