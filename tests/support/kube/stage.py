@@ -12,7 +12,7 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom
 from specon_manager.model.cluster import job_of
-from specon_manager.model.events import Event
+from specon_manager.model.events import Event, JobObserved
 from specon_manager.model.resources import NOTHING
 
 Object = dict[str, Any]
@@ -94,10 +94,13 @@ class Stage:
 
     async def hear(self, kind: type[E], *, seconds: float = 15.0, **fields: object) -> E:
         """Wait until such an event is said, or return the last one that was."""
-        async with asyncio.timeout(seconds):
-            while not (found := self.said(kind, **fields)):
-                self._heard.clear()
-                await self._heard.wait()
+        try:
+            async with asyncio.timeout(seconds):
+                while not (found := self.said(kind, **fields)):
+                    self._heard.clear()
+                    await self._heard.wait()
+        except TimeoutError:
+            raise AssertionError(f"no {kind.__name__} {fields} within {seconds} s: {self.events}") from None
         return found[-1]
 
     async def until(self, holds: Callable[[], object], *, seconds: float = 15.0) -> None:
@@ -108,7 +111,13 @@ class Stage:
             await asyncio.sleep(0.02)
 
     async def hold(self, move: str, replica: str, node: str) -> None:
+        """Order room once the owner of the pod is known: until then, the core moves nothing of it."""
+        await self.until(lambda: not self._owner_unknown(job_of(replica)))
         await self.backend.carry_out(_room(move, replica, node))
+
+    def _owner_unknown(self, job: str) -> bool:
+        told = [event.spec.immovable for event in self.said(JobObserved) if event.spec.name == job]
+        return "nothing is known yet" in "".join(told[-1:])
 
     async def release(self, move: str, replica: str, node: str) -> None:
         await self.backend.carry_out(ReleaseRoom(transaction=move, replica=replica, node=node, reason="test"))

@@ -45,7 +45,7 @@ def _owner(kind="Job", **known):
         ),
         (_owner("JobSet"), ""),
         (_owner(suspended=True, suspended_for="m-1"), ""),
-        (None, "such pods are observed, not moved"),
+        (None, "nothing is known yet of Job train"),
     ],
 )
 def test_each_kind_of_owner_moves_its_pods_or_says_why_not(owner, words):
@@ -53,6 +53,11 @@ def test_each_kind_of_owner_moves_its_pods_or_says_why_not(owner, words):
     said = owner.options if owner else Options()
     why = immovable_because(_owned(owner.kind if owner else "Job"), owner, said)
     assert (words in why) if words else why == ""
+
+
+def test_pods_of_a_kind_that_is_not_followed_are_observed():
+    """Nothing more will be known of their owner."""
+    assert "such pods are observed, not moved" in immovable_because(_owned("CronWorkflow"), None, Options())
 
 
 def test_a_pod_in_a_queue_of_kueue_is_left_to_it():

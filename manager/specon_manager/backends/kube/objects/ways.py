@@ -4,7 +4,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import no_gang
 from specon_manager.backends.kube.objects.coupling import Coupling
 from specon_manager.backends.kube.objects.job_patch import SWITCHES
-from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 
 
@@ -24,6 +24,8 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
         return ""
     if owner is None:
         identity = detail.identity
+        if identity.owner_kind in OWNER_RESOURCES:  # its watch may be a moment behind that of the pods
+            return f"nothing is known yet of {identity.owner_kind} {identity.owner_name}, which owns it"
         return f"{identity.owner_kind} {identity.owner_name} owns it: such pods are observed, not moved"
     return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
 
