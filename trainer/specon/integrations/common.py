@@ -55,6 +55,21 @@ class Integration:
         return call
 
 
+def wrap_train(module: Any, given: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """Have `module.train` called with the arguments that `given(train, arguments, named)` binds.
+
+    Where that is None, the script's own arguments are taken as they are.
+    """
+    train = module.train
+
+    @functools.wraps(train)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        bound = given(train, arguments, named)
+        return train(*arguments, **named) if bound is None else train(*bound.args, **bound.kwargs)
+
+    module.train = wrapped
+
+
 class Progress:
     """Reports steps some times a second, and values once a second: to read one can make a GPU wait."""
 

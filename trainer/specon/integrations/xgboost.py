@@ -20,6 +20,7 @@ from specon.integrations.common import (
     number,
     said,
     training_of,
+    wrap_train,
 )
 
 IT = Integration("xgboost")
@@ -102,14 +103,7 @@ def callback() -> Any:
 
 def patch(module: Any) -> None:
     """Give each training the callback, and the verified model where the script names none."""
-    train = module.train
-
-    @functools.wraps(train)
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        given = _given(train, arguments, named)
-        return train(*arguments, **named) if given is None else train(*given.args, **given.kwargs)
-
-    module.train = wrapped
+    wrap_train(module, _given)
 
 
 @IT.guarded
