@@ -161,7 +161,7 @@ class QueueMetrics:
             for kind in KINDS:
                 self._waiting.labels(name, kind).set(counts[name, kind])
         if state.queues:
-            self._count_use(state, labels, uses_of(state, now, waiting))
+            self._count_use(state, labels, uses_of(state))
 
     def _count_use(self, state: State, labels: Mapping[str, str], uses: Mapping[str, QueueUse]) -> None:
         shown = dict.fromkeys(labels[name] for name in state.queues)

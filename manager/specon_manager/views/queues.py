@@ -68,9 +68,9 @@ def waiting_rows(
     )
 
 
-def queue_rows(state: State, now: float) -> tuple[QueueRow, ...]:
+def queue_rows(state: State) -> tuple[QueueRow, ...]:
     """Return the queues by name: those with a quota, and those that jobs name which wait or run."""
-    return tuple(_queue_row(state, name, use) for name, use in sorted(uses_of(state, now).items()))
+    return tuple(_queue_row(state, name, use) for name, use in sorted(uses_of(state).items()))
 
 
 def _queue_row(state: State, name: str, use: QueueUse) -> QueueRow:
@@ -84,5 +84,5 @@ def _queue_row(state: State, name: str, use: QueueUse) -> QueueRow:
         borrowed=NOTHING if queue is None else use.used - queue.quota,
         running=use.running,
         waiting=use.waiting,
-        share=state.shares[name].mean if name in state.shares else None,
+        share=use.share,
     )

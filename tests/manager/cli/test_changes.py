@@ -102,7 +102,7 @@ def test_the_queue_says_when_jobs_start_as_their_manager_expects():
             now=NOW,
             transactions=(),
             waiting=waiting_rows(state, NOW, starts),
-            queues=queue_rows(state, NOW),
+            queues=queue_rows(state),
         )
         console = Console(file=io.StringIO(), width=160)
         print_queues(chosen(view, "here", None, None, 9), console, NOW)

@@ -166,7 +166,7 @@ def test_use_of_queues(borrow):
     state = with_gang(state, gang("b", ps=0, queue="other"), on("node-0", worker("b", 0), worker("b", 1)))
     state = with_gang(state, gang("c", ps=0, placed_by="owner"), on("node-1", worker("c", 0)))
     state = with_waiting(state, "w", queue="team", cpu=8.0)
-    uses = uses_of(state, NOW)
+    uses = uses_of(state)
     assert {name: (use.used.cpu, use.running, use.waiting) for name, use in uses.items()} == {
         "team": (2.0, 1, 1),
         "other": (2.0, 1, 0),

@@ -182,7 +182,7 @@ def view_of(
         now=now,
         transactions=rows_of(state),
         waiting=waiting_rows(state, now, starts),
-        queues=queue_rows(state, now),
+        queues=queue_rows(state),
         caveats=caveats,
     )
 

@@ -12,11 +12,9 @@ from specon_manager.backends.kube.objects.quantities import quantity
 from specon_manager.backends.kube.records.decoding import bounded
 from specon_manager.backends.kube.records.records import part_of
 from specon_manager.backends.kube.transport.resources import Object
-from specon_manager.core.quotas import Usage
-from specon_manager.core.state import State
-from specon_manager.model.cluster import Phase
+from specon_manager.core.queue_use import QueueUse
 from specon_manager.model.queues import Queue
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import Resources
 
 _MOST: Final = 1e15
 """As much as `Resources` allows: no limit."""
@@ -37,19 +35,6 @@ class QueueInfo(Struct, frozen=True, kw_only=True):
     """How many times its quota it has used over time, as a manager wrote it down; None where none has."""
     problems: tuple[str, ...] = ()
     """Fields that cannot be read, with their values."""
-
-
-class Use(Struct, frozen=True, kw_only=True):
-    """What jobs of a queue do at this moment."""
-
-    running: int = 0
-    """Jobs of which something runs or is about to."""
-    waiting: int = 0
-    """Jobs of which nothing does, that could run."""
-    use: Resources = NOTHING
-    """What is requested by what runs or is about to."""
-    share: float | None = None
-    """How many times its quota it has used over time; None where queues take no turns."""
 
 
 def queue_info(item: Object) -> QueueInfo:
@@ -135,37 +120,13 @@ def _amounts(given: object, place: str, problems: list[str], *, missing: Mapping
     return Resources(**found)
 
 
-def uses_of(state: State) -> Mapping[str, Use]:
-    """Return what the jobs of each queue do, as quotas count it, by its name; linear in the replicas."""
-    snapshot = state.snapshot(0.0)
-    usage = Usage(snapshot)
-    running = dict.fromkeys(usage.queues, 0)
-    waiting = dict.fromkeys(usage.queues, 0)
-    for job in state.jobs.values():
-        if job.spec.queue not in running or job.ended_at is not None:
-            continue
-        if usage.counts(job):
-            running[job.spec.queue] += 1
-        elif any(member.phase is Phase.PENDING for member in snapshot.members[job.name]):
-            waiting[job.spec.queue] += 1
-    return {
-        name: Use(
-            running=running[name],
-            waiting=waiting[name],
-            use=usage.used(name),
-            share=state.shares[name].mean if name in state.shares else None,
-        )
-        for name in usage.queues
-    }
-
-
-def queue_status(use: Use, message: str, manager: str) -> dict[str, Any]:
+def queue_status(use: QueueUse, message: str, manager: str) -> dict[str, Any]:
     """Return the status of a TrainingQueue, without its time; a null takes away what stood there."""
     return {
         "running": use.running,
         "waiting": use.waiting,
         "share": "" if use.share is None else f"{use.share:.2f}",
-        "use": {name: written(name, getattr(use.use, name)) for name in _NAMES},
+        "use": {name: written(name, getattr(use.used, name)) for name in _NAMES},
         "message": bounded(message),
         "manager": manager[:253],
     }

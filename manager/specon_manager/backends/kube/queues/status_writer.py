@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.queues.record import QueueInfo, Use, queue_status, uses_of
+from specon_manager.backends.kube.queues.record import QueueInfo, queue_status
 from specon_manager.backends.kube.queues.watch import QueueWatch
 from specon_manager.backends.kube.records.decoding import moment
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_QUEUES, Object
+from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class QueueStatusWriter:
             del self._written[name]
         uses = uses_of(self._state()) if infos else {}
         for name, info in sorted(infos.items()):
-            status = queue_status(uses.get(name, Use()), self._watch.message(name), self._identity)
+            status = queue_status(uses.get(name, QueueUse()), self._watch.message(name), self._identity)
             if self._written.get(name) != (info.uid, status):
                 await self._rate.wait()
                 await self._write_one(name, info, status)

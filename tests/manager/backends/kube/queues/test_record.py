@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from fakekube.schemas import Definition
 from specon_manager.backends.kube.objects.quantities import quantity
-from specon_manager.backends.kube.queues.record import Use, queue_info, queue_status, uses_of, written
+from specon_manager.backends.kube.queues.record import queue_info, queue_status, written
+from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.queues import Queue
@@ -165,14 +166,16 @@ def test_the_use_of_a_queue_is_what_its_jobs_request():
         job("ml/e", Phase.RUNNING, queue="nobody's"),
     )
     assert uses_of(state) == {
-        "team-a": Use(running=1, waiting=1, use=Resources(cpu=2, memory=2 * GIB)),
-        "team-b": Use(running=1, waiting=0, use=Resources(cpu=1, memory=GIB)),
+        "": QueueUse(running=1, used=Resources(cpu=1, memory=GIB)),
+        "nobody's": QueueUse(running=1, used=Resources(cpu=1, memory=GIB)),
+        "team-a": QueueUse(running=1, waiting=1, used=Resources(cpu=2, memory=2 * GIB)),
+        "team-b": QueueUse(running=1, used=Resources(cpu=1, memory=GIB)),
     }
 
 
 def test_a_status_is_what_the_definition_takes():
     """With and without a message, which goes away again."""
-    use = Use(running=1, waiting=2, use=Resources(cpu=2.5, memory=GIB))
+    use = QueueUse(running=1, waiting=2, used=Resources(cpu=2.5, memory=GIB))
     said = queue_status(use, "", "manager-1")
     assert said == {
         "running": 1,
