@@ -23,6 +23,9 @@ pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
 RULES = Path(__file__).parents[2] / "charts" / "specon" / "files" / "alerts.yaml"
 RANGES = {"__rate_interval": "10s", "__range": "2m"}
 CONVERGED = CATEGORY_NUMBERS[Category.CONVERGED]
+IN_FLIGHT = 'specon_oldest_transaction_age_seconds{kind="move"} > 0'
+SEEN = "seen"
+"""The file without which the mover does not save: Prometheus has seen that it moves."""
 HAPPENED = (
     'changes(specon_job_category{job_name="a"}[10m]) > 0',
     "changes(specon_job_moves[10m]) > 0",
@@ -82,8 +85,10 @@ async def test_every_panel_shows_something(stage, tmp_path):
     wrong. Rules are evaluated, and no label is renamed.
     """
     # Both want to leave as soon as somebody comes who grows: one may, the other one is refused.
-    pinned, mover = stage.job("pinned", migrate=False), stage.job(MOVER, submit_at=4)
-    stage.write_jobs(pinned, {"name": "first", "command": "true"}, mover)
+    pinned = stage.job("pinned", migrate=False)
+    mover = stage.job(MOVER, "--save-once", str(stage.folder / SEEN), submit_at=4)
+    patience = {"deadlines": {"start": 60, "hold": 60, "checkpoint": 120, "verify": 120}}
+    stage.write_jobs(pinned, {"name": "first", "command": "true"}, mover, **patience)
     manager = stage.manager(hurry=False)
     local = await until(lambda: read_address(stage.state), stage)
     with ChangedJobs() as changed:
@@ -103,6 +108,8 @@ async def _look(stage, manager, targets, tmp_path):
             await prometheus.until(f'specon_job_category{{job_name="a"}} != {CONVERGED}')
             cluster.converge("a")
             await asyncio.to_thread(stage.submit_neighbour)
+            await prometheus.until(IN_FLIGHT)
+            (stage.folder / SEEN).touch()
             await until(lambda: manager.told_of(state=TransactionState.SUCCEEDED), stage)
             for happened in HAPPENED:
                 await prometheus.until(happened)

@@ -108,6 +108,8 @@ class Trainer:
             self._save()
         if self._asked and not arguments.ignore_checkpoint_requests:
             self._asked = False
+            while arguments.save_once is not None and not arguments.save_once.exists():
+                time.sleep(arguments.step_seconds)
             self._save()
         if arguments.hurry is None or not arguments.hurry.exists():
             time.sleep(arguments.step_seconds)
@@ -184,6 +186,7 @@ def parsed(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--forget-on-sigterm", action="store_true", help="end without a checkpoint")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--ignore-checkpoint-requests", action="store_true")
+    parser.add_argument("--save-once", type=Path, help="what is asked for is saved once this file is there")
     parser.add_argument(
         "--cut-checkpoints", action="store_true", help="half an archive, under its final name"
     )
