@@ -18,6 +18,7 @@ SPECON_E2E_NODE_SELECTOR     label=value of the nodes to use; at least two (defa
 SPECON_E2E_SIDECAR_IMAGE     of sidecar/Dockerfile (default: specon/sidecar:0.2.0)
 HELM                         helm, unless it is in PATH: permissions and webhook are those of the chart
 SPECON_E2E_TRAINER_IMAGE     any image with sh and python3 (default: python:3.11-slim)
+SPECON_E2E_SAMPLES_IMAGE     of samples/Dockerfile; without it no gang is moved
 CONTRACT_IMAGE               any image with sh; without it contract tests that run pods are skipped
 """
 """What can be set, for the reason of a skip and for the documentation."""

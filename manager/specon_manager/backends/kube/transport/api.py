@@ -212,26 +212,16 @@ class Api:
             },
         )
         silence = seconds + 10.0 if silence_seconds is None else silence_seconds
-        began = time.monotonic()
-        code = "unavailable"
-        try:
-            async with honest(call, asyncio.timeout(self._seconds)):
-                response = await self._send(call)
-            code = str(response.status)
-            try:
-                if response.status != 200:  # noqa: PLR2004
-                    async with honest(call, asyncio.timeout(self._seconds)):
-                        await decoded(call, response)
-                count = 0
-                async for line in lines_of(call, response, silence):
-                    yield event_in(call, line)
-                    count += 1
-                    if count % _EVENTS_AT_ONCE == 0:
-                        await asyncio.sleep(0)
-            finally:
-                response.close()
-        finally:
-            self._observe(call, code, began)
+        async with self._answer(call, self._seconds) as response:
+            if response.status != 200:  # noqa: PLR2004
+                async with honest(call, asyncio.timeout(self._seconds)):
+                    await decoded(call, response)
+            count = 0
+            async for line in lines_of(call, response, silence):
+                yield event_in(call, line)
+                count += 1
+                if count % _EVENTS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     async def create(
         self, resource: Resource, body: Object, namespace: str | None = None, *, dry_run: bool = False
@@ -377,18 +367,11 @@ class Api:
             query=query,
             max_bytes=max_bytes,
         )
-        began = time.monotonic()
-        code = "unavailable"
-        try:
-            async with honest(call, asyncio.timeout(self._page_seconds)):
-                response = await self._send(call)
-                code = str(response.status)
-                try:
-                    return await text_of(call, response)
-                finally:
-                    response.close()
-        finally:
-            self._observe(call, code, began)
+        async with (
+            self._answer(call, self._page_seconds) as response,
+            honest(call, asyncio.timeout(self._page_seconds)),
+        ):
+            return await text_of(call, response)
 
     @contextlib.asynccontextmanager
     async def output(
@@ -461,13 +444,23 @@ class Api:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, call: Call) -> Object:
+        async with self._answer(call) as response:
+            return await decoded(call, response)
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, call: Call, seconds: float | None = None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Give the answer, which has to begin within so many seconds; it is observed once it was read."""
         began = time.monotonic()
         code = "unavailable"
+        limit = contextlib.nullcontext() if seconds is None else honest(call, asyncio.timeout(seconds))
         try:
-            response = await self._send(call)
+            async with limit:
+                response = await self._send(call)
+            code = str(response.status)
             try:
-                code = str(response.status)
-                return await decoded(call, response)
+                yield response
             finally:
                 response.release()
         finally:
