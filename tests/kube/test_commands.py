@@ -76,7 +76,7 @@ async def test_a_dry_run_says_what_would_happen_and_touches_nothing(stage, termi
     said = await terminal("migrate", free, "--to", stage.node_of(free), "--dry-run", code=1)
     assert f"it is on {stage.node_of(free)} already" in said
     said = await terminal("migrate", free, "--to", "nowhere", "--dry-run", code=1)
-    assert "node nowhere is not ready" in said
+    assert "there is no node nowhere" in said
     assert stage.cluster.store.all(MIGRATIONS) == []
     asked = [path for method, path in stage.cluster.server.requests[before:] if method != "GET"]
     assert not [path for path in asked if "/migrations" in path]

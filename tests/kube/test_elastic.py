@@ -45,9 +45,11 @@ class Gang:
         await described(self.stage)
         await self.shows(lambda pods: len(pods) == workers)
 
-    async def place(self, change: str, *nodes: int) -> None:
+    async def place(self, transaction: str, *nodes: int) -> None:
         wanted = {f"{self.job}/worker/{index}": self.nodes[node] for index, node in enumerate(nodes)}
-        order = PlaceJob(job=self.job, change=change, placement=wanted, grace_seconds=1.0, reason="test")
+        order = PlaceJob(
+            job=self.job, transaction=transaction, placement=wanted, grace_seconds=1.0, reason="test"
+        )
         await self.stage.backend.carry_out(order)
 
     async def shows(self, holds) -> None:
@@ -123,6 +125,6 @@ async def test_a_disruption_budget_stands_against_a_preemption(gang):
     budget = {"minAvailable": "100%", "selector": {"matchLabels": {"app": "training"}}}
     await gang.api.create(PDBS, {"metadata": {"name": "never"}, "spec": budget}, gang.namespace)
     await gang.place("change-2")
-    refused = await gang.stage.hear(JobRefused, change="change-2", seconds=30.0)
+    refused = await gang.stage.hear(JobRefused, transaction="change-2", seconds=30.0)
     assert "never" in refused.reason
     await gang.runs(0, 1)

@@ -32,7 +32,15 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, resting, to_move, to_move_gang, trains_as_one, unready
+from specon_manager.model.standing import (
+    in_flight,
+    no_node,
+    resting,
+    to_move,
+    to_move_gang,
+    trains_as_one,
+    unready,
+)
 from specon_manager.policies.cpu_lending import eases_first
 
 _RANKS: Final[dict[type, int]] = {
@@ -267,9 +275,8 @@ def _no_places(move: MigrateGang, snapshot: Snapshot) -> Objection | None:
 
 def _no_place(replica: Replica, node: str, snapshot: Snapshot, beneficiary: str = "") -> Objection | None:
     """Return why the node cannot take the replica; what is kept for the beneficiary is open to it."""
-    known = snapshot.nodes.get(node)
-    if known is None or not known.ready:
-        return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+    if (objection := no_node(node, snapshot.nodes)) is not None:
+        return objection
     if (why := snapshot.objection_to(node, replica.job)) is not None:
         return Objection(Refusal.NOT_ELIGIBLE, why)
     if not replica.requests.fits(snapshot.open_room(node, beneficiary or replica.job)):

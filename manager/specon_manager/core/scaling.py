@@ -20,6 +20,7 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import (
     in_flight,
+    no_node,
     over_change_budget,
     preemptions_left,
     to_preemption,
@@ -231,8 +232,8 @@ def no_room(
         return Objection(Refusal.PARTIAL_GANG, "the placement names no replica")
     wanted: dict[str, Resources] = {}
     for name, node in placement.items():
-        if node not in snapshot.nodes or not snapshot.nodes[node].ready:
-            return Objection(Refusal.NODE_NOT_READY, f"node {node} is not ready")
+        if (objection := no_node(node, snapshot.nodes)) is not None:
+            return objection
         if (why := snapshot.objection_to(node, job.name)) is not None:
             return Objection(Refusal.NOT_ELIGIBLE, why)
         wanted[node] = wanted.get(node, NOTHING) + snapshot.replicas[name].requests

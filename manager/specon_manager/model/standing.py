@@ -128,6 +128,15 @@ def unready(node: str, name: str, nodes: Mapping[str, Node]) -> str | None:
     return f"node {node}, where {name} is to run, {'is gone' if known is None else 'is not ready'}"
 
 
+def no_node(node: str, nodes: Mapping[str, Node]) -> Objection | None:
+    """Return that nothing can be put on a node, which is not there or not ready; None where it can."""
+    known = nodes.get(node)
+    if known is not None and known.ready:
+        return None
+    words = f"there is no node {node}" if known is None else f"node {node} is not ready"
+    return Objection(Refusal.NODE_NOT_READY, words)
+
+
 def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
     """Return what is in flight that excludes anything else for the job, or for one replica of it."""
     whole = snapshot.changing.get(job.name)

@@ -72,8 +72,8 @@ async def test_of_two_managers_one_orders(live: LiveStage):
     assert leader in {first, second}
     standby = second if leader is first else first
     assert await standby.ready()
-    assert "EvictReplica" not in standby.tail
-    assert "EvictReplica" in leader.tail
+    assert "PlaceJob" not in standby.tail
+    assert "PlaceJob" in leader.tail
     await check_one_life(live)
 
 
@@ -123,7 +123,7 @@ async def test_a_leader_that_wakes_up_orders_nothing(live: LiveStage):
     frozen.send(signal.SIGCONT)
     migration = await live.ended("by-hand")
     assert migration["state"] == "Succeeded", await live.account()
-    assert "EvictReplica" not in frozen.tail
+    assert "PlaceJob" not in frozen.tail
     await check_one_life(live)
 
 

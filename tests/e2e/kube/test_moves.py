@@ -86,6 +86,11 @@ async def test_a_policy_moves_what_has_converged(live: LiveStage):
         live.jobs.pod("mover", annotations={**ANNOTATIONS, "specon.io/recreate": "true"}, prefers=crowded)
     )
     before = await live.training("mover")
+
+    async def converged() -> bool:
+        return (await live.progress("mover")).get("category") == "converged"
+
+    await live.eventually(converged, "the mover has converged")  # before the neighbour grows beside it
     await live.create(
         live.jobs.pod("neighbour", annotations={**ANNOTATIONS, "specon.io/migrate": "false"}, prefers=crowded)
     )

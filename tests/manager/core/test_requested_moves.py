@@ -90,7 +90,7 @@ CASES = {
         {},
         "it is Pending, not running",
     ),
-    "an unknown node": (state_of(), {"target": "node-9"}, "node node-9 is not ready"),
+    "an unknown node": (state_of(), {"target": "node-9"}, "there is no node node-9"),
     "a node that is not ready": (state_of(not_ready="node-1"), {}, "node node-1 is not ready"),
     "its own node": (state_of(), {"target": "node-0"}, "it is on node-0 already"),
     "a full node": (but(state_of(), requests=Resources(cpu=5.0)), {}, "no room on node-1"),

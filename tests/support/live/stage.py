@@ -43,7 +43,7 @@ SECONDS: Final = 60.0
 LEASE: Final = "specon"
 """As the chart calls it."""
 INJECTED: Final = {"specon.io/sidecar": "injected"}
-FINAL: Final = frozenset({"Succeeded", "RolledBack", "Failed"})
+FINAL: Final = frozenset({"Succeeded", "RolledBack", "Failed", "Refused"})
 _CRDS: Final = Path(__file__).parents[3] / "charts" / "specon" / "crds"
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 _LOOK_SECONDS: Final = 0.2
