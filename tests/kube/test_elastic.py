@@ -20,6 +20,7 @@ from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.events import JobRefused
 from support.kube import context as kube_context
+from support.kube.manifests import IMAGE
 from support.kube.placing_stage import ELASTIC, QUEUED, described
 from support.kube.stage import Stage, template
 
@@ -38,6 +39,7 @@ class Gang:
         pods = template({**QUEUED, **ELASTIC}, schedulingGates=[{"name": ADMISSION_GATE}])
         pods["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}]
         container = pods["spec"]["containers"][0]
+        container |= {"image": IMAGE, "command": ["sh", "-c", "exec sleep 3600"]}
         container["resources"] = {"requests": {"cpu": "10m", "memory": "16Mi"}}
         numbers = {"completions": workers, "parallelism": workers}
         spec = {"backoffLimit": 0, "completionMode": "Indexed", **numbers, "template": pods}
@@ -79,6 +81,8 @@ class Gang:
 async def gang(request):
     if "cluster" not in (request.config.option.markexpr or "") or not os.environ.get("KUBECONFIG"):
         pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
+    if not os.environ.get("CONTRACT_IMAGE"):
+        pytest.skip("CONTRACT_IMAGE names no image with sh that the nodes of the cluster have or can pull")
     path = Path(os.environ["KUBECONFIG"])
     kube_context.endpoint(path)  # refuses one that tests may not change
     api = await Api.connect(kubeconfig=path)
