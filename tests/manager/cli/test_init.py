@@ -82,6 +82,32 @@ def test_a_folder_becomes_a_job_file_that_its_reader_accepts(folder, capsys):
     assert "signal:USR1" in {each.checkpoint for each in proposals}
 
 
+def test_names_in_the_script_are_proposed_before_there_is_a_run(folder, capsys):
+    """The defaults of its flags are better proposals than names that nobody chose."""
+    (folder / "train.py").write_text(
+        "p.add_argument('--log', default='logs/loss.log')\np.add_argument('--out', default='my-ckpts')\n"
+        "if __name__ == '__main__': go()\n"
+    )
+    proposals = {
+        each["key"]: each["value"]
+        for each in json.loads(written(["-o", "json"], capsys))["lines"]
+        if not each["sure"]
+    }
+    assert proposals["log"] == "logs/loss.log"
+    assert proposals["checkpoint_path"] == "my-ckpts"
+
+
+def test_the_next_command_is_one_that_can_succeed(folder, capsys):
+    """A command that only you know comes before a start that would fail."""
+    assert "next: complete command, then check it: specon doctor --file jobs.yaml" in written([], capsys)
+    (folder / "go.py").write_text(
+        "p.add_argument('--data', required=True)\nif __name__ == '__main__': go()\n"
+    )
+    assert "next: complete command" in written(["--force"], capsys)
+    (folder / "go.py").write_text("if __name__ == '__main__': go()\n")
+    assert written(["--force"], capsys).endswith("next: specon local jobs.yaml\n")
+
+
 def test_what_is_recognised_is_sure_and_a_log_that_the_script_names_is_followed(folder, capsys):
     """Format and metric stand in the file; the log is followed where the script has its name in it."""
     (folder / "loop.py").write_text(LOOP.replace("step-3.npy", "metrics.jsonl"))
