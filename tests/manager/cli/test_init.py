@@ -235,9 +235,83 @@ def test_each_kind_is_annotated_in_its_pod_templates(folder, capsys, kind, spec,
     assert yaml.safe_load(text)["metadata"] == {"name": "x"}
 
 
+TRAIN_JOB = """\
+kind: TrainJob
+metadata:
+  name: bert
+spec:
+  runtimeRef:
+    name: torch-distributed
+  trainer:
+    numNodes: 2
+    command: [python, loop.py, --log, /data/run.log, --out, /data/saved]
+"""
+OVERRIDES = """\
+  podTemplateOverrides:
+    - targetJobs:
+        - name: dataset-initializer
+      spec: {}
+    - targetJobs:
+        - name: node
+      spec: {}
+"""
+OF_ANOTHER = """\
+  runtimePatches:
+  - manager: kueue.x-k8s.io/manager
+    trainingRuntimeSpec:
+      template:
+        spec:
+          replicatedJobs:
+          - name: model-initializer
+            template: {}
+"""
+OWN = """\
+  runtimePatches:
+    - manager: example.com/me
+      trainingRuntimeSpec:
+        template:
+          spec:
+            replicatedJobs:
+              - name: node
+                template:
+                  spec:
+                    template:
+                      spec:
+                        nodeSelector: {disk: ssd}
+"""
+
+
+@pytest.mark.parametrize("more", ["", OVERRIDES, OF_ANOTHER, OWN])
+def test_a_train_job_patches_the_pods_of_its_runtime_that_train(folder, capsys, more):
+    """In the patch that is there, else in one of specon's own; what others have written stays."""
+    (folder / "job.yaml").write_text(TRAIN_JOB + more)
+    text = written(["job.yaml"], capsys)
+    assert text.count('specon.io/inject: "true"') == 1
+    before, spec = yaml.safe_load(TRAIN_JOB + more)["spec"], yaml.safe_load(text)["spec"]
+    if more == OVERRIDES:
+        pod = spec["podTemplateOverrides"][1].pop("metadata")
+    else:
+        named = {each["manager"]: each for each in spec["runtimePatches"]}
+        patch = named["example.com/me" if more == OWN else "specon.io/init"]
+        (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        assert job["name"] == "node"
+        pod = job["template"]["spec"]["template"].pop("metadata")
+        if more != OWN:
+            spec["runtimePatches"].remove(patch)
+            before.setdefault("runtimePatches", [])
+    assert spec == before
+    assert pod["annotations"] == {
+        "specon.io/inject": "true",
+        "specon.io/log-path": "/data/run.log",
+        "specon.io/checkpoint-path": "/data/saved",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
+        ("x.yaml", "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n", "between braces"),
+        ("x.yaml", "kind: TrainJob\nspec:\n", "its spec is empty"),
         ("x.yaml", "kind: Service\n", "no pod template in it; known are Pod, Job"),
         ("x.yaml", "{: [", "not YAML"),
         ("x.yaml", "kind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: a}]}\n", "between braces"),
