@@ -113,7 +113,8 @@ def list_files(directory: Path) -> tuple[list[Entry], bool]:
             name = f"{above}/{entry.name}" if above else entry.name
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(name)
+                    if ".specon" not in entry.name:  # a manager's own files are no log of a trainer
+                        waiting.append(name)
                 elif entry.is_file():
                     found.append(Entry(name, entry.stat()))
             except OSError:

@@ -158,6 +158,14 @@ def test_a_directory_with_a_newer_binary_file_has_its_log_read(capsys, tmp_path,
     assert found["path"] == str(log)
 
 
+def test_the_journal_of_a_manager_is_no_log(capsys, tmp_path, log):
+    """Where `specon local` has run, its state lies beside the trainer's log."""
+    (tmp_path / "jobs.specon").mkdir()
+    (tmp_path / "jobs.specon" / "journal.jsonl").write_text('{"type":"step","now":1.0}\n')
+    _, found = as_json(capsys, tmp_path, tmp_path)
+    assert found["path"] == str(log)
+
+
 def test_a_format_that_is_nearly_known_is_guessed(capsys, log):
     """Nobody reads through sixty names for one that lacks a letter."""
     code, _, errors = classify(capsys, log, "--format", "hugingface")

@@ -86,6 +86,26 @@ def test_a_log_that_was_read_after_all_is_not_told_of_again(scene, tmp_path, log
     assert notices.shown(scene.state, 32.0) == notices.in_the_end(scene.state) == []
 
 
+def test_a_log_that_the_trainer_writes_itself_is_named(scene, tmp_path, logged, monkeypatch):
+    """Where it prints nothing: the file that changes where it works; one of an earlier day is none."""
+    _, write = logged
+    write("")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    own = work / "mine.log"
+    own.write_text("step 1 loss 3\n")
+
+    def told():
+        notices = Notices(tmp_path)
+        notices.look(scene.state, 0.0)
+        return notices.look(scene.state, 30.0)[1]
+
+    assert told() == "    its trainer seems to write mine.log: name it in the job file (log: mine.log)"
+    os.utime(own, (1.0, 1.0))
+    assert "specon classify" in told()
+
+
 def test_the_turns_of_others_are_not_counted(scene, tmp_path, logged):
     """Half a minute of a trainer's own time, not of the clock: a stopped trainer prints nothing."""
     name, write = logged

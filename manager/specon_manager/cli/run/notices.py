@@ -4,6 +4,8 @@ The pattern is for a log in which no loss was found for half a minute; it was tr
 """
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +15,7 @@ from specon_manager.cli.remote.log_end import log_begin, log_end
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.views.names import cut, printable, replica_label
+from specon_sidecar.following.log_choice import choose_log
 
 UNREAD_SECONDS: Final = 30.0
 _SHOWN_SECONDS: Final = 60.0
@@ -98,7 +101,11 @@ class Notices:
         if proposal is None:
             lately = f", the last: {cut(lines[-1].decode(errors='replace'), 80)!r}" if lines else ""
             yield f"{label}: no loss in {UNREAD_SECONDS:.0f} s: {len(lines)} lines in {where}{lately}"
-            yield f"    specon classify {where} says more"
+            own = None if lines else _written_now(replica, state)
+            if own is not None:
+                yield f"    its trainer seems to write {printable(own)}: name it in the job file (log: {own})"
+            else:
+                yield f"    specon classify {where} says more"
             return
         first, last = proposal.first.value, proposal.last.value
         yield (
@@ -106,6 +113,18 @@ class Notices:
             f"{proposal.samples} samples, {first:.6g} to {last:.6g}:"
         )
         yield f"    pattern: {json.dumps(proposal.pattern, ensure_ascii=False)}"
+
+
+def _written_now(replica: Replica, state: State) -> str | None:
+    """Return the log that changed within the last minute where the trainer works, from there."""
+    folder = Path(state.jobs[replica.job].spec.template.get("working_directory") or ".").absolute()
+    log = choose_log(folder)
+    try:
+        if log.kind != "file" or time.time() - log.path.stat().st_mtime > _SHOWN_SECONDS:
+            return None
+    except OSError:
+        return None
+    return os.path.relpath(log.path, folder)
 
 
 def _sampled(replica: Replica) -> bool:

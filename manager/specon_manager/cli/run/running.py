@@ -59,7 +59,10 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 def samples_directory() -> Path:
-    """Return where the samples are: beside the sources, or inside an installed distribution."""
+    """Return where the samples are: beside the sources, or inside an installed distribution.
+
+    Raises UsageError where they are in neither.
+    """
     here = Path(__file__).resolve()
     for candidate in (here.parents[4] / "samples", here.parents[2] / "samples"):
         if (candidate / "training").is_dir():

@@ -78,7 +78,7 @@ class EventInput:
         return self._files.counters.oversized
 
     def read(self, progress: Callable[[int], None]) -> Iterator[list[bytes]]:
-        """Yield the events that are there now, as lines."""
+        """Yield the events that are there now, as lines; raises UsageError where they cannot be read."""
         try:
             for lines in self._files.read():
                 progress(sum(position.offset for position in self._files.positions.values()))
@@ -116,7 +116,10 @@ class TextInput:
         return self._splitter.oversized
 
     def read(self, progress: Callable[[int], None]) -> Iterator[list[bytes]]:
-        """Yield the lines that are there now; a file that was replaced or shrank is read anew."""
+        """Yield the lines that are there now; a file that was replaced or shrank is read anew.
+
+        Raises UsageError where it cannot be read.
+        """
         try:
             with self.log.path.open("rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
