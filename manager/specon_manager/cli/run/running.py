@@ -88,7 +88,7 @@ def nodes_of_this_machine(text: str) -> tuple[VirtualNode, ...]:
         gpus = find_gpus(os.environ) if text == "gpu" else []
         return parse_nodes(text, sorted(os.sched_getaffinity(0)), gpus)
     except (ValueError, RuntimeError) as error:
-        raise UsageError(f"--nodes: {error}") from error
+        raise UsageError(f"--nodes: {str(error).removeprefix('nodes: ')}") from error
 
 
 def with_policy(file: JobFile, policy: str) -> JobFile:
