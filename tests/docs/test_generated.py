@@ -1,6 +1,8 @@
 """What the code writes into docs/ is there, as the code writes it."""
 
 import json
+import re
+from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
@@ -8,6 +10,7 @@ import yaml
 from specon_tools.documentation.__main__ import pages
 from specon_tools.documentation.helm_values import page
 from specon_tools.documentation.marked import with_table
+from specon_tools.documentation.results_pictures import PICTURES, drawn, path_of
 
 
 @pytest.mark.parametrize(
@@ -15,6 +18,8 @@ from specon_tools.documentation.marked import with_table
     [
         *("docs/openapi.yaml", "docs/reference/values.md", "charts/specon/README.md", "docs/architecture.md"),
         *("docs/commands.md", "docs/kubernetes.md", "docs/logs-and-checkpoints.md", "docs/metrics.md"),
+        *(path_of(each) for each in PICTURES),
+        *sorted({f"docs/results/{each.page}.md" for each in PICTURES}),
     ],
 )
 def test_a_generated_page_is_up_to_date(root, name):
@@ -52,3 +57,45 @@ def test_each_value_of_the_chart_is_in_the_table(root):
     chart = yaml.safe_load((root / "charts/specon/values.yaml").read_text())
     for name, value in chart["settings"]["budgets"].items():
         assert f"| `settings.budgets.{name}` | `{json.dumps(value)}` |" in text
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda each: each.name)
+def test_a_picture_shows_what_a_table_of_its_page_prints(root, picture):
+    """Another figure in the table makes another picture; whoever cannot see it gets title and figures."""
+    page = (root / "docs/results" / f"{picture.page}.md").read_text()
+    content = drawn(page, picture)
+    read = ET.fromstring(content)
+    name = "{http://www.w3.org/2000/svg}"
+    assert read.get("aria-labelledby") == "t d"
+    assert read.findtext(f"{name}title") == picture.title
+    figures = [each.text for each in read.iter(f"{name}text") if each.get("class") == "v"]
+    said = read.findtext(f"{name}desc")
+    assert all(each in said for each in figures[len(picture.columns) :])
+    assert len(content) < 10_000
+    assert "prefers-color-scheme:dark" in content
+    head, heading, tables = page.partition(picture.heading)
+    others = re.sub(r"\| (\d)(?=[\d.,]* \|)", lambda digit: f"| {int(digit[1]) % 9 + 1}", tables)
+    assert drawn(f"{head}{heading}{others}", picture) != content
+
+
+def test_every_page_of_results_begins_with_its_picture(root):
+    """The picture comes first, then the tables."""
+    for each in (root / "docs/results").glob("*.md"):
+        first = next(line for line in each.read_text().splitlines()[1:] if line and "<!--" not in line)
+        assert first.startswith("!["), each
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("## Table 1: slowdowns", "## Table 2"), "there is no heading"),
+        (("95th percentile", "last"), "no row"),
+        (("| default |", "| other |"), "no column default"),
+    ],
+)
+def test_a_picture_without_its_table_is_refused(root, change, words):
+    """A table that was renamed takes its picture along, or the command says what is missing."""
+    (picture,) = (each for each in PICTURES if each.name == "fitgpp")
+    page = (root / "docs/results/fitgpp.md").read_text().replace(*change)
+    with pytest.raises(ValueError, match=words):
+        drawn(page, picture)

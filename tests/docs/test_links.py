@@ -43,3 +43,11 @@ def test_every_threat_has_a_test_that_exists():
             assert re.search(rf"def {function}\(", file.read_text()), f"{path}::{function}"
     for row in re.findall(r"^\| (?!they|it |what|a |---)[^|]+\|([^|]+)\|([^|]*)\|$", page, re.MULTILINE):
         assert TEST.search(row[1]) or row[0].strip().startswith("nothing"), row
+
+
+def test_the_readme_stays_short(root):
+    """It is read in a minute: under ninety lines, and none longer than the others of the project."""
+    lines = (root / "README.md").read_text().splitlines()
+    assert len(lines) < 90
+    prose = [line for line in lines if "](" not in line and not line.startswith("|")]
+    assert max(map(len, prose)) <= 130

@@ -32,6 +32,8 @@ class CommandParser(argparse.ArgumentParser):
             flag = word.partition("=")[0]
             if flag.startswith("--") and (meant := _meant(flag, flags)):
                 message += meant
+        if unknown and chosen:  # the usage of the command, not of all
+            chosen[0].error(message)
         super().error(message)
 
     _used: tuple[str, ...] = ()

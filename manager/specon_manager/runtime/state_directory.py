@@ -1,5 +1,6 @@
 """A manager's directory on disk: one manager at a time, and where the others find it."""
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -32,7 +33,10 @@ class DirectoryBusyError(Exception):
 
 def make_ours(path: Path) -> None:
     """Make the directory where it is not there; see to it that it is ours. Raises NotOursError, OSError."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, "it is a file, and no directory", str(path)) from error
     check_ours(path)
 
 

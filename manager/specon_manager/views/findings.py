@@ -221,7 +221,9 @@ def _crashed(replica: Replica, label: str, lines: Sequence[str]) -> Finding:
         about=label,
         what=f"it crashed {times}" + (", and is not started again" if over else ""),
         evidence=(cut(replica.note) or "nobody knows why", *map(cut, lines)),
-        advice="read the end of its log: specon explain shows it if it is on this machine",
+        advice="mend what its log says, then start it again"
+        if lines
+        else "read the end of its log: specon explain shows it if it is on this machine",
         wrong=over or replica.phase is not Phase.RUNNING,
     )
 
@@ -295,7 +297,8 @@ def _of_training(view: View, job: Job, replica: Replica, label: str) -> Iterator
         if progress.category is Category.WATCHING and lasts > _WATCHING:
             yield _stays("stays-watching", label, lasts, told)
     runs = view.now - (job.trains_since or job.submitted_at)
-    if job.spec.checkpointing != "none" and progress.checkpoint is None and runs > _NO_CHECKPOINT:
+    due = runs > _NO_CHECKPOINT or progress.category is Category.CONVERGED  # it could be moved now
+    if job.spec.checkpointing != "none" and progress.checkpoint is None and due:
         yield Finding(
             kind="no-checkpoint",
             about=label,

@@ -93,6 +93,8 @@ class Top(Struct, frozen=True, kw_only=True):
     caveats: tuple[str, ...]
     categories: Mapping[str, int]
     """Running replicas by category."""
+    ended: Mapping[str, int]
+    """Replicas that failed or succeeded, by phase, whether they are listed or not."""
     moves_in_flight: int
     changes_in_flight: int
     stuck: int
@@ -163,12 +165,13 @@ def top_of(
     Replicas without the number that they are ordered by come last in either direction.
     """
     state = view.state
-    replicas = [
+    there = [
         replica
         for replica in state.replicas.values()
-        if (namespace is None or replica.name.startswith(f"{namespace}/"))
-        and (ended or replica.phase not in _ENDED)
+        if namespace is None or replica.name.startswith(f"{namespace}/")
     ]
+    replicas = [each for each in there if ended or each.phase not in _ENDED]
+    over = Counter(str(each.phase) for each in there if each.phase in {Phase.FAILED, Phase.SUCCEEDED})
     of_jobs = _of_jobs(view)
     rows = _sorted((_row(of_jobs, state, replica, view.now) for replica in replicas), sort, reverse=reverse)
     shown = rows if most is None else rows[:most]
@@ -182,6 +185,7 @@ def top_of(
         dry_run=state.settings.dry_run,
         caveats=view.caveats,
         categories={name: counted[name] for name in _RANKS if counted[name]},
+        ended=dict(sorted(over.items())),
         moves_in_flight=sum(row.is_move for row in flying),
         changes_in_flight=sum(not row.is_move for row in flying),
         stuck=sum(bool(row.stuck) for row in flying),

@@ -237,7 +237,7 @@ def _judge_outlook(
     if not view.learnt:
         reason = f"gain {view.gain:.3g} so far, noise {view.error:.3g}"
         return enter(known, _C.UNKNOWN, now, reason=reason, verdict_best=None)
-    to_come = f"{_part(view.share)} still to come, {confidence:.0%} sure to be below the limit"
+    to_come = f"{_part(view.share)} still to come, {confidence:.0%} confident that it has converged"
     if known.verdict_best is not None:
         news = known.verdict_best - view.best
         if news <= max(_REOPEN * settings.remaining_gain * view.gain, _REOPEN_ERRORS * view.error):

@@ -7,6 +7,7 @@ TensorBoard event files, and last what was written for people (`*.log`, `*.out`,
 kind the one changed last.
 """
 
+import codecs
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from specon_sidecar.formats.csv_header import CsvWithHeader
 from specon_sidecar.formats.metric_names import is_loss
 from specon_sidecar.formats.mlflow import MLFLOW_LINE
 from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.regular_file import open_regular
 
 MOST_ENTRIES: Final = 10_000
 _HEAD_BYTES: Final = 65_536
@@ -23,6 +25,9 @@ _EVENT_MARK: Final = b"brain.Event:"  # in the first record of each event file
 _MARK_BYTES: Final = 256
 _JSON_LINES: Final = frozenset({"metrics.json", "scalars.json", "result.json"})
 _TEXT: Final = (".log", ".out", ".txt")
+# Not zeros: a log that was truncated under its writer has a hole of them, and UTF-16 has one per letter.
+_CONTROL: Final = bytes({*range(1, 32)} - {7, 8, 9, 10, 11, 12, 13, 27})
+_MOST_CONTROL: Final = 0.02  # a text log has fewer such bytes
 
 Kind = Literal["file", "events", "later"]
 
@@ -61,7 +66,7 @@ def choose_log(path: str | os.PathLike[str]) -> Log:
         ("file", "the Trainer's state in its last checkpoint", (e for e in newest if _is_state(e))),
         ("file", "a metric of MLflow's file store", (e for e in newest if _is_mlflow(path, e))),
         ("events", "TensorBoard event files", (e for e in newest if is_event_name(e.name))),
-        ("file", "the log that was changed last", (e for e in newest if _is_text(e))),
+        ("file", "the log that was changed last", (e for e in newest if _is_text(path, e))),
     ):
         entry = next(found, None)
         if entry is not None:
@@ -108,7 +113,8 @@ def list_files(directory: Path) -> tuple[list[Entry], bool]:
             name = f"{above}/{entry.name}" if above else entry.name
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(name)
+                    if ".specon" not in entry.name:  # a manager's own files are no log of a trainer
+                        waiting.append(name)
                 elif entry.is_file():
                     found.append(Entry(name, entry.stat()))
             except OSError:
@@ -158,5 +164,18 @@ def _is_mlflow(directory: Path, entry: Entry) -> bool:
         return False
 
 
-def _is_text(entry: Entry) -> bool:
-    return bool(entry.status.st_size) and entry.name.endswith(_TEXT)
+def _is_text(directory: Path, entry: Entry) -> bool:
+    if not entry.status.st_size or not entry.name.endswith(_TEXT):
+        return False
+    try:
+        with open_regular(directory / entry.name) as file:
+            return not is_binary(file.read(_HEAD_BYTES) or b"")
+    except OSError:
+        return False
+
+
+def is_binary(head: bytes) -> bool:
+    """Return whether the first bytes of a file have more control characters than a text log has."""
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    text = head.decode("utf-16", "replace").encode() if marked else head.replace(b"\0", b"")
+    return len(text) - len(text.translate(None, _CONTROL)) > _MOST_CONTROL * len(text)

@@ -1,5 +1,6 @@
 """The formats there are, and how a reader of one is made."""
 
+import difflib
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
@@ -104,7 +105,10 @@ def _find(name: str, options: FormatOptions) -> Format:
     try:
         found = FORMATS[name]
     except KeyError:
-        raise ValueError(f"format {name!r} is unknown; known are {', '.join(FORMATS)}, {AUTO}") from None
+        meant = difflib.get_close_matches(name, [*FORMATS, AUTO], n=1)
+        hint = f"; did you mean {meant[0]}?" if meant else ";"
+        known = f"{', '.join(FORMATS)}, {AUTO}"
+        raise ValueError(f"format {name!r} is unknown{hint} known are {known}") from None
     if options.pattern is not None and name != REGULAR_EXPRESSION:
         raise ValueError(
             f"pattern {options.pattern!r} is for the format {REGULAR_EXPRESSION}, not for {name!r}"

@@ -151,6 +151,28 @@ def test_directory_prefers_the_structured_log(capsys, tmp_path, log):
     assert found["why"] == "a table with a column to follow"
 
 
+def test_a_directory_with_a_newer_binary_file_has_its_log_read(capsys, tmp_path, log):
+    """What is no text is no log, whatever its name says."""
+    (tmp_path / "core.log").write_bytes(bytes(range(256)) * 400)
+    _, found = as_json(capsys, tmp_path, tmp_path)
+    assert found["path"] == str(log)
+
+
+def test_the_journal_of_a_manager_is_no_log(capsys, tmp_path, log):
+    """Where `specon local` has run, its state lies beside the trainer's log."""
+    (tmp_path / "jobs.specon").mkdir()
+    (tmp_path / "jobs.specon" / "journal.jsonl").write_text('{"type":"step","now":1.0}\n')
+    _, found = as_json(capsys, tmp_path, tmp_path)
+    assert found["path"] == str(log)
+
+
+def test_a_format_that_is_nearly_known_is_guessed(capsys, log):
+    """Nobody reads through sixty names for one that lacks a letter."""
+    code, _, errors = classify(capsys, log, "--format", "hugingface")
+    assert code == 2
+    assert "format 'hugingface' is unknown; did you mean hugging-face?" in errors
+
+
 def test_printed_times_divide_where_asked(capsys, tmp_path):
     """With times in the log and an interval, the intervals are those of the run."""
     path = tmp_path / "log.jsonl"

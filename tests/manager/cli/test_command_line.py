@@ -55,6 +55,7 @@ def test_each_command_is_where_the_table_says(command, capsys):
         (["clasify", "x"], "'clasify' is no command; did you mean classify?"),
         (["explian"], "did you mean explain?"),
         (["zzz"], "'zzz' is no command; specon --help lists them"),
+        (["drain", "node-1", "--dryrun"], "usage: specon drain"),
         (["drain", "node-1", "--dryrun"], "unrecognized arguments: --dryrun; did you mean --dry-run?"),
         (["policies", "--zzz"], "unrecognized arguments: --zzz\n"),
     ],

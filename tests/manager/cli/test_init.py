@@ -82,6 +82,32 @@ def test_a_folder_becomes_a_job_file_that_its_reader_accepts(folder, capsys):
     assert "signal:USR1" in {each.checkpoint for each in proposals}
 
 
+def test_names_in_the_script_are_proposed_before_there_is_a_run(folder, capsys):
+    """The defaults of its flags are better proposals than names that nobody chose."""
+    (folder / "train.py").write_text(
+        "p.add_argument('--log', default='logs/loss.log')\np.add_argument('--out', default='my-ckpts')\n"
+        "if __name__ == '__main__': go()\n"
+    )
+    proposals = {
+        each["key"]: each["value"]
+        for each in json.loads(written(["-o", "json"], capsys))["lines"]
+        if not each["sure"]
+    }
+    assert proposals["log"] == "logs/loss.log"
+    assert proposals["checkpoint_path"] == "my-ckpts"
+
+
+def test_the_next_command_is_one_that_can_succeed(folder, capsys):
+    """A command that only you know comes before a start that would fail."""
+    assert "next: complete command, then check it: specon doctor --file jobs.yaml" in written([], capsys)
+    (folder / "go.py").write_text(
+        "p.add_argument('--data', required=True)\nif __name__ == '__main__': go()\n"
+    )
+    assert "next: complete command" in written(["--force"], capsys)
+    (folder / "go.py").write_text("if __name__ == '__main__': go()\n")
+    assert written(["--force"], capsys).endswith("next: specon local jobs.yaml\n")
+
+
 def test_what_is_recognised_is_sure_and_a_log_that_the_script_names_is_followed(folder, capsys):
     """Format and metric stand in the file; the log is followed where the script has its name in it."""
     (folder / "loop.py").write_text(LOOP.replace("step-3.npy", "metrics.jsonl"))
@@ -209,9 +235,83 @@ def test_each_kind_is_annotated_in_its_pod_templates(folder, capsys, kind, spec,
     assert yaml.safe_load(text)["metadata"] == {"name": "x"}
 
 
+TRAIN_JOB = """\
+kind: TrainJob
+metadata:
+  name: bert
+spec:
+  runtimeRef:
+    name: torch-distributed
+  trainer:
+    numNodes: 2
+    command: [python, loop.py, --log, /data/run.log, --out, /data/saved]
+"""
+OVERRIDES = """\
+  podTemplateOverrides:
+    - targetJobs:
+        - name: dataset-initializer
+      spec: {}
+    - targetJobs:
+        - name: node
+      spec: {}
+"""
+OF_ANOTHER = """\
+  runtimePatches:
+  - manager: kueue.x-k8s.io/manager
+    trainingRuntimeSpec:
+      template:
+        spec:
+          replicatedJobs:
+          - name: model-initializer
+            template: {}
+"""
+OWN = """\
+  runtimePatches:
+    - manager: example.com/me
+      trainingRuntimeSpec:
+        template:
+          spec:
+            replicatedJobs:
+              - name: node
+                template:
+                  spec:
+                    template:
+                      spec:
+                        nodeSelector: {disk: ssd}
+"""
+
+
+@pytest.mark.parametrize("more", ["", OVERRIDES, OF_ANOTHER, OWN])
+def test_a_train_job_patches_the_pods_of_its_runtime_that_train(folder, capsys, more):
+    """In the patch that is there, else in one of specon's own; what others have written stays."""
+    (folder / "job.yaml").write_text(TRAIN_JOB + more)
+    text = written(["job.yaml"], capsys)
+    assert text.count('specon.io/inject: "true"') == 1
+    before, spec = yaml.safe_load(TRAIN_JOB + more)["spec"], yaml.safe_load(text)["spec"]
+    if more == OVERRIDES:
+        pod = spec["podTemplateOverrides"][1].pop("metadata")
+    else:
+        named = {each["manager"]: each for each in spec["runtimePatches"]}
+        patch = named["example.com/me" if more == OWN else "specon.io/init"]
+        (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        assert job["name"] == "node"
+        pod = job["template"]["spec"]["template"].pop("metadata")
+        if more != OWN:
+            spec["runtimePatches"].remove(patch)
+            before.setdefault("runtimePatches", [])
+    assert spec == before
+    assert pod["annotations"] == {
+        "specon.io/inject": "true",
+        "specon.io/log-path": "/data/run.log",
+        "specon.io/checkpoint-path": "/data/saved",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
+        ("x.yaml", "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n", "between braces"),
+        ("x.yaml", "kind: TrainJob\nspec:\n", "its spec is empty"),
         ("x.yaml", "kind: Service\n", "no pod template in it; known are Pod, Job"),
         ("x.yaml", "{: [", "not YAML"),
         ("x.yaml", "kind: Pod\nmetadata: {name: x}\nspec: {containers: [{name: a}]}\n", "between braces"),

@@ -52,8 +52,8 @@ def test_a_crash_shows_the_last_lines_of_the_log_and_its_path(scene, tmp_path, l
     assert first == f"mine crashed; the last lines of {path}:"
     assert lines == [f"    line {number} {MARKUP} [2J" for number in range(4, 9)]
     assert notices.look(scene.state, 2.0) == []
-    assert notices.shown(3.0) == [first, *lines]
-    assert notices.shown(100.0) == []
+    assert notices.shown(scene.state, 3.0) == [first, *lines]
+    assert notices.shown(scene.state, 100.0) == []
     assert Notices(tmp_path).look(scene.state, 0.0) == []
 
 
@@ -71,6 +71,49 @@ def test_half_a_minute_without_a_sample_proposes_a_pattern_once(scene, tmp_path,
     scene.running(name, step=3)
     other = Notices(tmp_path)
     assert other.look(scene.state, 0.0) == other.look(scene.state, 60.0) == []
+
+
+def test_a_log_that_was_read_after_all_is_not_told_of_again(scene, tmp_path, logged):
+    """A slow import costs half a minute: below the last picture stands only what is still true."""
+    name, write = logged
+    write("")
+    notices = Notices(tmp_path)
+    notices.look(scene.state, 0.0)
+    unread = notices.look(scene.state, 30.0)
+    assert notices.shown(scene.state, 31.0) == notices.in_the_end(scene.state) == unread
+    assert "0 lines in" in unread[0]
+    scene.running(name, step=3)
+    assert notices.shown(scene.state, 32.0) == notices.in_the_end(scene.state) == []
+
+
+def test_a_log_that_the_trainer_writes_itself_is_named(scene, tmp_path, logged, monkeypatch):
+    """Where it prints nothing: the file that changes where it works; one of an earlier day is none."""
+    _, write = logged
+    write("")
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    own = work / "mine.log"
+    own.write_text("step 1 loss 3\n")
+
+    def told():
+        notices = Notices(tmp_path)
+        notices.look(scene.state, 0.0)
+        return notices.look(scene.state, 30.0)[1]
+
+    assert told() == "    its trainer seems to write mine.log: name it in the job file (log: mine.log)"
+    os.utime(own, (1.0, 1.0))
+    assert "specon classify" in told()
+
+
+def test_the_turns_of_others_are_not_counted(scene, tmp_path, logged):
+    """Half a minute of a trainer's own time, not of the clock: a stopped trainer prints nothing."""
+    name, write = logged
+    write("hello\n")
+    scene.running(name, metric=None, stopped=20.0)
+    notices = Notices(tmp_path)
+    assert notices.look(scene.state, 0.0) == notices.look(scene.state, 40.0) == []
+    assert notices.look(scene.state, 50.0)
 
 
 def test_a_log_without_numbers_says_what_was_seen(scene, tmp_path, logged):

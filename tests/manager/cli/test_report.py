@@ -8,8 +8,9 @@ import pytest
 from specon_manager.__main__ import main
 from specon_manager.cli.look.bundle import archive
 from specon_manager.cli.look.report_journal import read_journal
+from specon_manager.core.state import State
 from specon_manager.core.step import step
-from specon_manager.model.events import MoveRequested
+from specon_manager.model.events import MoveRequested, Tick
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState
 from specon_manager.runtime.journal import NAME, Journal, recover
@@ -85,6 +86,18 @@ def test_helped_and_hurt_are_what_was_forecast_when_it_was_decided(served, capsy
     }
     text = report(served, capsys)
     assert "jobs helped, by the forecast when it was decided  0" in text
+
+
+def test_a_long_journal_says_how_far_it_was_read(tmp_path):
+    """A report of months is no silence: the time of every thousandth step is told, nothing of a short one."""
+    journal = Journal(tmp_path / NAME, began_at=0.0, version="test")
+    journal.begin(State())
+    for number in range(2500):
+        journal.append(float(number), Tick(), ())
+    journal.close()
+    told = []
+    read_journal(tmp_path / NAME, 0.0, told.append)
+    assert told == [998.0, 1998.0]
 
 
 @pytest.mark.parametrize("output", ["text", "markdown", "html"])

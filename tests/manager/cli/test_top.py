@@ -88,6 +88,18 @@ def test_lines_beyond_the_most_are_counted(three):
     assert "and 2 more" in printed(table(top))
 
 
+def test_what_ended_is_counted_where_it_is_not_listed(three):
+    """A job that failed does not vanish without a word."""
+    three.replica(three.job("default/d"), phase=Phase.FAILED)
+    three.replica("default/b/worker/0", phase=Phase.SUCCEEDED)
+    top = top_of(view_of(three), where="here")
+    assert top.ended == {"Failed": 1, "Succeeded": 1}
+    line = "ended: 1 failed, 1 succeeded; --ended lists them"
+    assert line in [str(each) for each in heading(top, sort="name", reverse=False)]
+    top = top_of(view_of(three), where="here", ended=True)
+    assert line not in [str(each) for each in heading(top, sort="name", reverse=False)]
+
+
 def test_the_numbers_of_a_line(three):
     """As programs get them, times in ISO 8601."""
     three.move("default/b/worker/0", TransactionState.CHECKPOINTING)

@@ -60,7 +60,7 @@ def test_a_path_that_is_no_directory_is_an_error(tmp_path):
     """The error of the operating system names the path."""
     path = tmp_path / "file"
     path.touch()
-    with pytest.raises(OSError, match=str(path)):
+    with pytest.raises(OSError, match=f"it is a file, and no directory: '{path}'"):
         StateDirectory(path)
 
 

@@ -51,6 +51,16 @@ def progress(scene, **fields):
     return view_of(scene)
 
 
+def test_a_converged_job_without_a_checkpoint_is_named_at_once(healthy):
+    """It could be moved now, and cannot: nobody should wait ten minutes to hear that."""
+    healthy.state = msgspec.structs.replace(
+        healthy.state,
+        jobs={n: msgspec.structs.replace(j, submitted_at=NOW - 30) for n, j in healthy.state.jobs.items()},
+    )
+    assert "no-checkpoint" not in kinds(progress(healthy, checkpoint=None))
+    assert "no-checkpoint" in kinds(progress(healthy, category=Category.CONVERGED))
+
+
 def test_a_job_that_trains_reports_and_saves_has_nothing_wrong(healthy):
     """No finding about it, and the manager's list says why nothing moves."""
     assert kinds(view_of(healthy)) == []

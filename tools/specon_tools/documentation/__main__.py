@@ -16,6 +16,7 @@ from specon_tools.documentation import (
     helm_values,
     log_formats,
     openapi,
+    results_pictures,
     transactions,
 )
 from specon_tools.documentation.marked import with_table
@@ -48,6 +49,11 @@ def pages(root: Path) -> Mapping[str, str]:
         for mark, part in parts.items():
             page = with_table(page, mark, part())
         marked[f"docs/{name}"] = page
+    for picture in results_pictures.PICTURES:
+        name = f"docs/results/{picture.page}.md"
+        page = marked.get(name) or (root / name).read_text()
+        marked[results_pictures.path_of(picture)] = results_pictures.drawn(page, picture)
+        marked[name] = with_table(page, f"picture {picture.name}", results_pictures.line_of(picture))
     values, schema = (chart / "values.yaml").read_text(), (chart / "values.schema.json").read_text()
     table = helm_values.table(values, json.loads(schema))
     readme = (chart / "README.md").read_text()

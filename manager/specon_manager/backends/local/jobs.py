@@ -306,7 +306,8 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     }
     for name, text in texts.items():
         found += [
-            f"{name}: the placeholder {{{unknown}}} is not one of {', '.join(PLACEHOLDERS)}"
+            f"{name}: the placeholder {{{unknown}}} is not one of {', '.join(PLACEHOLDERS)}; "
+            "put a command with other braces into a script"
             for unknown in _PLACEHOLDER.findall(text)
             if unknown and unknown not in PLACEHOLDERS
         ]

@@ -65,7 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Ask; 0 when it has begun or waits (`--wait`: has succeeded), 1 when refused or gone wrong."""
+    """Ask; 0 when it has begun or waits (`--wait`: has succeeded), 1 when refused or gone wrong.
+
+    Raises UsageError for flags that do not go together.
+    """
     check_timeout(arguments.timeout)
     if arguments.cancel is not None:
         given = [name for name in ("replica", "to", "dry_run", "wait") if getattr(arguments, name)]

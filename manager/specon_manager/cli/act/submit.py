@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Add one job to a running manager; 0."""
+    """Add one job to a running manager; 0. Raises UsageError without a command."""
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise UsageError("there is no command: specon submit -- COMMAND ARGUMENT ...")

@@ -6,6 +6,8 @@ reads it later: the reader of job files, or admission.
 
 import argparse
 import os
+import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -23,6 +25,7 @@ from specon_manager.views.names import printable
 
 _JOBS: Final = "jobs.yaml"
 _STDOUT: Final = "-"
+_ASKS: Final = re.compile(r"\b(?:FILL IN|ADD ITS ARGUMENTS)\b")
 
 
 class Written(Struct, frozen=True, kw_only=True):
@@ -132,4 +135,7 @@ def _say(written: Written, arguments: argparse.Namespace) -> None:
         print(f"  {line.text()}")
     for remark in written.remarks:
         print(f"note: {printable(remark)}")
-    print(f"next: specon local {written.file}")
+    file = shlex.quote(written.file)
+    open_ = [line.key for line in written.lines if line.sure and _ASKS.search(line.why)]
+    first = f"complete {', '.join(open_)}, then check it: specon doctor --file" if open_ else "specon local"
+    print(f"next: {first} {file}")

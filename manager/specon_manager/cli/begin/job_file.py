@@ -17,6 +17,8 @@ from specon_manager.views.names import cut
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 40
 _OTHERS: Final = 3
+_LOG_NAME: Final = re.compile(r"[\w./-]*\w\.(?:log|out|jsonl|csv)")
+_CHECKPOINTS_NAME: Final = re.compile(r"(?:[\w./-]*[/_-])?(?:checkpoints?|ckpts?|snapshots?|weights)/?")
 
 
 def job_of(folder: Folder, script: str | None, *, python: str, here: str) -> tuple[Checked, tuple[str, ...]]:
@@ -74,8 +76,11 @@ def _log(folder: Folder, script: Script | None) -> Iterator[Line]:
     if script is not None and script.instrumented:
         return  # the helper tells what a log would
     if log is None:
+        own = _named(script, _LOG_NAME)
         why = "no log was found: where your script writes one itself, name it; what it prints is read anyway"
-        yield Line(key="log", value="train.log", why=why, sure=False)
+        if own is not None:
+            why = "your script names it: is it the log? What the script prints is not read then"
+        yield Line(key="log", value=own or "train.log", why=why, sure=False)
         return
     name = Path(log.path).name
     written = script is not None and any(name in text for text in script.texts)
@@ -105,11 +110,20 @@ def _checkpoints(folder: Folder, script: Script | None) -> Iterator[Line]:
             why = f"{why}; it lies beside the script: a folder of its own is safer"
         yield Line(key="checkpoint_path", value=where, why=why, sure=where != ".")
     else:
+        own = _named(script, _CHECKPOINTS_NAME)
         why = "no checkpoint was found: name the folder that your script saves to, and loads from"
-        yield Line(key="checkpoint_path", value="checkpoints", why=why, sure=False)
+        if own is not None:
+            why = "your script names it: is it the folder that it saves to, and loads from?"
+        yield Line(key="checkpoint_path", value=own or "checkpoints", why=why, sure=False)
     if script is None or not script.instrumented:
         why = "where the script saves at once when it gets SIGUSR1; else its next own save is awaited"
         yield Line(key="checkpoint", value="signal:USR1", why=why, sure=False)
+
+
+def _named(script: Script | None, pattern: re.Pattern[str]) -> str | None:
+    """Return the first text of the script by name, such as a default of a flag, that is such a name."""
+    texts = () if script is None else script.texts
+    return next((text for text in sorted(texts) if pattern.fullmatch(text)), None)
 
 
 def _remarks(folder: Folder, chosen: str | None, script: Script | None) -> Iterator[str]:

@@ -20,23 +20,13 @@ from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.cli.begin.folder import Folder, script_at
 from specon_manager.cli.begin.line import Checked, Line, checked
 from specon_manager.cli.begin.log_lines import log_lines
+from specon_manager.cli.begin.places import KINDS, Place, places_of
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
 from specon_manager.usage import UsageError
 from specon_manager.views.names import cut
 
 MOST_BYTES: Final = 4 << 20
-_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pod": (),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "PyTorchJob": ("spec", "pytorchReplicaSpecs", "*", "template"),
-    "TFJob": ("spec", "tfReplicaSpecs", "*", "template"),
-    "MPIJob": ("spec", "mpiReplicaSpecs", "*", "template"),
-    "JobSet": ("spec", "replicatedJobs", "*", "template", "spec", "template"),
-}
-"""Where the pod templates of a kind stand; `*` is each of them."""
-_TRAINERS: Final = ("trainer", "pytorch", "tensorflow", "main")
+_TRAINERS: Final = ("trainer", "pytorch", "tensorflow", "main", "node")
 _LOG_FLAG: Final = re.compile(r"--?(?:log|log[-_](?:file|path)|logfile)(?:[= ]|$)")
 _SAVE_FLAG: Final = re.compile(
     r"--?(?:\w*[-_])*(?:checkpoints?|ckpt|save|output|out)(?:[-_](?:dir|path))?(?:[= ]|$)"
@@ -84,13 +74,9 @@ def templates_of(path: Path, text: str, beside: Folder | None) -> list[Template]
         raise UsageError(f"{path}: not YAML: {' '.join(str(error).split())[:400]}") from error
     found = []
     for node, content in documents:
-        way = _KINDS.get(str(mapping(content).get("kind")))
-        if way is not None:
-            name = f"{content['kind']} {mapping(content.get('metadata')).get('name', '')}"
-            below = _below(node, content, way, name)
-            found += [_template(path, place, part, pod, beside) for place, part, pod in below]
+        found += [_template(place, beside) for place in places_of(path, node, content)]
     if not found:
-        raise UsageError(f"{path}: no pod template in it; known are {', '.join(_KINDS)}")
+        raise UsageError(f"{path}: no pod template in it; known are {', '.join(KINDS)}")
     return found
 
 
@@ -106,29 +92,13 @@ def annotated(text: str, templates: Sequence[Template]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _below(node: Any, content: Any, way: tuple[str, ...], place: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield each pod template: its place in words, its node with the lines of the file, and its content."""
-    if not way:
-        yield place, node, content
-        return
-    if way[0] == "*" and isinstance(node, yaml.SequenceNode):
-        for number, (each, inner) in enumerate(zip(node.value, content, strict=True)):
-            yield from _below(each, inner, way[1:], f"{place}/{mapping(inner).get('name', number)}")
-        return
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        if way[0] in {"*", key.value}:
-            name = f"{place}/{key.value}" if way[0] == "*" else place
-            yield from _below(value, mapping(content).get(key.value), way[1:], name)
-
-
-def _template(path: Path, name: str, node: Any, content: Any, beside: Folder | None) -> Template:
-    pod = mapping(content)
+def _template(place: Place, beside: Folder | None) -> Template:
+    pod = mapping(place.pod)
     there = mapping(mapping(pod.get("metadata")).get("annotations"))
     trainer = _trainer(pod)
     script, script_name = _script(trainer, beside)
-    proposed = [line for line in _lines(pod, trainer, script, beside) if f"{PREFIX}{line.key}" not in there]
+    lines = _lines(pod, trainer, script, beside, partial=place.partial)
+    proposed = [line for line in lines if f"{PREFIX}{line.key}" not in there]
     own = {**there}
     found = checked(
         [
@@ -137,64 +107,13 @@ def _template(path: Path, name: str, node: Any, content: Any, beside: Folder | N
         ],
         lambda lines: _refusal(own, lines),
     )
-    line, head, indentation = _place_of(path, node, name)
     return Template(
-        place=name,
-        line=line,
-        head=head,
-        indentation=indentation,
+        place=place.name,
+        line=place.line,
+        head=place.head,
+        indentation=place.indentation,
         found=found,
         remarks=tuple(_remarks(pod, own, found.lines, script, script_name)),
-    )
-
-
-def _place_of(path: Path, node: Any, name: str) -> tuple[int, tuple[str, ...], int]:
-    """Return after which line annotations go, what has to be written before them, and their indentation."""
-    if not isinstance(node, yaml.MappingNode) or not node.value:
-        raise UsageError(f"{path}: {name}: its template is empty")
-    metadata = _child(node, "metadata")
-    if metadata is None:
-        column, line = node.value[0][0].start_mark.column, node.value[0][0].start_mark.line
-        blank = " " * column
-        if node.flow_style:
-            raise _flow(path, name)
-        # Behind the first key: before it there may be a dash.
-        line = _end_of_first(node)
-        return line, (f"{blank}metadata:", f"{blank}  annotations:"), column + 4
-    key, value = metadata
-    if not isinstance(value, yaml.MappingNode):  # `metadata:` with nothing in it
-        column = key.start_mark.column
-        return key.start_mark.line + 1, (f"{' ' * column}  annotations:",), column + 4
-    if value.flow_style or not value.value:
-        raise _flow(path, name)
-    annotations = _child(value, "annotations")
-    if annotations is None:
-        column = value.value[0][0].start_mark.column
-        return key.start_mark.line + 1, (f"{' ' * column}annotations:",), column + 2
-    inner_key, inner = annotations
-    if not isinstance(inner, yaml.MappingNode):
-        return inner_key.start_mark.line + 1, (), inner_key.start_mark.column + 2
-    if inner.flow_style or not inner.value:
-        raise _flow(path, name)
-    return inner_key.start_mark.line + 1, (), inner.value[0][0].start_mark.column
-
-
-def _end_of_first(node: Any) -> int:
-    """Return the line at which the second key of a template begins, or where the template ends."""
-    if len(node.value) > 1:
-        return int(node.value[1][0].start_mark.line)
-    end = node.end_mark
-    return int(end.line) if end.column == 0 or end.column <= node.start_mark.column else int(end.line) + 1
-
-
-def _child(node: Any, name: str) -> tuple[Any, Any] | None:
-    return next(((key, value) for key, value in node.value if key.value == name), None)
-
-
-def _flow(path: Path, name: str) -> UsageError:
-    return UsageError(
-        f"{path}: {name}: its metadata or annotations are written between braces; write them on lines of "
-        "their own, and ask again"
     )
 
 
@@ -224,7 +143,12 @@ def _script(trainer: Mapping[str, Any], beside: Folder | None) -> tuple[Script |
 
 
 def _lines(
-    pod: Mapping[str, Any], trainer: Mapping[str, Any], script: Script | None, beside: Folder | None
+    pod: Mapping[str, Any],
+    trainer: Mapping[str, Any],
+    script: Script | None,
+    beside: Folder | None,
+    *,
+    partial: bool,
 ) -> Iterator[Line]:
     yield Line(key="inject", value=True, why="the pod gets a sidecar")
     containers = list(mappings(mapping(pod.get("spec")).get("containers")))
@@ -248,7 +172,7 @@ def _lines(
             yield Line(
                 key=line.key, value=line.value, why=f"{line.why}; of the log beside the manifest", sure=False
             )
-    yield from _checkpoint_path(claims, words, instrumented=instrumented)
+    yield from _checkpoint_path(claims, words, instrumented=instrumented, partial=partial)
 
 
 def _claims(pod: Mapping[str, Any], trainer: Mapping[str, Any]) -> list[str]:
@@ -272,7 +196,9 @@ def _log_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool
         yield Line(key="log-path", value="stdout", why=why)
 
 
-def _checkpoint_path(claims: Sequence[str], words: Sequence[str], *, instrumented: bool) -> Iterator[Line]:
+def _checkpoint_path(
+    claims: Sequence[str], words: Sequence[str], *, instrumented: bool, partial: bool
+) -> Iterator[Line]:
     path = _value_of(words, _SAVE_FLAG)
     if path is not None and path.startswith("/"):
         yield Line(key="checkpoint-path", value=path.rstrip("/") or "/", why="the command saves there")
@@ -282,7 +208,8 @@ def _checkpoint_path(claims: Sequence[str], words: Sequence[str], *, instrumente
         yield Line(key="checkpoint-path", value=value, why=why, sure=False)
     elif not instrumented:
         why = "no persistent volume claim is mounted: nothing outlives the pod: it is watched only"
-        yield Line(key="checkpoint", value="none", why=why)
+        why = f"{why}; unless its runtime mounts one" if partial else why
+        yield Line(key="checkpoint", value="none", why=why, sure=not partial)
 
 
 def _value_of(words: Sequence[str], flag: re.Pattern[str]) -> str | None:

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print the queues and who waits in them; 0."""
+    """Print the queues and who waits in them; 0. Raises UsageError for a limit below 1."""
     if arguments.limit < 1:
         raise UsageError(f"--limit: {arguments.limit} is less than 1")
     return run_remote(arguments, lambda remote: _list(remote, arguments))

@@ -2,8 +2,11 @@
 
 import argparse
 import asyncio
+import contextlib
 import re
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,10 +20,12 @@ from specon_manager.runtime.journal import JournalError
 from specon_manager.views.names import printable
 from specon_manager.views.report import Report, figures, report_of
 from specon_manager.views.report_page import page
+from specon_manager.views.times import iso
 
 _SPAN: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhdw])")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _WEEK: Final = "7d"
+_QUIET: Final = 1.0  # seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +55,8 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
     trouble: tuple[str, ...] = ()
     if remote.journal is not None:
         try:
-            told = await asyncio.to_thread(read_journal, remote.journal, since)
+            with _telling() as tell:
+                told = await asyncio.to_thread(read_journal, remote.journal, since, tell)
         except (JournalError, OSError) as error:
             trouble = (f"the journal is not read, only what the manager remembers: {error}",)
     if told is not None and not told.whole:
@@ -71,6 +77,27 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
     )
     sys.stdout.write(_written(found, arguments.output))
     return 0
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[Callable[[float], None]]:
+    """Yield what shows, on a terminal and after a second, up to which time a journal was read."""
+    begun = time.monotonic()
+    shown = False
+
+    def tell(at: float) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and time.monotonic() - begun > _QUIET:
+            shown = True
+            sys.stderr.write(f"\rreading the journal: {iso(at)}")
+            sys.stderr.flush()
+
+    try:
+        yield tell
+    finally:
+        if shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _written(report: Report, output: str) -> str:

@@ -1,6 +1,6 @@
 """What a journal tells of a while: transactions that ended in it, and what was forecast of each."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from specon_manager.views.report import Forecasts
 from specon_manager.views.transactions import TransactionRow, row_of
 
 _OLDER = 3
+_TELL = 1000
 
 
 class Told(Struct, frozen=True):
@@ -27,19 +28,24 @@ class Told(Struct, frozen=True):
     """Whether it reaches back to the time that was asked for."""
 
 
-def read_journal(path: Path, since: float) -> Told:
-    """Run the journal through `step` again, older files of it too; raises JournalError, OSError."""
+def read_journal(path: Path, since: float, progress: Callable[[float], None] = lambda _: None) -> Told:
+    """Run the journal through `step` again, older files of it too; raises JournalError, OSError.
+
+    `progress` gets the time of every thousandth step, seconds on the manager's clock.
+    """
     rows: dict[str, TransactionRow] = {}
     forecasts: dict[str, dict[str, float]] = {}
     whole = False
     for file in _files(path, since):
         state = State()
-        for _, line in read(file):
+        for number, line in read(file):
             if isinstance(line, Begin):
                 state = line.state
                 whole = whole or line.at >= since or (line.last_at is not None and line.last_at <= since)
                 rows |= {each.id: row_of(each, state) for each in state.history}
                 continue
+            if number % _TELL == 0:
+                progress(line.now)
             before = state
             state, _ = step(state, line.event, line.now)
             for each in _new(before, state):

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Show until q or Ctrl-C; 0."""
+    """Show until q or Ctrl-C; 0. Raises UsageError for an interval or a limit that is too small."""
     if not arguments.interval >= _LEAST_INTERVAL:
         raise UsageError(f"--interval: {arguments.interval:g} is less than {_LEAST_INTERVAL:g} seconds")
     if arguments.limit is not None and arguments.limit < 1:

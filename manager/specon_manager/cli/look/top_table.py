@@ -34,6 +34,10 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
         Text(printable(f"{top.manager}{policy}"), style="bold", overflow="ellipsis", no_wrap=True),
         Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
     ]
+    if top.ended and not any(row.phase in top.ended for row in top.replicas):
+        over = ", ".join(f"{count} {phase.lower()}" for phase, count in top.ended.items())
+        style = "bold red" if str(Phase.FAILED) in top.ended else "dim"
+        lines.append(Text(f"ended: {over}; --ended lists them", style=style))
     if top.paused is not None:
         why = f": {top.paused.reason}" if top.paused.reason else ""
         since = f" since {top.paused.since}" if top.paused.since else ""

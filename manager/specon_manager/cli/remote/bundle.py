@@ -64,7 +64,7 @@ class BundleRemote:
         return self._files
 
     async def view(self) -> View:
-        """Return what was known when it was written."""
+        """Return what was known when it was written; raises UsageError for a state of another version."""
         at = self._written_at()
         if _STATE in self._files:
             try:
@@ -95,7 +95,7 @@ class BundleRemote:
         return view_of(state, records, caveats, at)
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
-        """Return what there is; of a cluster the pods and volumes are not in it."""
+        """Return what there is; raises UsageError of a cluster, whose pods and volumes are not in it."""
         del concerned
         if _STATE not in self._files:
             raise UsageError("pods and volumes are not in a support bundle")

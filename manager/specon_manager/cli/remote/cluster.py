@@ -125,7 +125,10 @@ class ClusterRemote:
         return None, None
 
     async def ask(self, wanted: Wanted, reason: str) -> TransactionRow:
-        """Create a Migration, and wait a moment for what the manager says to it."""
+        """Create a Migration, and wait a moment for what the manager says to it.
+
+        Raises RefusedError where the manager refuses it, or someone deletes it meanwhile.
+        """
         name = Name(namespace_of(wanted.name), f"{slug(wanted.name, _NAME)}-{secrets.token_hex(3)}")
         spec: dict[str, Any] = {"replica": wanted.replica, "target": wanted.target}
         if wanted.replica is None:
@@ -153,7 +156,10 @@ class ClusterRemote:
         return row
 
     async def cancel(self, name: str) -> TransactionRow:
-        """Delete the Migration of a request, unless it has begun meanwhile."""
+        """Delete the Migration of a request, unless it has begun meanwhile.
+
+        Raises UsageError where there is none, RefusedError where it has begun or changed.
+        """
         known = Name(*name.split("/", 1)) if name.count("/") == 1 else None
         found = None if known is None else await self._found(known)
         if found is None or known is None:
@@ -206,7 +212,7 @@ class ClusterRemote:
         return image_versions(pods)
 
     async def set_pause(self, reason: str | None) -> None:
-        """Annotate the Lease."""
+        """Annotate the Lease; raises UsageError where it is not clear which manager is meant."""
         with in_words(self.where):
             found = await self._leases()
             if len(found) != 1:

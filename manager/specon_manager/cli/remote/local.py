@@ -60,7 +60,10 @@ class LocalRemote:
         return self._directory / NAME
 
     async def view(self) -> View:
-        """Ask for the whole state, or read the journal of a manager that has ended."""
+        """Ask for the whole state, or read the journal of a manager that has ended.
+
+        Raises UsageError for a manager of another version.
+        """
         try:
             content = await self._ask("GET", "/v1/state")
         except _SilentError as error:

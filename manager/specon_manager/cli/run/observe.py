@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Look and print; 0."""
+    """Look and print; 0. Raises UsageError for a time that is none."""
     options = options_of(arguments)
     for name in ("seconds", "every"):
         value = getattr(arguments, name)

@@ -36,7 +36,6 @@ from specon_manager.views.names import printable
 _FRAMES_PER_SECOND: Final = 4
 _LOAD_SECONDS: Final = 1.0
 _NOTICE_SECONDS: Final = 1.0
-_TOLD_AGAIN: Final = 40  # lines below the last picture
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
@@ -60,7 +59,10 @@ class RunOptions(Struct, frozen=True, kw_only=True):
 
 
 def samples_directory() -> Path:
-    """Return where the samples are: beside the sources, or inside an installed distribution."""
+    """Return where the samples are: beside the sources, or inside an installed distribution.
+
+    Raises UsageError where they are in neither.
+    """
     here = Path(__file__).resolve()
     for candidate in (here.parents[4] / "samples", here.parents[2] / "samples"):
         if (candidate / "training").is_dir():
@@ -86,7 +88,7 @@ def nodes_of_this_machine(text: str) -> tuple[VirtualNode, ...]:
         gpus = find_gpus(os.environ) if text == "gpu" else []
         return parse_nodes(text, sorted(os.sched_getaffinity(0)), gpus)
     except (ValueError, RuntimeError) as error:
-        raise UsageError(f"--nodes: {error}") from error
+        raise UsageError(f"--nodes: {str(error).removeprefix('nodes: ')}") from error
 
 
 def with_policy(file: JobFile, policy: str) -> JobFile:
@@ -215,22 +217,21 @@ def _shown(options: RunOptions, session: Session, notices: Notices) -> Iterator[
         yield lambda line: print(line, file=out, flush=True)
         return
     controller = session.controller
-    told: list[str] = []
     with LiveView(title=options.title, began=session.began_at, curve_of=session.curve_of) as view:
 
         async def draw() -> None:
             while True:
                 now = controller.clock.now()
-                view.update(controller.state, now, controller.stalled, notices.shown(now))
+                view.update(controller.state, now, controller.stalled, notices.shown(controller.state, now))
                 await asyncio.sleep(1 / _FRAMES_PER_SECOND)
 
         drawing = asyncio.ensure_future(draw())
         try:
-            yield told.append
+            yield lambda _: None  # the picture shows it, and what is still true follows it
         finally:
             drawing.cancel()
             view.update(controller.state, controller.clock.now(), controller.stalled)
-    for line in told[-_TOLD_AGAIN:]:
+    for line in notices.in_the_end(controller.state):
         print(line, file=sys.stderr)
 
 

@@ -119,7 +119,10 @@ def begin(arguments: argparse.Namespace) -> Reading:
 
 
 def judge(reading: Reading, settings: ClassifierSettings, arguments: argparse.Namespace) -> Course | None:
-    """Return the course of a log that was read to its end; None where there is nothing to judge."""
+    """Return the course of a log that was read to its end; None where there is nothing to judge.
+
+    Raises UsageError for an interval, in seconds, in which the log cannot be divided.
+    """
     if not reading.kept.count or reading.reader.unclassifiable is not None:
         return None
     samples = reading.kept.all()

@@ -1,6 +1,5 @@
 """Opens what `specon classify` is given: text or event files, as batches of lines; refuses what is no log."""
 
-import codecs
 import errno
 import os
 import stat
@@ -11,13 +10,10 @@ from typing import Final, Protocol
 from specon_manager.usage import UsageError
 from specon_sidecar.event_files.events import EventFiles, EventsError
 from specon_sidecar.following.lines import MAX_LINE_BYTES, LineSplitter
-from specon_sidecar.following.log_choice import MOST_ENTRIES, Log, choose_log
+from specon_sidecar.following.log_choice import MOST_ENTRIES, Log, choose_log, is_binary
 
 _CHUNK: Final = 1 << 18
 _HEAD: Final = 1 << 16
-# Not zeros: a log that was truncated under its writer has a hole of them, and UTF-16 has one per letter.
-_CONTROL: Final = bytes({*range(1, 32)} - {7, 8, 9, 10, 11, 12, 13, 27})
-_MOST_CONTROL: Final = 0.02  # a text log has fewer such bytes
 
 
 class LogInput(Protocol):
@@ -82,7 +78,7 @@ class EventInput:
         return self._files.counters.oversized
 
     def read(self, progress: Callable[[int], None]) -> Iterator[list[bytes]]:
-        """Yield the events that are there now, as lines."""
+        """Yield the events that are there now, as lines; raises UsageError where they cannot be read."""
         try:
             for lines in self._files.read():
                 progress(sum(position.offset for position in self._files.positions.values()))
@@ -120,7 +116,10 @@ class TextInput:
         return self._splitter.oversized
 
     def read(self, progress: Callable[[int], None]) -> Iterator[list[bytes]]:
-        """Yield the lines that are there now; a file that was replaced or shrank is read anew."""
+        """Yield the lines that are there now; a file that was replaced or shrank is read anew.
+
+        Raises UsageError where it cannot be read.
+        """
         try:
             with self.log.path.open("rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
@@ -184,8 +183,5 @@ def _refuse_binary(path: Path, head: bytes) -> None:
     for magic, name in ((b"\x1f\x8b", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"PK\x03\x04", "zip")):
         if head.startswith(magic):
             raise UsageError(f"{path}: is compressed ({name}); unpack it first")
-    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    text = head.decode("utf-16", "replace").encode() if marked else head.replace(b"\0", b"")
-    strange = len(text) - len(text.translate(None, _CONTROL))
-    if strange > _MOST_CONTROL * len(text):
+    if is_binary(head):
         raise UsageError(f"{path}: is no text log and no event file (control bytes in it)")

@@ -23,7 +23,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 
 def parameters_of(settings: type[Struct]) -> tuple[Parameter, ...]:
-    """Return the parameters in the order in which they are declared."""
+    """Return the parameters in the order in which they are declared; raises TypeError for no Struct."""
     declared = types.type_info(settings)
     if not isinstance(declared, types.StructType):
         raise TypeError(f"settings: {settings!r} is not a Struct")

@@ -52,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Replay; 0 when every step orders what it ordered then, 1 at the first that does not."""
+    """Replay; 0 when every step orders what it ordered then, 1 at the first that does not.
+
+    Raises UsageError for a journal that cannot be read.
+    """
     path = arguments.journal / NAME if arguments.journal.is_dir() else arguments.journal
     try:
         return (_cut if arguments.cut else _replay)(path, as_json=arguments.output == "json")
