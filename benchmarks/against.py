@@ -97,7 +97,9 @@ def show(told: list[dict[str, object]]) -> None:
         ratios = each["ratios"]
         assert isinstance(ratios, list)
         spread = f"x {each['ratio']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else ""
-        line = f"  {each['what']:{width}} {each['former']:>10.4g} -> {each['present']:>10.4g} {each['unit']:9}"
+        line = (
+            f"  {each['what']:{width}} {each['former']:>10.4g} -> {each['present']:>10.4g} {each['unit']:9}"
+        )
         print(f"{line} {spread}".rstrip())
 
 

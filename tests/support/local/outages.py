@@ -160,10 +160,8 @@ def main() -> None:
             for each in outages(stage, **vars(arguments)):
                 found.append(each)
                 ended = "not begun" if each.ended is None else each.ended
-                print(
-                    f"{each.kind:6} in {each.state:13} {ended:10} {each.steps_lost:5} steps lost, {each.seconds:.1f} s"
-                )
-                sys.stdout.flush()
+                cost = f"{each.steps_lost:5} steps lost, {each.seconds:.1f} s"
+                print(f"{each.kind:6} in {each.state:13} {ended:10} {cost}", flush=True)
         finally:
             stage.close()
     for kind in dict.fromkeys(each.kind for each in found):
