@@ -1,9 +1,9 @@
 """This working tree beside a former revision of it, in one run: `python benchmarks/against.py NAME ...`.
 
-The former one is taken from the repository's history (`--revision`), and runs its own benchmarks with its own
-packages. Both take turns (A B, B A, ...), so that other work on the machine disturbs them alike. Of each figure
-that has the same name on both sides the medians are printed, and the median of the pairs' ratios: the present
-one by the former one.
+The former one is taken from the repository's history (`--revision`), and runs its own benchmarks with its
+own packages. Both take turns (A B, B A, ...), so that other work on the machine disturbs them alike. Of each
+figure that has the same name on both sides the medians are printed, and the median of the pairs' ratios: the
+present one by the former one.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Notices that this process stood still: what waited at its sockets meanwhile is older than it says.
 
-A process is frozen by a signal, a debugger, a container that is paused, a machine that swaps. Afterwards it reads
-what was sent to it long ago as if that came now.
+A process is frozen by a signal, a debugger, a container that is paused, a machine that swaps. Afterwards it
+reads what was sent to it long ago as if that came now.
 """
 
 import asyncio

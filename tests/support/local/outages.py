@@ -145,6 +145,11 @@ def outages(stage: Stage, *, kills: int, freeze: float, away: float, age: float)
     run.finish()
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Be the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -161,14 +166,14 @@ def main() -> None:
                 found.append(each)
                 ended = "not begun" if each.ended is None else each.ended
                 cost = f"{each.steps_lost:5} steps lost, {each.seconds:.1f} s"
-                print(f"{each.kind:6} in {each.state:13} {ended:10} {cost}", flush=True)
+                _say(f"{each.kind:6} in {each.state:13} {ended:10} {cost}")
         finally:
             stage.close()
     for kind in dict.fromkeys(each.kind for each in found):
         lost = [each.steps_lost for each in found if each.kind == kind]
-        print(f"{kind}: {len(lost)} outages, {sum(lost)} steps lost, at most {max(lost)} in one")
+        _say(f"{kind}: {len(lost)} outages, {sum(lost)} steps lost, at most {max(lost)} in one")
     bound = math.ceil((arguments.age + MARGIN) / STEP_SECONDS)
-    print(f"bound: {bound} steps in each; two live copies: none; every step is in the result once")
+    _say(f"bound: {bound} steps in each; two live copies: none; every step is in the result once")
 
 
 if __name__ == "__main__":
