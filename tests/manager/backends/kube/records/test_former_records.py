@@ -1,6 +1,7 @@
 """Objects that a manager of version 0.1 wrote in the middle of a transaction: an upgrade, and the way back.
 
-`version_0_1/in-flight.jsonl.gz` has them as commit 015021b wrote them, a line for each state of a move or a change.
+`version_0_1/in-flight.jsonl.gz` has them as commit 015021b wrote them, a line for each state of a move or a
+change.
 """
 
 import gzip
@@ -86,13 +87,13 @@ def test_what_is_written_after_an_upgrade_a_manager_of_then_reads_as_its_own(nam
 def differing(former, present, path=""):
     """Return the fields of the former status that are not there any more, or say something else."""
     found = []
-    for field, value in former.items():
+    for field, said in former.items():
         here = f"{path}.{field}"
         if field in IRRELEVANT:
             continue
-        there = present.get(field)
-        if field == "record" and isinstance(value, str):  # JSON in a text
-            value, there = json.loads(value), json.loads(there or "{}")
+        value, there = said, present.get(field)
+        if field == "record" and isinstance(said, str):  # JSON in a text
+            value, there = json.loads(said), json.loads(there or "{}")
         if isinstance(value, dict) and isinstance(there, dict):
             found += differing(value, there, here)
         elif there != value and not (there is None and DEFAULTS.get(field) == value):
