@@ -27,7 +27,7 @@ LOCK = env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(VENV)/lock/bin/u
 	--generate-hashes --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo frameworks test check lint prose types contracts format bench fuzz fuzz-objects properties docs recording audit sbom images chart wheel lock clean
+.PHONY: help demo frameworks test check lint prose types contracts format bench fuzz fuzz-objects properties outages docs recording audit sbom images chart wheel lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ fuzz-objects: $(VENV)/.dev  ## look for objects that break what the manager read
 
 properties: $(VENV)/.dev  ## run the property machines with fresh seeds, for SECONDS (600)
 	$(BIN)/python tests/properties/explore.py $(PROPERTIES_SECONDS)
+
+outages: $(VENV)/.dev  ## kill, freeze and restart a manager with moves in flight, and say what it cost (half an hour)
+	$(BIN)/python tests/support/local/outages.py $(ARGS)
 
 frameworks: $(VENV)/.frameworks  ## install the frameworks, and test that unchanged scripts of each can be moved
 	$(BIN)/python -m pytest --numprocesses=0 tests/trainer/frameworks tests/docs/test_frameworks.py $(ARGS)

@@ -185,6 +185,9 @@ class Acknowledgement(_Message, frozen=True):
     reason: Text = ""
     paused: bool = False
     """Whether the trainer is kept from training on, for as long as was asked for, or until it is released."""
+    age: Age = 0.0
+    """Since when the answer is known, seconds: a manager that was away hears it late, and the trainer trained
+    on. A sidecar of version 0.1 does not say; then it counts from its arrival."""
 
 
 class Resumable(_Message, frozen=True):

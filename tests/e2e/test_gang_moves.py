@@ -32,17 +32,17 @@ def moving(stage: Stage, *flags: str, **fields: object) -> None:
     )
 
 
-def finish(stage: Stage) -> tuple[State, Transaction]:
+def finish(stage: Stage, *flags: str) -> tuple[State, Transaction]:
     """Run a manager to the end: every job succeeds, its state lost no step. Return the end and the move."""
-    ended = stage.manager().end
+    ended = stage.manager(*flags).end
     check_succeeded(ended)
     stage.check_trained(JOB, NEIGHBOUR)
     return ended, change_of(ended, Kind.MOVE)
 
 
-def check_moved(stage: Stage) -> None:
+def check_moved(stage: Stage, *flags: str) -> None:
     """See that all of it went on from the one checkpoint that was verified for it, each worker once."""
-    _, move = finish(stage)
+    _, move = finish(stage, *flags)
     assert (move.state, move.whole) == (TransactionState.SUCCEEDED, True), move.note
     assert move.checkpoint is not None
     assert stage.resumes(JOB) == [move.checkpoint.step]
@@ -56,6 +56,12 @@ def test_a_gang_moves_whole(stage: Stage):
     """Its first worker converges, and all of it ends and goes on from that worker's checkpoint."""
     moving(stage)
     check_moved(stage)
+
+
+def test_a_gang_moves_whole_over_the_wire_of_version_0_1(stage: Stage):
+    """A sidecar of then knows of no pause, and a manager of then asks for none."""
+    moving(stage)
+    check_moved(stage, "--former-wire")
 
 
 @pytest.mark.parametrize(

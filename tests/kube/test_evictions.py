@@ -7,6 +7,8 @@ import time
 import msgspec
 import pytest
 
+from fakekube.kinds import PDBS
+from specon_manager.backends.kube.interception.eviction import answered
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
 from specon_manager.cli.act.drain_plan import leaves
 from support.kube.cluster_stage import DECISIONS
@@ -175,18 +177,66 @@ async def test_what_cannot_be_moved_passes_at_once_with_the_reason(stage):
 
 
 async def test_a_budget_that_forbids_it_answers_for_itself(stage):
-    """The words are those of the API server, and no move is asked for."""
+    """Words and cause are those of the API server, and no move is asked for."""
     await stage.manage_and_lead()
     (replica,) = await placed(stage, "StatefulSet")
     await stage.never_disrupt({"job": "train-statefulset"})
     status, message, _ = await stage.evict(stage.pod_of(replica)["metadata"]["name"])
     assert (status, stage.wishes()) == (429, [])
-    assert "disruption budget" in message
-    assert "specon" not in message
+    assert "Cannot evict pod as it would violate the pod's disruption budget." in message
+    assert "no manager leads" not in message
+    desk = stage.leader.serves._desk
+    found = answered("1", await desk.answer(stage.eviction_of(replica)))["response"]["status"]
+    assert [cause["reason"] for cause in found["details"]["causes"]] == ["DisruptionBudget"]
+    assert found["message"].startswith("Cannot evict pod as it would violate")
+
+
+async def test_a_pod_of_two_budgets_is_refused_as_the_api_server_does(stage):
+    """500 with its words: nobody is to wait for that."""
+    await stage.manage_and_lead()
+    (replica,) = await placed(stage, "StatefulSet")
+    await stage.never_disrupt({"job": "train-statefulset"})
+    spec = {"minAvailable": 0, "selector": {"matchLabels": {"job": "train-statefulset"}}}
+    await stage.cluster.machinery.create(PDBS, "training", {"metadata": {"name": "two"}, "spec": spec})
+    status, message, _ = await stage.evict(stage.pod_of(replica)["metadata"]["name"])
+    assert (status, stage.wishes()) == (500, [])
+    assert "This pod has more than one PodDisruptionBudget" in message
+
+
+@pytest.mark.parametrize("budgets", [1, 2])
+async def test_a_budget_that_is_deleted_right_after_our_look_lets_nobody_go_without_a_checkpoint(
+    stage, monkeypatch, budgets
+):
+    """The API server would ask its budgets after us, and find none: so our answer is what it said to us."""
+    manager = await stage.manage_and_lead()
+    (replica,) = await placed(stage, "StatefulSet")
+    await stage.never_disrupt({"job": "train-statefulset"})
+    if budgets == 2:
+        spec = {"minAvailable": 0, "selector": {"matchLabels": {"job": "train-statefulset"}}}
+        await stage.cluster.machinery.create(PDBS, "training", {"metadata": {"name": "two"}, "spec": spec})
+    desk = manager.serves._desk
+    asked = stage.cluster.webhooks._post
+
+    async def deleted_after(hook, request):
+        told = await asked(hook, request)
+        for budget in () if request.get("dryRun") else stage.cluster.store.all(PDBS):
+            await stage.cluster.machinery.delete(PDBS, ("training", budget["metadata"]["name"]))
+        return told
+
+    name, uid = stage.pod_of(replica)["metadata"]["name"], stage.pod_of(replica)["metadata"]["uid"]
+    with monkeypatch.context() as late:
+        late.setattr(stage.cluster.webhooks, "_post", deleted_after)
+        status, message, _ = await stage.evict(name)
+    assert (status, "Budget" in message or "budget" in message) == (429 if budgets == 1 else 500, True)
+    assert stage.cluster.store.all(PDBS) == []
+    assert stage.pod_of(replica)["metadata"]["uid"] == uid
+    await stage.until(lambda: not desk.cache.budgets("training"), "it is known that there is no budget")
+    assert (await stage.evict(name))[0] == 429
+    await stage.no_moves_but(1)
 
 
 async def test_a_budget_of_a_moment_ago_lets_nobody_go_without_a_checkpoint(stage, monkeypatch):
-    """The API server asks the budget after us, and may know better: so it is read anew."""
+    """The API server asks the budget after us, and may know better: so it is asked by a dry run."""
     manager = await stage.manage_and_lead()
     (replica,) = await placed(stage, "StatefulSet")
     desk = manager.serves._desk
@@ -209,11 +259,11 @@ async def test_a_budget_that_is_not_told_lets_nobody_go_without_a_checkpoint(sta
     desk = manager.serves._desk
     await stage.until(lambda: desk.cache.budgets("training"), "the budget is known")
 
-    async def untold(*_):
+    async def untold(*_, **__):
         raise ApiUnavailableError("nobody answers")
 
     with monkeypatch.context() as trouble:
-        trouble.setattr(desk._api, "list", untold)
+        trouble.setattr(desk._api, "evict", untold)
         assert (await desk.answer(stage.eviction_of(replica))).verdict == "wait"
     assert len(stage.wishes()) == 1
 

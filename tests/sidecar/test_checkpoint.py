@@ -456,6 +456,15 @@ async def test_the_same_instruction_has_one_effect_and_one_answer(tmp_path):
     assert asker.count == 1
 
 
+async def test_an_answer_that_is_asked_for_later_says_how_old_it_is(tmp_path):
+    """The checkpoint is that of then, and the trainer has trained on."""
+    clock = VirtualTime()
+    subject = checkpoints(tmp_path, clock, asker=Asked(lambda: write(tmp_path / "ckpt-7.bin")))
+    assert (await subject.obtain(instruction(), IDENTITY)).age == 0.0
+    await clock.sleep(600.0)
+    assert (await subject.obtain(instruction(), IDENTITY)).age == 600.0
+
+
 async def test_sigterm_mode_tells_what_is_there_and_asks_nothing(tmp_path):
     """It saves when told to end: done, with the newest verified checkpoint if there is one."""
     clock = VirtualTime()

@@ -211,7 +211,7 @@ class Script:
 
     def __init__(self, outcomes=(), polls=()):
         self.outcomes, self.polls = list(outcomes), list(polls)
-        self.reports, self.acknowledged, self.known = [], [], []
+        self.reports, self.acknowledged, self.ages, self.known = [], [], [], []
 
     async def report(self, report):
         self.reports.append(report)
@@ -219,6 +219,7 @@ class Script:
 
     async def acknowledge(self, acknowledgement):
         self.acknowledged.append(acknowledgement.id)
+        self.ages.append(acknowledgement.age)
         return self.outcomes.pop(0) if self.outcomes else Outcome.DELIVERED
 
     async def instructions(self, known, *, wait):
@@ -254,6 +255,19 @@ async def test_instructions_are_carried_out_and_acknowledged_until_taken():
     assert carried == ["i1"]
     assert script.acknowledged == ["i1"] * 3
     assert script.known[1] == ("i1",)
+
+
+async def test_an_answer_that_was_not_taken_is_older_when_it_is_sent_again():
+    """A manager that was away knows how long ago the checkpoint was known."""
+    given = (IntervalInstruction(id="i1", seconds=2.0),)
+    idle = [(Outcome.DELIVERED, ())] * 6
+    script = Script([Outcome.LOST] * 5, [(Outcome.DELIVERED, given), *idle])
+    clock = VirtualTime()
+    await instructed(script, clock, []).run()
+    assert len(script.ages) >= 5
+    assert script.ages[0] == 0.0
+    assert script.ages == sorted(set(script.ages))
+    assert script.ages[-1] <= clock.now()
 
 
 async def test_a_manager_that_does_not_wait_is_not_hammered():

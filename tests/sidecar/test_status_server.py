@@ -152,6 +152,34 @@ async def test_who_says_nothing_holds_nobody_up(served):
         await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
+async def test_who_comes_while_eight_are_heard_is_told_to_come_again(served):
+    """With a time and a sentence, however long its report is; and is heard once there is room."""
+    port, taken = served
+    slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(8)]
+    for _, writer in slow:
+        writer.write(b"POST ")
+        await writer.drain()
+
+    def refused():
+        url, headers = f"http://127.0.0.1:{port}{PATH}", {"Authorization": "Bearer pod-uid"}
+        long = body(current_step=1) + b" " * 60_000
+        try:
+            urllib.request.urlopen(urllib.request.Request(url, data=long, headers=headers), timeout=5)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["Retry-After"], json.load(error)["message"]
+
+    answers = await asyncio.gather(*(asyncio.to_thread(refused) for _ in range(12)))
+    assert set(answers) == {(503, "1", "8 requests are under way: come again in 1 s")}
+    for _, writer in slow:
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+    async with asyncio.timeout(5):
+        while await sent(port, body(current_step=1)) != 200:  # noqa: ASYNC110  (it hears of their end soon)
+            await asyncio.sleep(0.05)
+    assert len(taken) == 1
+
+
 async def test_a_port_that_is_taken_is_said(served, caplog):
     """And the sidecar goes on without."""
     port, _ = served

@@ -14,6 +14,7 @@ from specon_sidecar.observing.resume import begin
 from specon_sidecar.observing.state_file import load, save
 from specon_sidecar.settings import Settings
 from specon_sidecar.wire import decode_acknowledgement, decode_instructions, decode_report, encode
+from support.local.former_wire import Acknowledgement, Instructions, Report, as_formerly
 from support.logs.event_files import append, event_file, tensor
 
 WRITTEN = Path(__file__).parent / "written_before"
@@ -45,6 +46,16 @@ def test_messages(name, decode):
     """A message of then is one of now, and written again it is the same to the byte."""
     written = (WRITTEN / name).read_bytes().strip()
     assert encode(decode(written)) == written
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("report.json", Report), ("acknowledgement.json", Acknowledgement), ("instructions.json", Instructions)],
+)
+def test_the_frozen_messages_are_those_of_then(name, known):
+    """With which a proxy of the end-to-end tests leaves out what version 0.1 did not know."""
+    written = (WRITTEN / name).read_bytes().strip()
+    assert as_formerly(written, known) == (written, 0)
 
 
 @pytest.mark.parametrize("name", ["state.json", "state-event-files.json"])

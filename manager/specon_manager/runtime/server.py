@@ -33,6 +33,7 @@ from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, C
 from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
+from specon_manager.runtime.standstill import Standstill
 from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     SCHEMA,
@@ -51,6 +52,7 @@ _BODY_SECONDS: Final = 10.0
 _LINGERING_SECONDS: Final = 2.0  # that the rest of a body is read and dropped after the answer
 _STANDBY_SECONDS: Final = 2
 _FULL_SECONDS: Final = 5
+_STOOD_STILL_SECONDS: Final = 1
 
 ReadJob = Callable[[bytes, State], JobSpec]
 """Turns a submitted body into a job; raises ValueError with every mistake named."""
@@ -100,6 +102,8 @@ class Server:
         self._submitted: set[str] = set()  # what is on its way through the loop is in no state yet
         self._asking: dict[str, str] = {}
         self._runners: list[web.AppRunner] = []
+        self._standstill = Standstill()
+        self._watching: asyncio.Task[None] | None = None
         self._starts_of: Callable[[float], Mapping[str, ExpectedStart]] = lambda _: {}
 
     @property
@@ -141,6 +145,8 @@ class Server:
             self._controller.mailbox.close()
         for runner in self._runners:
             await runner.cleanup()
+        if self._watching is not None:
+            self._watching.cancel()
 
     def application(self) -> web.Application:
         """Return the routes."""
@@ -184,6 +190,8 @@ class Server:
             lingering_time=_LINGERING_SECONDS,
         )
         self._runners.append(runner)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._standstill.watch())
         await runner.setup()
         # Each listener counts for itself: whoever floods the metrics keeps no report away.
         site = LimitedSite(runner, Connections(self._connection_limits), host, port, tls=tls)
@@ -251,6 +259,9 @@ class Server:
         refusal = await self._check(request, controller, acknowledgement.replica, acknowledgement.incarnation)
         if refusal is not None:
             return refusal
+        if self._standstill.is_recent():
+            # How old the answer is, its sidecar says anew: this one may have waited at the socket for long.
+            return _later(_STOOD_STILL_SECONDS, "this manager stood still a moment ago: say it again")
         # A manager that is killed after its answer is told no second time.
         await controller.record(InstructionAcknowledged(acknowledgement))
         return web.Response(status=204)

@@ -88,7 +88,7 @@ class Checkpoints:
         self._scanning = asyncio.Lock()
         self._verifying: set[Event] = set()
         self._ended = False
-        self._answers: dict[str, asyncio.Task[tuple[Checkpoint | None, str]]] = {}
+        self._answers: dict[str, asyncio.Task[tuple[Checkpoint | None, str, float]]] = {}
         self._digests: dict[tuple[object, object], Verified] = {}
         self.newest: Checkpoint | None = None
         """The newest complete checkpoint; verified if somebody asked for it."""
@@ -192,7 +192,7 @@ class Checkpoints:
             for old in list(self._answers)[:-_REMEMBERED]:
                 self._answers.pop(old).cancel()
         # Shielded: a second asker that goes away does not end it for the first.
-        checkpoint, reason = await asyncio.shield(task)
+        checkpoint, reason, known_at = await asyncio.shield(task)
         return Acknowledgement(
             schema=1,
             replica=identity.replica,
@@ -202,12 +202,13 @@ class Checkpoints:
             checkpoint=checkpoint,
             reason=os.fsencode(reason).decode("utf-8", "replace")[:512],
             paused=not reason and self._lease is not None and self._lease.holds(instruction.id),
+            age=max(0.0, self._time.now() - known_at),
         )
 
-    async def _carry_out(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
-        """Return the checkpoint, or None and the reason; then nobody pauses."""
+    async def _carry_out(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str, float]:
+        """Return the checkpoint, or None and the reason; then nobody pauses. And when that was known."""
         if self._lease is None:
-            return await self._obtained(instruction)
+            return *await self._obtained(instruction), self._time.now()
         if instruction.pause:
             await self._on_lease(self._lease.begin, instruction.id)
         else:
@@ -217,7 +218,7 @@ class Checkpoints:
             await self.release(instruction.id)
         elif self._lease.holds(instruction.id):
             self._lease.grant(self._time.now(), instruction.pause)
-        return checkpoint, reason
+        return checkpoint, reason, self._time.now()
 
     async def _on_lease(self, change: Callable[[_P], None], argument: _P) -> None:
         async with self._leasing:

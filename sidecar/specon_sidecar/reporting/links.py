@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from specon_sidecar.clock import Time
 from specon_sidecar.reporting.outbox import Outbox
 from specon_sidecar.reporting.outcome import Outcome
@@ -156,9 +158,11 @@ class Instructed:
     async def _answer(self, instruction: Instruction) -> None:
         try:
             acknowledgement = await self._carry_out(instruction)
+            known_at = self._time.now() - acknowledgement.age
             failures = 0
             while await self._manager.acknowledge(acknowledgement) is Outcome.LOST:
                 failures = min(failures + 1, 6)
                 await self._time.sleep(self._rng.uniform(0.0, min(_BACKOFF_CAP, 0.25 * 2.0**failures)))
+                acknowledgement = replace(acknowledgement, age=max(0.0, self._time.now() - known_at))
         finally:
             self._open.pop(instruction.id, None)

@@ -22,8 +22,13 @@ _ROUTE: Final = re.compile(
     r"/namespaces/[^/ ]{1,63}/trainjobs/[^/ ]{1,253}/status HTTP/1\.[01]"
 )
 _MAX_HEAD: Final = 16_384
+_MAX_UNREAD: Final = _MAX_HEAD + MAX_BODY
 _SECONDS: Final = 10.0
 _AT_ONCE: Final = 8
+_REFUSED_AT_ONCE: Final = 64
+"""Beyond those that are heard: so many are told to come again, further ones are closed unheard."""
+_AGAIN_SECONDS: Final = 1
+_BUSY: Final = f"{_AT_ONCE} requests are under way: come again in {_AGAIN_SECONDS} s"
 _LENGTH: Final = re.compile(r"[0-9]{1,7}")
 
 
@@ -53,11 +58,16 @@ class StatusServer:
         self._open += 1
         try:
             async with asyncio.timeout(_SECONDS):
-                status = HTTPStatus.SERVICE_UNAVAILABLE
                 if self._open <= _AT_ONCE:
-                    status = await self._judged(reader)
-                writer.write(_response(status))
-                await writer.drain()
+                    writer.write(_response(await self._judged(reader)))
+                    await writer.drain()
+                elif self._open <= _AT_ONCE + _REFUSED_AT_ONCE:
+                    writer.write(_response(HTTPStatus.SERVICE_UNAVAILABLE))
+                    writer.write_eof()
+                    # One that is closed with something unread in it is reset, and its answer is lost.
+                    left = _MAX_UNREAD
+                    while left > 0 and (part := await reader.read(left)):
+                        left -= len(part)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # it is gone, or too slow
         finally:
@@ -95,9 +105,11 @@ class StatusServer:
 
 def _response(status: HTTPStatus) -> bytes:
     # As the API server says it, which is what clients of the protocol know.
-    said = (
-        {} if status is HTTPStatus.OK else {"kind": "Status", "message": status.phrase, "code": status.value}
-    )
+    busy = status is HTTPStatus.SERVICE_UNAVAILABLE
+    words = _BUSY if busy else status.phrase
+    said = {} if status is HTTPStatus.OK else {"kind": "Status", "message": words, "code": status.value}
     body = json.dumps(said).encode()
     head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+    if busy:
+        head += f"Retry-After: {_AGAIN_SECONDS}\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

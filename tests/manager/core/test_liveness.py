@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from specon_manager.backends.base import is_stale
 from specon_manager.model import events as ev
 from specon_manager.model.actions import (
     AdmitGang,
@@ -450,6 +451,21 @@ def test_an_order_to_end_that_comes_late_asks_for_a_new_checkpoint():
         assert over.state is TransactionState.SUCCEEDED
         assert over.checkpoint.step == 2000
         assert over.steps_lost == 0
+
+
+@pytest.mark.parametrize("age", [3.0, DEADLINES.checkpoint_age + 1])
+def test_an_answer_that_comes_late_is_as_old_as_it_says(age):
+    """The manager was killed or frozen while the trainer saved, and hears of it now: nothing ends by that."""
+    cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
+    with registered(cluster.proposed):
+        name = moved(cluster)
+        cluster.sidecars_answer = False
+        cluster.may_carry_out = lambda action: not isinstance(action, EvictReplica)
+        cluster.carry_out()
+        cluster.acknowledge(name, checkpoint=Checkpoint(step=1000, path="/c/1", digest=DIGEST), age=age)
+        (eviction,) = [order for order in cluster.orders if isinstance(order, EvictReplica)]
+        assert eviction.fresh_until == cluster.now - age + DEADLINES.checkpoint_age
+        assert is_stale(eviction, cluster.now) is (age > DEADLINES.checkpoint_age)
 
 
 @pytest.mark.parametrize("away", [2.0, 40.0])

@@ -179,6 +179,17 @@ async def test_an_incarnation_that_is_not_known_yet_is_asked_to_come_again(web):
         assert "not known yet" in (await answer.json())["error"]
 
 
+async def test_an_answer_that_waited_while_the_manager_stood_still_is_asked_for_again(web, monkeypatch):
+    """How old it is was true when it was sent; its sidecar says it anew, and a report need not."""
+    answer = Acknowledgement(schema=1, replica=A, incarnation=FIRST, id="move-1", done=False, reason="no")
+    monkeypatch.setattr(web.server._standstill, "is_recent", lambda: True)
+    status, said = await web.tell("/v1/acknowledgements", answer)
+    assert (status, said) == (503, "this manager stood still a moment ago: say it again")
+    assert (await web.tell("/v1/reports", report()))[0] == 204
+    monkeypatch.setattr(web.server._standstill, "is_recent", lambda: False)
+    assert (await web.tell("/v1/acknowledgements", answer))[0] == 204
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -219,7 +219,13 @@ class Cluster:
         return None if transaction is None or replica not in transaction.witnesses else transaction.request
 
     def acknowledge(
-        self, replica: str, *, done: bool = True, checkpoint: Checkpoint | None = None, reason: str = ""
+        self,
+        replica: str,
+        *,
+        done: bool = True,
+        checkpoint: Checkpoint | None = None,
+        reason: str = "",
+        age: float = 0.0,
     ) -> list[Action]:
         asked = self.asked(replica)
         assert asked is not None, f"nobody asks {replica} for a checkpoint"
@@ -231,6 +237,7 @@ class Cluster:
             done=done,
             checkpoint=checkpoint,
             reason=reason,
+            age=age,
         )
         return self.post(ev.InstructionAcknowledged(answer))
 

@@ -30,6 +30,7 @@ from specon_manager.serving import session as sessions
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are no package
 
+from support.local.former_wire import FormerWire
 from support.local.proxy import Proxy
 
 AFTER_SECONDS = 0.02  # long enough for the orders to go out, short enough for the next state not to come
@@ -134,7 +135,9 @@ async def run(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
     teller = Teller()
-    async with proxied(arguments.proxy_seed) as proxy, sessions.open_session(options) as session:
+    made = Proxy(arguments.proxy_seed) if arguments.proxy_seed is not None else None
+    made = FormerWire() if arguments.former_wire else made
+    async with proxied(made) as proxy, sessions.open_session(options) as session:
         if proxy is not None:
             proxy.upstream = session.address.url
         if arguments.kill_at is not None:
@@ -155,12 +158,12 @@ async def run(arguments: argparse.Namespace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def proxied(seed: int | None) -> AsyncIterator[Proxy | None]:
-    """Put a misbehaving proxy between the sidecars and the manager, unless there is no seed for it."""
-    if seed is None:
+async def proxied(made: Proxy | None) -> AsyncIterator[Proxy | None]:
+    """Put a proxy between the sidecars and the manager, where there is one."""
+    if made is None:
         yield None
         return
-    async with Proxy(seed) as proxy:
+    async with made as proxy:
 
         def backend(*positional: Any, **named: Any) -> LocalBackend:
             return LocalBackend(*positional, **{**named, "manager_url": lambda: proxy.url})
@@ -181,6 +184,7 @@ def main() -> None:
     parser.add_argument("--wall-offset", type=float, default=0.0)
     parser.add_argument("--wall-jump", type=float, default=0.0)
     parser.add_argument("--proxy-seed", type=int, help="put a misbehaving proxy in front of the manager")
+    parser.add_argument("--former-wire", action="store_true", help="let through what version 0.1 knew alone")
     asyncio.run(run(parser.parse_args()))
 
 

@@ -27,7 +27,7 @@ _GARBAGE: Final = (
 )
 
 
-class _Said:
+class Said:
     """One message on its way."""
 
     def __init__(self, request: web.Request, body: bytes) -> None:
@@ -48,18 +48,18 @@ class _Said:
         return web.Response(status=500)
 
 
-_Way = Callable[[_Said], Awaitable[web.StreamResponse]]
+_Way = Callable[[Said], Awaitable[web.StreamResponse]]
 
 
 class Proxy:
     """To be used as an asynchronous context; `upstream` is set once the manager listens."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, harm: float = HARM) -> None:
         self.upstream: str | None = None
         self.url = ""
         self.done: Counter[str] = Counter()
         """How often which harm was done."""
-        self._rng = random.Random(seed)
+        self._rng, self._harm = random.Random(seed), harm
         ways: tuple[_Way, ...] = (
             self._lost,
             self._answer_lost,
@@ -93,8 +93,8 @@ class Proxy:
         await self._session.close()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        said = _Said(request, await request.read())
-        if self._rng.random() >= HARM:
+        said = Said(request, await request.read())
+        if self._rng.random() >= self._harm:
             return await self._pass(said)
         harm = self._next_harm()
         self.done[harm] += 1
@@ -106,7 +106,7 @@ class Proxy:
             self._left = self._rng.sample(list(self._ways), len(self._ways))
         return self._left.pop()
 
-    async def _pass(self, said: _Said) -> web.Response:
+    async def _pass(self, said: Said) -> web.Response:
         if self.upstream is None:
             return web.Response(status=503)
         try:
@@ -119,22 +119,22 @@ class Proxy:
         except aiohttp.ClientError:
             return web.Response(status=502)
 
-    async def _lost(self, said: _Said) -> web.StreamResponse:
+    async def _lost(self, said: Said) -> web.StreamResponse:
         return said.break_off()
 
-    async def _answer_lost(self, said: _Said) -> web.StreamResponse:
+    async def _answer_lost(self, said: Said) -> web.StreamResponse:
         await self._pass(said)
         return said.break_off()
 
-    async def _doubled(self, said: _Said) -> web.StreamResponse:
+    async def _doubled(self, said: Said) -> web.StreamResponse:
         first, _ = await asyncio.gather(self._pass(said), self._pass(said))
         return first
 
-    async def _late(self, said: _Said) -> web.StreamResponse:
+    async def _late(self, said: Said) -> web.StreamResponse:
         await asyncio.sleep(self._rng.uniform(0, LATE_SECONDS))
         return await self._pass(said)
 
-    async def _repeated(self, said: _Said) -> web.StreamResponse:
+    async def _repeated(self, said: Said) -> web.StreamResponse:
         """Pass it on, and again when newer ones have overtaken it."""
 
         async def again() -> None:
@@ -146,11 +146,11 @@ class Proxy:
         task.add_done_callback(self._later.discard)
         return await self._pass(said)
 
-    async def _malformed(self, said: _Said) -> web.StreamResponse:
+    async def _malformed(self, said: Said) -> web.StreamResponse:
         said.body = self._mangled(said.body)
         return await self._pass(said)
 
-    async def _answer_malformed(self, said: _Said) -> web.StreamResponse:
+    async def _answer_malformed(self, said: Said) -> web.StreamResponse:
         answer = await self._pass(said)
         body = answer.body if isinstance(answer.body, bytes) else b""
         status = self._rng.choice((answer.status, 200, 302, 500, 503))

@@ -65,7 +65,7 @@ def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Ste
             witness,
             answered=True,
             checkpoint=answer.checkpoint,
-            checkpoint_at=now,
+            checkpoint_at=now - answer.age,
             asked_for=spec.checkpointing != "on-termination",
         )
     witnesses = {**transaction.witnesses, answer.replica: witness}

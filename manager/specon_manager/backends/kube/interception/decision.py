@@ -6,7 +6,7 @@
 | would be told to wait, were it not a dry run | it passes, and whoever evicts is told |
 | ends by its move | 429: what comes next may have its name |
 | is not there, or a new one on a node that nobody empties, and that of its name was moved | 404: it is gone |
-| may not go by its disruption budget, read this moment | it passes: the API server has its own answer |
+| may not go by its disruption budget | what the API server says of that this moment, by a dry run |
 | could be moved, but nobody leads | it passes, and whoever evicts is told |
 | cannot be moved | it passes, with the reason |
 | can be moved, or is being moved | 429, and a wish for its move is kept |
@@ -45,6 +45,7 @@ _ENDED: Final = frozenset({MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState
 
 SILENT: Final = Answer(verdict="pass")
 FORBIDDEN: Final = Answer(verdict="pass", by_budget=True)
+"""Only of a dry run it passes so; else the API server is asked before the answer. See `Desk`."""
 
 
 class Situation(Struct, frozen=True, kw_only=True):

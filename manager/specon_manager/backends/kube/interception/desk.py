@@ -3,16 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Awaitable, Callable, Collection
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.interception.cache import EvictionCache
-from specon_manager.backends.kube.interception.decision import Situation, review
+from specon_manager.backends.kube.interception.decision import SILENT, Situation, review
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction
-from specon_manager.backends.kube.interception.facts import PodFacts, pod_facts
+from specon_manager.backends.kube.interception.facts import PodFacts
 from specon_manager.backends.kube.interception.leader_last import LeaderLast
 from specon_manager.backends.kube.interception.unwritten import Unwritten
 from specon_manager.backends.kube.interception.wish import wish_name, wish_object
@@ -22,7 +22,7 @@ from specon_manager.backends.kube.records.pins import Glance, glance
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.recorder import Recorder, reference
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
-from specon_manager.backends.kube.transport.resources import MIGRATIONS, PDBS, PODS, SELF_REVIEWS, Object
+from specon_manager.backends.kube.transport.resources import MIGRATIONS, PODS, SELF_REVIEWS, Object
 
 _log = logging.getLogger(__name__)
 _WRITE_SECONDS: Final = 2.0  # the API server waits for 5
@@ -30,12 +30,13 @@ _ANSWER_SECONDS: Final = 0.6
 """How long the leader is waited for that may refuse the wish: what cannot be moved is to pass at once."""
 _LOOK_SECONDS: Final = 0.03
 _READ_SECONDS: Final = 1.0
-"""How long the API server may take to tell a budget; with the write and the wait, that is within its 5."""
+"""How long the API server may take to ask a budget; with the write and the wait, that is within its 5."""
+_SEVERAL: Final = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+"""The API server's words, kube-apiserver 1.36, `core/pod/storage/eviction.go`."""
 _RETRY_SECONDS: Final = 10.0
 _REMEMBERED: Final = 1000
-
-
-Fresh = tuple[PodFacts | None, Sequence[Mapping[str, Any]]]
 
 
 class InterceptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,8 +95,7 @@ class Desk:
             return await self._leader.answer(eviction, self._keeps)
         answer, pod = self._reviewed(eviction), self.cache.pod(eviction.namespace, eviction.name)
         if answer.by_budget and pod is not None and not eviction.dry_run:
-            pod, budgets = await self._read(pod)
-            answer = self._reviewed(eviction, (pod, budgets))
+            answer = await self._by_budget(pod) or self._reviewed(eviction, asked=pod)
         if answer.attempt and pod is not None and not eviction.dry_run:
             if not await self._write(pod, answer.attempt, eviction.user):
                 answer = self._unwritten_yet(pod)
@@ -117,11 +117,10 @@ class Desk:
         )
         return any(self._reviewed(each).verdict == "wait" for each in asked)
 
-    def _reviewed(self, eviction: Eviction, fresh: Fresh | None = None) -> Answer:
-        """Return the answer by what is known, or by what was read this moment of the pod and its budgets."""
-        if fresh is None:
-            fresh = self.cache.pod(eviction.namespace, eviction.name), self.cache.budgets(eviction.namespace)
-        pod, budgets = fresh
+    def _reviewed(self, eviction: Eviction, asked: PodFacts | None = None) -> Answer:
+        """Return the answer by what is known; of the pod `asked` without its budgets, which were."""
+        budgets = self.cache.budgets(eviction.namespace) if asked is None else ()
+        pod = asked or self.cache.pod(eviction.namespace, eviction.name)
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
         known = Situation(
             pod=pod,
@@ -135,22 +134,26 @@ class Desk:
         )
         return review(eviction, known, self._wall())
 
-    async def _read(self, pod: PodFacts) -> Fresh:
-        """Return a pod and the budgets of its namespace, read where a budget forbade it as far as was known.
+    async def _by_budget(self, pod: PodFacts) -> Answer | None:
+        """Return what the API server says of the pod's budgets; None where they do not forbid its end.
 
-        The API server asks the budget after us, and may know of room that the watch has not told yet: then
-        the pod would go without a checkpoint. Where it does not tell, nothing forbids that the pod is moved.
+        It is asked by a dry run, for it may know of room that the watch has not told yet. What it says is our
+        answer: were the eviction let through to it, a budget that is deleted meanwhile would let the pod go
+        without a checkpoint. Where it does not tell, nothing forbids that the pod is moved.
         """
         try:
             async with asyncio.timeout(_READ_SECONDS):
-                budgets, _ = await self._api.list(PDBS, pod.namespace)
-                return pod_facts(await self._api.get(PODS, pod.name, pod.namespace)), budgets
+                await self._api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             if isinstance(error, ApiError) and error.not_found:
-                return None, ()
+                return SILENT
+            if isinstance(error, ApiError) and error.blocked:
+                return Answer(verdict="forbidden", words=error.message.partition(": ")[2])
+            if isinstance(error, ApiUnavailableError) and _SEVERAL in str(error):
+                return Answer(verdict="forbidden", words=_SEVERAL, several=True)
             why = str(error) or f"no answer within {_READ_SECONDS:g} s"
-            _log.warning("the disruption budgets of %s are not read: %s", pod.namespace, why)
-            return pod, ()
+            _log.warning("the disruption budgets of %s are not asked: %s", pod.namespace, why)
+        return None
 
     def _of(self, namespace: str, name: str, uid: str) -> tuple[list[Glance], Glance | None]:
         """Return the wishes of the pod with this UID, and the latest one of another pod of its name."""
@@ -203,7 +206,7 @@ class Desk:
             if last and (last[0].state is not None or last[0].message):
                 break
             await self._sleep(_LOOK_SECONDS)
-        answer = self._reviewed(eviction, (pod, ()))  # the budgets were asked before
+        answer = self._reviewed(eviction, asked=pod)
         return msgspec.structs.replace(answer, attempt=0)
 
     def _tell(self, pod: PodFacts, answer: Answer) -> None:

@@ -38,8 +38,9 @@ class Eviction(Struct, frozen=True, kw_only=True):
 class Answer(Struct, frozen=True, kw_only=True):
     """What is answered, and what is to be done before."""
 
-    verdict: Literal["pass", "wait", "gone"]
-    """Let it pass; 429, it is asked again later; or 404, there is no such pod any more."""
+    verdict: Literal["pass", "wait", "gone", "forbidden"]
+    """Let it pass; 429, it is asked again later; 404, there is no such pod any more; or what the API server
+    said of the budgets."""
     words: str = ""
     """Why; empty where nobody has to be told."""
     warning: bool = False
@@ -47,7 +48,9 @@ class Answer(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     """Which wish is to be written before this is answered, counted from 1; 0: none."""
     by_budget: bool = False
-    """Whether it passes since a disruption budget forbids it, which is to be read anew before the answer."""
+    """Whether a disruption budget forbids it as far as is known, which the API server is to be asked."""
+    several: bool = False
+    """Whether it is forbidden since the pod has several budgets, which is nothing to wait for."""
 
 
 def read_eviction(review: Object) -> Eviction | None:
@@ -84,11 +87,21 @@ def answered(review: str, answer: Answer) -> Object:
     response: Object = {"uid": review, "allowed": answer.verdict == "pass"}
     if answer.verdict == "wait":
         response["status"] = {"code": 429, "reason": "TooManyRequests", "message": words}
+    elif answer.verdict == "forbidden":
+        response["status"] = _budgeted(answer, words)
     elif answer.verdict == "gone":
         response["status"] = {"code": 404, "reason": "NotFound", "message": words}
     elif words:
         response["warnings"] = [words]
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+
+
+def _budgeted(answer: Answer, words: str) -> Object:
+    """Return what the API server says of the budgets of a pod; whoever evicts looks at code and cause."""
+    if answer.several:
+        return {"code": 500, "reason": "InternalError", "message": words}
+    causes = [{"reason": "DisruptionBudget", "message": words}]
+    return {"code": 429, "reason": "TooManyRequests", "message": words, "details": {"causes": causes}}
 
 
 def _text(given: object, longest: int = _LONGEST) -> str:
