@@ -46,6 +46,7 @@ from specon_manager.model.resources import Resources
 _log = logging.getLogger(__name__)
 _TURN_SECONDS: Final = 0.02  # that changes are applied between two turns of the loop
 _ALWAYS_SERVED: Final = frozenset({"Job", "StatefulSet"})
+_KUEUE_SECONDS: Final = 30.0  # that a manager which takes over waits for Kueue's objects
 _VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that could not be read
 
 
@@ -133,7 +134,7 @@ class ClusterWatch:
         for reflector in reflectors:
             await reflector.synced.wait()
         if standings is not None:
-            await standings.synced()
+            await self._known(standings)
         await self._apply()
         self.nodes.known(state.nodes)
         self.ledger.remember(state)
@@ -192,6 +193,13 @@ class ClusterWatch:
         self.ledger.follow_workloads(standings.of)
         self._background.start(standings.run(), "following Kueue", endless=True)
         return standings
+
+    async def _known(self, standings: Standings) -> None:
+        try:
+            async with asyncio.timeout(_KUEUE_SECONDS):
+                await standings.synced()
+        except TimeoutError:
+            _log.warning("kueue_moves: Kueue's objects cannot be read, so none of its jobs is moved")
 
     async def _version(self) -> tuple[int, int]:
         try:
