@@ -22,8 +22,6 @@ class Kueue:
     def __init__(self, machinery: Machinery) -> None:
         self._machinery, self._store = machinery, machinery.store
         self.flavors: dict[str, dict[str, str]] = {}
-        self.paused: set[str] = set()
-        """Workloads that the scheduler passes over, by the name of their job."""
 
     def defaulted(self, kind: Kind, value: Object, operation: str) -> Object:
         """Return a new Job of a queue suspended, and anything else as it is."""
@@ -127,7 +125,6 @@ class Kueue:
             if each["spec"].get("active", True)
             and not _is(each, "QuotaReserved")
             and not _is(each, "Finished")
-            and each["metadata"]["name"].removeprefix("job-") not in self.paused
         ]
         waiting.sort(
             key=lambda each: (

@@ -7,6 +7,7 @@ import asyncio
 
 import pytest
 
+from fakekube.kinds import JOBS
 from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
 from support.kube.cluster_stage import STATES
 from support.kube.kueue_move_stage import KueueMoveStage
@@ -120,6 +121,18 @@ async def test_a_move_is_refused_while_another_workload_waits_for_the_quota(stag
     assert replica not in stage.sidecars.saved
 
 
+async def test_the_record_of_a_gang_says_why_it_is_not_moved(stage):
+    """As long as that is so."""
+    await stage.manage_and_lead()
+    await stage.make_queued("Gang", "gang")
+    await stage.trains(*(f"training/gang/worker/{index}" for index in range(4)))
+    await stage.fill("large", "10")
+    words = "Kueue manages Job gang: another Workload waits for cpu in ClusterQueue team"
+    await stage.until(lambda: stage.record("gang").get("notMoved", "").startswith(words), "it says so")
+    await stage.cluster.machinery.delete(JOBS, ("training", "large"), {"propagationPolicy": "Background"})
+    await stage.until(lambda: not stage.record("gang").get("notMoved"), "nothing stands against it any more")
+
+
 async def test_a_job_of_a_queue_that_is_not_opted_in_is_observed(stage):
     """And says why."""
     await stage.manage_and_lead()
@@ -159,21 +172,45 @@ async def test_it_moves_within_its_flavor(stage):
 
 
 async def test_a_job_whose_quota_another_took_waits_in_its_queue_with_its_checkpoint(stage):
-    """The move ends with that reason, within its deadlines; nothing is lost."""
+    """The move ends with that reason, within its deadlines; the job goes on when it is its turn."""
     await stage.manage_and_lead()
     replica = await stage.make_queued("Job", "queued")
+    stage.brake(replica, "Evicting")
     await stage.trains(replica)
-    stage.cluster.kueue.paused.add("queued")
-    move = await moved(stage, replica, stage.other_node(replica))
+    await stage.braked(replica, stage.other_node(replica))
+    await stage.fill("large", "10")
+    await stage.until(lambda: stage.is_admitted("large"), "another takes the quota that is free")
+    await stage.release(replica)
+    await stage.ended(replica)
+    move = stage.move(replica)
     assert move["state"] == "Failed"
     assert "Kueue has not admitted Job queued again: it waits in its queue" in move["message"]
     assert (stage.is_active("queued"), stage.is_admitted("queued")) == (True, False)
     await stage.until(lambda: not stage.rules.leftovers(), "nothing is left of the move")
-    stage.cluster.kueue.paused.clear()
-    await stage.set_workload("queued", {"metadata": {"annotations": {"look": "again"}}})
+    await stage.cluster.machinery.delete(JOBS, ("training", "large"), {"propagationPolicy": "Background"})
     await stage.trains(replica, beyond=stage.sidecars.saved[replica])
     assert stage.sidecars.lost[replica] == 0
-    assert stage.sidecars.first[stage.pod_of(replica)["metadata"]["uid"]] > 1
+    first = stage.sidecars.first[stage.pod_of(replica)["metadata"]["uid"]]
+    assert first == stage.sidecars.saved[replica] + 1
+
+
+async def test_a_job_whose_target_is_lost_comes_back_to_where_it_was(stage):
+    """Kueue suspends it once more, and nothing is lost."""
+    await stage.manage_and_lead()
+    replica = await stage.make_queued("Job", "queued")
+    stage.brake(replica, "Restoring")
+    await stage.trains(replica)
+    before = stage.node_of(replica)
+    await stage.add_node("node-9")
+    await stage.braked(replica, "node-9")
+    await stage.cluster.kubelet.down("node-9")
+    await stage.remove_node("node-9")
+    await stage.release(replica)
+    await stage.ended(replica)
+    assert stage.state(replica) == "RolledBack", stage.move(replica)
+    assert stage.node_of(replica) == before
+    assert stage.sidecars.lost[replica] == 0
+    await stage.tidy()
 
 
 async def test_who_comes_to_wait_while_it_saves_is_heeded(stage):

@@ -2,8 +2,8 @@
 
 Sources, Kueue at ff69552e79 (August 2026): `prepareForEviction` of `pkg/workload/evict/evict.go` (admission
 checks are asked again), `FromAssignment` of `pkg/podset/podset.go` (flavors and topologies become node
-selectors and gates of pods), `minPodsCount` of `pkg/controller/jobs/job/job_controller.go`, `pkg/workloadslicing` and
-`pkg/workload/concurrentadmission`.
+selectors and gates of pods), `minPodsCount` of `pkg/controller/jobs/job/job_controller.go`,
+`pkg/workloadslicing` and `pkg/workload/concurrentadmission`.
 """
 
 from collections.abc import Iterable
