@@ -17,11 +17,15 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 class Kueue:
-    """Its reconcilers and its scheduler; `flavors` are the labels of nodes that each flavor means."""
+    """Its reconcilers and its scheduler; `flavors` are the labels of nodes that each flavor means.
+
+    While it is `away` only its webhook answers.
+    """
 
     def __init__(self, machinery: Machinery) -> None:
         self._machinery, self._store = machinery, machinery.store
         self.flavors: dict[str, dict[str, str]] = {}
+        self.away = False
 
     def defaulted(self, kind: Kind, value: Object, operation: str) -> Object:
         """Return a new Job of a queue suspended, and anything else as it is."""
@@ -30,6 +34,8 @@ class Kueue:
         return {**value, "spec": {**value["spec"], "suspend": True}}
 
     async def act(self) -> None:
+        if self.away:
+            return
         for job in self._store.all(JOBS):
             if _is_queued(job):
                 await self._job(job)

@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from fakekube.kinds import JOBS
+from fakekube.kinds import CLUSTER_QUEUES, JOBS
 from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
 from support.kube.cluster_stage import STATES
 from support.kube.kueue_move_stage import KueueMoveStage
@@ -119,6 +119,36 @@ async def test_a_move_is_refused_while_another_workload_waits_for_the_quota(stag
     assert "Kueue manages Job queued: another Workload waits for cpu in ClusterQueue team" in move["message"]
     assert stage.pod_of(replica)["metadata"]["uid"] == pod
     assert replica not in stage.sidecars.saved
+
+
+async def test_a_queue_that_is_stopped_and_goes_on_is_heeded_at_once(stage):
+    """Though nothing of the job itself has changed."""
+    await stage.manage_and_lead()
+    replica = await stage.make_queued("Job", "queued")
+    await stage.trains(replica)
+    machinery = stage.cluster.machinery
+    await machinery.patch(CLUSTER_QUEUES, ("", "team"), "merge", {"spec": {"stopPolicy": "Hold"}})
+    await stage.until(lambda: "ClusterQueue team is stopped" in immovable(stage, "queued"), "it is known")
+    await machinery.patch(CLUSTER_QUEUES, ("", "team"), "merge", {"spec": {"stopPolicy": "None"}})
+    await stage.until(lambda: not immovable(stage, "queued"), "it is known")
+
+
+async def test_a_kueue_that_is_away_for_a_while_delays_a_move(stage):
+    """Nobody else ends its pods, and nothing comes beside them."""
+    await stage.manage_and_lead()
+    replica = await stage.make_queued("Job", "queued")
+    await stage.trains(replica)
+    stage.cluster.kueue.away = True
+    target = stage.other_node(replica)
+    await stage.ask(replica, target)
+    await stage.until(lambda: not stage.is_active("queued"), "it is deactivated")
+    await asyncio.sleep(2.0)
+    assert (stage.state(replica), len(stage.pods_of(replica))) == ("Evicting", 1)
+    stage.cluster.kueue.away = False
+    await stage.cluster.settle()
+    await stage.ended(replica)
+    assert (stage.state(replica), stage.node_of(replica)) == ("Succeeded", target)
+    await stage.tidy()
 
 
 async def test_the_record_of_a_gang_says_why_it_is_not_moved(stage):

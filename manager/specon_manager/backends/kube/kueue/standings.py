@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from specon_manager.backends.kube.kueue.facts import (
     ClusterQueue,
@@ -54,15 +54,15 @@ class Standings:
             api, KUEUE_WORKLOADS, slim=workload_facts, changed=self._workload_changed
         )
         self._queues: Reflector[ClusterQueue] = Reflector(
-            api, KUEUE_CLUSTER_QUEUES, slim=cluster_queue_facts, changed=lambda _: self._woken.set()
+            api, KUEUE_CLUSTER_QUEUES, slim=cluster_queue_facts, changed=self._queue_changed
         )
         self._local: Reflector[LocalQueue] = Reflector(
-            api, KUEUE_LOCAL_QUEUES, slim=local_queue_facts, changed=lambda _: self._woken.set()
+            api, KUEUE_LOCAL_QUEUES, slim=local_queue_facts, changed=self._queue_changed
         )
         self._of_job: dict[str, dict[str, Workload]] = {}
         """By UID of the job, and then of the Workload."""
         self._lines: Mapping[str, Line] = {}
-        self._woken = asyncio.Event()
+        self._woken, self._all = asyncio.Event(), False
 
     async def run(self) -> None:
         """Follow them until cancelled."""
@@ -117,6 +117,11 @@ class Standings:
         self._told(told)
         self._woken.set()
 
+    def _queue_changed(self, change: ObjectChange[Any]) -> None:
+        if change.before != change.after:  # what it counts by itself is none of our facts
+            self._all = True
+            self._woken.set()
+
     async def _reckon(self) -> None:
         while True:
             await self._woken.wait()
@@ -131,7 +136,10 @@ class Standings:
         queues = {queue.name: queue for queue in self._queues.items.values()}
         before, self._lines = self._lines, lines(self._workloads.items.values(), queues, queue_of)
         differ = {name for name in {*before, *self._lines} if before.get(name) != self._lines.get(name)}
-        if differ:
+        if self._all:
+            self._all = False
+            self._told(list(self._of_job))
+        elif differ:
             told = set[str]()
             for uid, found in self._of_job.items():
                 names = (self._queue(each) for each in found.values())
