@@ -5,15 +5,17 @@ Jobs: `ReconcileGenericJob` of `pkg/controller/jobframework/reconciler.go`, its 
 `Stop` and `RunWithPodSetsInfo` of `pkg/controller/jobs/job/job_controller.go`, `Default` of `job_webhook.go`.
 Admission: by priority and then by age, each into the first flavor that has room for it (`BestEffortFIFO`),
 in ClusterQueues without cohorts. It neither preempts nor knows topologies, admission checks and slices.
+JobSets of one Job are suspended and resumed likewise.
 """
 
 from fakekube import owned
-from fakekube.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Kind, Object
+from fakekube.kinds import CLUSTER_QUEUES, JOB_SETS, JOBS, LOCAL_QUEUES, PODS, WORKLOADS, Kind, Object
 from fakekube.machinery import Machinery
 from fakekube.quantities import requested
 from fakekube.store import clone, key_of
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+_MANAGED = (JOBS, JOB_SETS)
 
 
 class Kueue:
@@ -28,59 +30,71 @@ class Kueue:
         self.away = False
 
     def defaulted(self, kind: Kind, value: Object, operation: str) -> Object:
-        """Return a new Job of a queue suspended, and anything else as it is."""
-        if kind is not JOBS or operation != "CREATE" or not _is_queued(value):
+        """Return a new job of a queue suspended, and anything else as it is."""
+        if kind not in _MANAGED or operation != "CREATE" or not _is_queued(value):
             return value
         return {**value, "spec": {**value["spec"], "suspend": True}}
 
     async def act(self) -> None:
         if self.away:
             return
-        for job in self._store.all(JOBS):
-            if _is_queued(job):
-                await self._job(job)
+        for kind in _MANAGED:
+            for job in self._store.all(kind):
+                if _is_queued(job):
+                    await self._job(kind, job)
         for workload in self._store.all(WORKLOADS):
             await self._workload(workload)
         await self._schedule()
 
     # -- jobs ------------------------------------------------------------------------------------
 
-    async def _job(self, job: Object) -> None:
+    async def _job(self, kind: Kind, job: Object) -> None:
         found = owned.of(self._store, WORKLOADS, job)
         if job["metadata"].get("deletionTimestamp"):
             return
         if not found:
-            await self._make(job)
+            await self._make(kind, job)
             return
         (workload,) = found
-        if any(_is(job, kind) for kind in ("Complete", "Failed")):
+        if any(_is(job, end) for end in ("Complete", "Completed", "Failed")):
             await self._says(workload, "Finished", "True", "JobFinished")
         elif _is(workload, "Evicted"):
-            await self._stop(job, workload)
-            if _is(workload, "QuotaReserved") and not (job.get("status") or {}).get("active"):
+            await self._stop(kind, job, workload)
+            if _is(workload, "QuotaReserved") and not self._is_active(kind, job):
                 await self._give_back(workload)
-        elif job["spec"]["suspend"]:
+        elif job["spec"].get("suspend"):
             if _is(workload, "Admitted"):
-                await self._start(job, workload)
+                await self._start(kind, job, workload)
         elif not _is(workload, "Admitted"):
-            await self._stop(job, workload)
+            await self._stop(kind, job, workload)
 
-    async def _make(self, job: Object) -> None:
+    def _is_active(self, kind: Kind, job: Object) -> bool:
+        """Whether a pod of it lives; one that ends does not count, as in the status of a Job."""
+        jobs = [job] if kind is JOBS else owned.of(self._store, JOBS, job)
+        return any(owned.lives(pod) for each in jobs for pod in owned.of(self._store, PODS, each))
+
+    async def _make(self, kind: Kind, job: Object) -> None:
         name, labels = job["metadata"]["name"], job["metadata"]["labels"]
-        template = {"spec": clone(job["spec"]["template"]["spec"])}
+        of_pods = _spec_of_jobs(kind, job)
+        template = {"spec": clone(of_pods["template"]["spec"])}
         body = {
-            "metadata": {"name": f"job-{name}", "labels": {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]}},
+            "metadata": {
+                "name": f"{kind.name.lower()}-{name}",
+                "labels": {"kueue.x-k8s.io/job-uid": job["metadata"]["uid"]},
+            },
             "spec": {
                 "queueName": labels[QUEUE],
-                "podSets": [{"name": "main", "count": job["spec"]["parallelism"], "template": template}],
+                "podSets": [{"name": "main", "count": of_pods.get("parallelism", 1), "template": template}],
             },
         }
-        made = owned.child(JOBS, job, body, {})
+        made = owned.child(kind, job, body, {})
         await self._machinery.create(WORKLOADS, job["metadata"]["namespace"], made)
 
-    async def _stop(self, job: Object, workload: Object) -> None:
-        if not job["spec"]["suspend"]:
-            job = await self._machinery.patch(JOBS, key_of(job), "merge", {"spec": {"suspend": True}})
+    async def _stop(self, kind: Kind, job: Object, workload: Object) -> None:
+        if not job["spec"].get("suspend"):
+            job = await self._machinery.patch(kind, key_of(job), "merge", {"spec": {"suspend": True}})
+        if kind is not JOBS:
+            return  # a flavor's labels are given to the pods of Jobs only
         if (job.get("status") or {}).get("startTime"):
             job = await self._machinery.set_status(JOBS, job, startTime=None)
         asked = workload["spec"]["podSets"][0]["template"]["spec"].get("nodeSelector") or {}
@@ -88,7 +102,10 @@ class Kueue:
         if there != asked:
             await self._template(job, {"nodeSelector": {**dict.fromkeys(there), **asked} if asked else None})
 
-    async def _start(self, job: Object, workload: Object) -> None:
+    async def _start(self, kind: Kind, job: Object, workload: Object) -> None:
+        if kind is not JOBS:
+            await self._machinery.patch(kind, key_of(job), "merge", {"spec": {"suspend": False}})
+            return
         given = workload["status"]["admission"]["podSetAssignments"][0]["flavors"]
         labels = {
             key: label for flavor in given.values() for key, label in self.flavors.get(flavor, {}).items()
@@ -179,6 +196,14 @@ class Kueue:
                     if assignment["flavors"][resource] == flavor:
                         used[resource] = used.get(resource, 0.0) + float(number)
         return used
+
+
+def _spec_of_jobs(kind: Kind, job: Object) -> Object:
+    """Return the specification of a Job, of a JobSet that of its only one."""
+    if kind is JOBS:
+        return dict(job["spec"])
+    (only,) = job["spec"]["replicatedJobs"]
+    return dict(only["template"]["spec"])
 
 
 def _is_queued(job: Object) -> bool:

@@ -60,6 +60,20 @@ async def test_a_gang_of_kueue_moves_as_a_whole(stage):
     await stage.tidy()
 
 
+async def test_a_job_set_of_kueue_moves_as_a_whole(stage):
+    """Its Workload is that of the JobSet, not of the Job that it makes."""
+    await stage.manage_and_lead()
+    ranks = await stage.make_job_set("set", 2)
+    await stage.trains(*ranks)
+    await stage.add_node("node-9")
+    await stage.ask(ranks[0], job="training/set-node-0", targets=["node-9"])
+    await stage.ended(ranks[0])
+    assert stage.state(ranks[0]) == "Succeeded", stage.tale()
+    assert {stage.node_of(rank) for rank in ranks} == {"node-9"}
+    assert {stage.sidecars.lost[rank] for rank in ranks} == {0}
+    await stage.tidy()
+
+
 async def test_a_manager_that_is_killed_in_any_state_of_such_a_move_is_succeeded(stage):
     """A Workload that the first deactivated is activated by the second."""
     first = await stage.manage_and_lead()

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Self
 
-from fakekube.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NODES, TRAINING_JOBS, WORKLOADS
+from fakekube.kinds import CLUSTER_QUEUES, JOB_SETS, JOBS, LOCAL_QUEUES, NODES, TRAINING_JOBS, WORKLOADS
 from fakekube.kueue import QUEUE
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
@@ -11,6 +11,7 @@ from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
 from support.kube.eviction_stage import EvictionStage
 from support.kube.kueue_objects import queue_object
+from support.kube.training_templates import training_template
 
 Object = dict[str, Any]
 MOVES = KueueMoveSettings(enabled=True, cluster_queues=("team",))
@@ -44,6 +45,18 @@ class KueueMoveStage(EvictionStage):
     async def make_queued(self, owner: str, name: str, queue: str = "team", **spec: Any) -> str:
         """Create something that trains once Kueue has admitted it, and return the name of its replica."""
         return await self.make(owner, name, labels={QUEUE: queue}, **spec)
+
+    async def make_job_set(self, name: str, workers: int, queue: str = "team") -> list[str]:
+        """Create a JobSet of one Job whose pods train as one, and return the names of its replicas."""
+        template = training_template(name)
+        template["metadata"]["annotations"] |= {"specon.io/savers": "all"}
+        indexed = {"completionMode": "Indexed", "completions": workers, "parallelism": workers}
+        job = {"metadata": {}, "spec": {"backoffLimit": 0, **indexed, "template": template}}
+        spec = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": job}]}
+        metadata = {"name": name, "labels": {QUEUE: queue}}
+        self.sidecars.together.add(f"training/{name}-node-0")
+        await self.cluster.machinery.create(JOB_SETS, "training", {"metadata": metadata, "spec": spec})
+        return [f"training/{name}-node-0/worker/{index}" for index in range(workers)]
 
     async def fill(self, name: str, cpu: str, queue: str = "team") -> None:
         """Create a Job that is none of ours, in a queue."""
