@@ -16,17 +16,15 @@ Source: Kueue at ff69552e79 (August 2026), `Reconcile` of `pkg/controller/core/w
 `pkg/controller/jobframework/reconciler.go`, `findFlavorForPodSets` of `pkg/scheduler/flavorassigner`.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.kueue.facts import ClusterQueue, Share, Workload
+from specon_manager.backends.kube.kueue.facts import ClusterQueue, Workload
+from specon_manager.backends.kube.kueue.lines import Line, line_of
 from specon_manager.backends.kube.kueue.peculiarity import ELASTIC
 from specon_manager.backends.kube.objects.owner import OwnerInfo
-
-_SLACK: Final = 1e-6
 
 
 class KueueMoveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,52 +34,12 @@ class KueueMoveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     cluster_queues: Annotated[
         tuple[Annotated[str, Meta(min_length=1, max_length=253)], ...], Meta(max_length=1000)
     ] = ()
-    """Whose jobs are moved; empty: nobody's."""
+    """Whose jobs are moved."""
 
-
-class Line(Struct, frozen=True):
-    """Those who share one quota: a cohort, or a ClusterQueue in none."""
-
-    wanted: frozenset[str] = frozenset()
-    """The resources for which a Workload waits."""
-    exceeded: frozenset[Share] = frozenset()
-    """Where more is used than there is."""
-
-
-def line_of(queue: ClusterQueue) -> str:
-    """Return the name of the line that a ClusterQueue is in."""
-    return f"cohort {queue.cohort}" if queue.cohort else f"ClusterQueue {queue.name}"
-
-
-def lines(
-    workloads: Iterable[Workload], queues: Mapping[str, ClusterQueue], queue_of: Mapping[tuple[str, str], str]
-) -> dict[str, Line]:
-    """Return all lines by their names; `queue_of` has the ClusterQueue of each LocalQueue."""
-    wanted: dict[str, set[str]] = {}
-    left: dict[str, dict[Share, float]] = {}
-    for queue in queues.values():
-        there = left.setdefault(line_of(queue), {})
-        for share, quota in queue.quotas.items():
-            there[share] = there.get(share, 0.0) + quota.nominal
-    for each in workloads:
-        waits = each.is_pending and not each.mark
-        name = queue_of.get((each.namespace, each.local_queue), "") if waits else each.cluster_queue
-        queue_found = queues.get(name)
-        if queue_found is None or each.finished:
-            continue
-        line = line_of(queue_found)
-        if waits:
-            wanted.setdefault(line, set()).update(each.requests)
-            continue
-        for share, amount in each.usage.items():
-            left[line][share] = left[line].get(share, 0.0) - amount
-    return {
-        name: Line(
-            frozenset(wanted.get(name, ())),
-            frozenset(share for share, amount in there.items() if amount < -_SLACK),
-        )
-        for name, there in left.items()
-    }
+    def __post_init__(self) -> None:
+        """Raise ValueError where it is switched on for nobody."""
+        if self.enabled and not self.cluster_queues:
+            raise ValueError("cluster_queues: names no ClusterQueue, so that nothing would be moved")
 
 
 def objection(

@@ -14,14 +14,8 @@ from specon_manager.backends.kube.kueue.facts import (
     local_queue_facts,
     workload_facts,
 )
-from specon_manager.backends.kube.kueue.standing import (
-    KueueMoveSettings,
-    Line,
-    line_of,
-    lines,
-    objection,
-    with_workload,
-)
+from specon_manager.backends.kube.kueue.lines import Line, line_of, lines
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, objection, with_workload
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector

@@ -184,12 +184,13 @@ class TrainingJobs:
             return
         now, told = asyncio.get_running_loop().time(), self._told.get(name)
         waiting = self._waiting.get(name)
-        unmoved = job.spec.immovable != UNSEEN and told is not None and told.not_moved != not_moved(job)
-        if told is None or unmoved or told.headline != self._headline(job):
+        if told is None or told.headline != self._headline(job):
             # Of many that have news, those that were submitted first.
             self.due.put_first(name, place=job.order)
         elif told.waiting != _said(waiting) or is_news(told.start, self._start(name), self._now):
             self.due.put(name, after=told.at + self._pause(waiting) - now)
+        elif job.spec.immovable != UNSEEN and told.not_moved != not_moved(job):
+            self.due.put(name, after=told.at + self._seconds - now)
         elif told.book != _book(job):
             self.due.put(name, after=told.at + self._seconds * _SLOW - now)
 

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from specon_manager.backends.kube.kueue.facts import workload_facts
+from specon_manager.backends.kube.kueue.lines import Line, lines
 from specon_manager.backends.kube.kueue.peculiarity import ELASTIC, peculiarity
-from specon_manager.backends.kube.kueue.standing import Line, lines, objection, with_workload
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, objection, with_workload
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
@@ -80,12 +81,29 @@ def test_whoever_waits_for_the_same_resource_comes_first():
     """In the same ClusterQueue or cohort, however much he asks for; not one who waits for something else."""
     words = "another Workload waits for cpu in {}, and would get the quota that a move gives back"
     assert said(admitted(), waiting("w", cpu=100)) == words.format("ClusterQueue team")
-    assert said(admitted(), waiting("w", memory=1)) == ""
-    elsewhere = msgspec.structs.replace(waiting("w", cpu=1), local_queue="beside")
+    assert said(admitted(), waiting("w", cpu=6.5)) == words.format("ClusterQueue team")
+    elsewhere = msgspec.structs.replace(waiting("w", cpu=2), local_queue="beside")
     assert said(admitted(), elsewhere, queues=[queue("beside", **{"default/cpu": 1})]) == ""
     cohort = queue("team", cohort="all", **{"default/cpu": 10})
     beside = queue("beside", cohort="all", **{"default/cpu": 1})
     assert said(admitted(), elsewhere, team=cohort, queues=[beside]) == words.format("cohort all")
+
+
+def test_whoever_fits_into_what_is_free_waits_for_nothing():
+    """Kueue is about to admit him, and a job that a move lets come back is one of those."""
+    assert said(admitted(), waiting("w", cpu=6)) == ""
+    assert said(admitted(), waiting("w", memory=1)) == ""
+    both = waiting("v", cpu=4), waiting("w", cpu=4, created=1)
+    assert "another Workload waits for cpu" in said(admitted(), *both)
+    second = queue("team", **{"default/cpu": 5, "spot/cpu": 6})
+    assert said(admitted(), waiting("w", cpu=6), team=second) == ""
+    assert "waits for cpu" in said(admitted(), waiting("w", cpu=7), team=second)
+
+
+def test_moves_for_nobody_are_no_setting():
+    """Whoever switches them on says for whom."""
+    with pytest.raises(ValueError, match="cluster_queues: names no ClusterQueue"):
+        KueueMoveSettings(enabled=True)
 
 
 def test_what_a_move_keeps_away_or_a_user_has_stopped_waits_for_nothing():
