@@ -165,6 +165,19 @@ async def test_a_kueue_that_is_away_for_a_while_delays_a_move(stage):
     await stage.tidy()
 
 
+async def test_all_jobs_of_a_full_queue_move_at_the_same_time(stage):
+    """Each comes back to the quota that it gave: those on their way keep no other one."""
+    await stage.queue("full", **{"default/cpu": 0.6})
+    await stage.manage_and_lead()
+    replicas = [await stage.make_queued("Job", f"job-{index}", "full") for index in range(6)]
+    await stage.trains(*replicas)
+    await asyncio.gather(*(stage.ask(replica, stage.other_node(replica)) for replica in replicas))
+    await stage.ended(*replicas)
+    assert {stage.state(replica) for replica in replicas} == {"Succeeded"}, stage.tale()
+    assert {stage.sidecars.lost[replica] for replica in replicas} == {0}
+    await stage.tidy()
+
+
 async def test_the_record_of_a_gang_says_why_it_is_not_moved(stage):
     """As long as that is so."""
     await stage.manage_and_lead()

@@ -14,7 +14,7 @@ from support.kube.kueue_objects import queue_object
 from support.kube.training_templates import training_template
 
 Object = dict[str, Any]
-MOVES = KueueMoveSettings(enabled=True, cluster_queues=("team",))
+MOVES = KueueMoveSettings(enabled=True, cluster_queues=("team", "full"))
 
 
 class KueueMoveStage(EvictionStage):
