@@ -85,7 +85,7 @@ async def test_a_manager_that_is_killed_in_any_state_of_such_a_move_is_succeeded
     await stage.trains(*replicas)
     await asyncio.gather(*(stage.braked(replica, stage.other_node(replica)) for replica in replicas))
     targets = {replica: stage.move(replica)["target"] for replica in replicas}
-    assert not stage.is_active("job-evicting")
+    await stage.until(lambda: not stage.is_active("job-evicting"), "it is deactivated")
     await first.kill()
     await stage.lease_runs_out()
     await stage.manage_and_lead("second")
@@ -235,6 +235,7 @@ async def test_a_job_whose_quota_another_took_waits_in_its_queue_with_its_checkp
     stage.brake(replica, "Evicting")
     await stage.trains(replica)
     await stage.braked(replica, stage.other_node(replica))
+    await stage.until(lambda: not stage.is_admitted("queued"), "it has given its quota back")
     await stage.fill("large", "10")
     await stage.until(lambda: stage.is_admitted("large"), "another takes the quota that is free")
     await stage.release(replica)

@@ -25,7 +25,7 @@ class KueueMoveStage(EvictionStage):
             watch=WatchSettings(kueue_moves=moves),
             rooms=RoomSettings(patience=1.0, guard_class="guards"),
             eviction_patience=1.5,
-            unschedulable_seconds=1.0,
+            unschedulable_seconds=3.0,
         )
         super().__init__(folder, nodes=nodes, kube=kube, kueue=True)
 
