@@ -255,7 +255,7 @@ async def test_a_job_whose_quota_another_took_waits_in_its_queue_with_its_checkp
 async def test_a_job_whose_target_is_lost_comes_back_to_where_it_was(stage):
     """Kueue suspends it once more, and nothing is lost."""
     await stage.manage_and_lead()
-    replica = await stage.make_queued("Job", "queued")
+    replica = await stage.make_queued("Job", "queued", backoffLimit=100)
     stage.brake(replica, "Restoring")
     await stage.trains(replica)
     before = stage.node_of(replica)
@@ -265,7 +265,7 @@ async def test_a_job_whose_target_is_lost_comes_back_to_where_it_was(stage):
     await stage.remove_node("node-9")
     await stage.release(replica)
     await stage.ended(replica)
-    assert stage.state(replica) == "RolledBack", stage.move(replica)
+    assert stage.state(replica) == "RolledBack", stage.move(replica)["message"]
     assert stage.node_of(replica) == before
     assert stage.sidecars.lost[replica] == 0
     await stage.tidy()
