@@ -12,6 +12,8 @@ from support.packaging.helm import NAMESPACE, RELEASE, of_kind, refusal, render,
 
 ON = {"kueue": {"preemptionGate": {"enabled": True, "patience": 90, "clusterQueues": ["team-a"]}}}
 
+MOVES = {"kueue": {"moves": {"enabled": True, "clusterQueues": ["team-a"]}}}
+
 
 def test_workloads_are_nobodys_business_unless_they_are_to_wait():
     """One webhook that ignores our absence, and the rights that it takes: it writes one field of a status."""
@@ -36,13 +38,48 @@ def test_workloads_are_nobodys_business_unless_they_are_to_wait():
 
 def test_the_manager_is_told_what_the_values_say(tmp_path):
     """The chart's names are those of Kubernetes, the manager's those of its own file."""
-    (config,) = [each for each in of_kind(render(ON), "ConfigMap") if "config.yaml" in each["data"]]
-    path = tmp_path / "config.yaml"
+    gate = settings_of(render(ON), tmp_path).preemption_gate
+    assert (gate.enabled, gate.patience, gate.cluster_queues) == (True, 90.0, ("team-a",))
+
+
+def test_moves_take_the_rights_to_read_and_to_deactivate_workloads():
+    """And no webhook more; their namespaces' Roles have what is written, where specon is limited to some."""
+    more = permitted(render(MOVES), {}) - permitted(render(), {})
+    read = {
+        (each, verb, "")
+        for each in ("workloads", "clusterqueues", "localqueues")
+        for verb in ("list", "watch")
+    }
+    assert {(one.resource, one.verb, one.namespace) for one in more} == {
+        *read,
+        ("workloads", "get", ""),
+        ("workloads", "patch", ""),
+    }
+    name = f"{NAMESPACE}-{RELEASE}"
+    without, moving = (the(render(values), "MutatingWebhookConfiguration", name) for values in (None, MOVES))
+    assert without == moving
+    limited = {"watchNamespaces": ["team-a"]}
+    more = permitted(render(MOVES | limited), {}) - permitted(render(limited), {})
+    assert {one.namespace for one in more if one.verb == "patch"} == {"team-a"}
+
+
+def test_the_manager_is_told_whose_jobs_it_moves(tmp_path):
+    """Only those of the named ClusterQueues, which therefore must be some."""
+    moves = settings_of(render(MOVES), tmp_path).kueue_moves
+    assert (moves.enabled, moves.cluster_queues) == (True, ("team-a",))
+    assert not settings_of(render(), tmp_path).kueue_moves.enabled
+    assert "kueue.moves.clusterQueues" in refusal({"kueue": {"moves": {"enabled": True}}})
+    assert "clusterQueues" in refusal({"kueue": {"moves": {"clusterQueues": "team-a"}}})
+
+
+def settings_of(objects, folder):
+    """Return the settings that a manager reads from its ConfigMap."""
+    (config,) = [each for each in of_kind(objects, "ConfigMap") if "config.yaml" in each["data"]]
+    path = folder / "config.yaml"
     path.write_text(config["data"]["config.yaml"])
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    gate = read_serve_settings(parser.parse_args(["--config", str(path)])).preemption_gate
-    assert (gate.enabled, gate.patience, gate.cluster_queues) == (True, 90.0, ("team-a",))
+    return read_serve_settings(parser.parse_args(["--config", str(path)]))
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,18 @@ from fakekube.jobs import JobController
 from fakekube.kinds import (
     BUILT_IN_KINDS,
     JOB_KINDS,
+    KUEUE_KINDS,
     NAMESPACES,
     NODES,
     OPTIONAL_KINDS,
     OWN_KINDS,
     PODS,
+    WORKLOADS,
     Kind,
     Object,
 )
 from fakekube.kubelet import Kubelet
+from fakekube.kueue import Kueue
 from fakekube.machinery import Machinery
 from fakekube.mpi_jobs import MpiOperator
 from fakekube.operators import TrainingOperator
@@ -45,7 +48,7 @@ class FakeCluster:
 
     Controllers act by themselves after every change; with `automatic=False` only when `settle` is awaited,
     and with `controllers=False` never: a server alone. `without` are resources that are not served, as on a
-    cluster where their definitions are missing.
+    cluster where their definitions are missing. With `kueue` there is a stand-in for it.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class FakeCluster:
         automatic: bool = True,
         controllers: bool = True,
         without: tuple[Kind, ...] = (),
+        kueue: bool = False,
     ) -> None:
         self.clock = Clock()
         self.store = Store()
@@ -63,20 +67,27 @@ class FakeCluster:
         self.webhooks = Webhooks(self.store)
         self.machinery = Machinery(self.store, self.clock)
         self.machinery.admission = self.webhooks.admit
-        kinds = [kind for kind in (*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS) if kind not in without]
+        offered = (*BUILT_IN_KINDS, *OWN_KINDS, *OPTIONAL_KINDS, *(KUEUE_KINDS if kueue else ()))
+        kinds = [kind for kind in offered if kind not in without]
         definitions = schemas.read(_DEFINITIONS) | schemas.read(_JOB_DEFINITIONS)
         self.machinery.schemas = {
-            kind: definitions[kind.plural] for kind in (*OWN_KINDS, *JOB_KINDS) if kind.plural in definitions
+            kind: definitions[kind.plural]
+            for kind in (*OWN_KINDS, *JOB_KINDS, WORKLOADS)
+            if kind.plural in definitions
         }
         self.server = Server(self.machinery, self.tokens, self.faults, kinds, self.webhooks)
         self.scheduler = Scheduler(self.machinery)
         self.kubelet = Kubelet(self.machinery, self.clock)
         self.jobs = JobController(self.machinery, self.clock)
         self.train_jobs = TrainJobController(self.machinery)
+        self.kueue = Kueue(self.machinery)
+        if kueue:
+            self.machinery.admission = self._admit
         self._controllers: list[Any] = []
         if controllers:
             self._controllers = [
                 Accounts(self.machinery),
+                *([self.kueue] if kueue else []),
                 self.train_jobs,
                 JobSetController(self.machinery),
                 MpiOperator(self.machinery),
@@ -93,6 +104,10 @@ class FakeCluster:
         self._automatic = automatic
         self._acting = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+
+    async def _admit(self, kind: Kind, value: Object, operation: str) -> Object:
+        """Ask Kueue's webhook, and then those that are configured."""
+        return await self.webhooks.admit(kind, self.kueue.defaulted(kind, value, operation), operation)
 
     @property
     def url(self) -> str:

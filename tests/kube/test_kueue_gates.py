@@ -9,7 +9,7 @@ import datetime as dt
 import pytest
 
 from fakekube import schemas
-from fakekube.kinds import JOBS, MUTATING_WEBHOOKS, Kind
+from fakekube.kinds import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, MUTATING_WEBHOOKS, WORKLOADS
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.facts import GATE
@@ -21,13 +21,6 @@ from support.kube.permissions import all_asked, permitted
 from support.packaging.helm import render
 
 GROUP = "kueue.x-k8s.io"
-WORKLOADS = Kind(
-    GROUP, "v1beta2", "workloads", "Workload", status=True, unconditional=False, counted=True, custom=True
-)
-LOCAL_QUEUES = Kind(GROUP, "v1beta2", "localqueues", "LocalQueue", status=True, custom=True)
-CLUSTER_QUEUES = Kind(
-    GROUP, "v1beta2", "clusterqueues", "ClusterQueue", namespaced=False, status=True, custom=True
-)
 ON = PreemptionGateSettings(enabled=True, patience=60.0, cluster_queues=("team",))
 HELD = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "local"}}}
 

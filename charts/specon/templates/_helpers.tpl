@@ -184,4 +184,9 @@ no registry in values that `--reuse-values` keeps from a chart that had none.
   resources: [workloads]
   verbs: [get, list, patch]
 {{- end }}
+{{- if .Values.kueue.moves.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [get, patch]
+{{- end }}
 {{- end -}}

@@ -98,7 +98,7 @@ class Term:
         self.backend = KubeBackend(
             api,
             KubeSettings(
-                watch=WatchSettings(namespaces=settings.watch_namespaces),
+                watch=WatchSettings(namespaces=settings.watch_namespaces, kueue_moves=settings.kueue_moves),
                 rooms=RoomSettings(
                     hold=settings.hold_room,
                     priority_class=settings.placeholder_priority_class or "",

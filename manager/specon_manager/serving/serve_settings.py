@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, field
 from specon_manager.backends.kube.admission.instrumentation import HelperVolume
 from specon_manager.backends.kube.interception.desk import InterceptionSettings
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
 from specon_manager.core.given_settings import converted, read_settings
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.usage import UsageError
@@ -99,6 +100,8 @@ class ServeSettings(Struct, frozen=True, kw_only=True):
     """Whether evictions by others are answered, and become moves."""
     preemption_gate: PreemptionGateSettings = PreemptionGateSettings()
     """Whether Kueue's Workloads wait for checkpoints of those whom they would preempt."""
+    kueue_moves: KueueMoveSettings = KueueMoveSettings()
+    """Whether jobs in Kueue's queues are moved, by their Workloads."""
     reweight: bool = True
     """Whether processors of converged replicas are lowered in place, where the API server can do that."""
     train_job_status: bool = False
@@ -121,6 +124,7 @@ _FILE_KEYS: Final[Mapping[str, Any]] = {
     "log_streams": Annotated[int, Meta(ge=0, le=10_000)],
     "interception": InterceptionSettings,
     "preemption_gate": PreemptionGateSettings,
+    "kueue_moves": KueueMoveSettings,
     "progress_seconds": Annotated[float, Meta(ge=1, le=86400)],
 }
 
@@ -242,6 +246,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
         hold_room=given.get("hold_room", True),
         interception=given.get("interception", InterceptionSettings()),
         preemption_gate=given.get("preemption_gate", PreemptionGateSettings()),
+        kueue_moves=given.get("kueue_moves", KueueMoveSettings()),
         reweight=given.get("reweight", True),
         signals=given.get("signals", ()),
         train_job_status=given.get("train_job_status", False),

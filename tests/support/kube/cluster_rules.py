@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from fakekube import owned
 from fakekube.cluster import FakeCluster
-from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, TRAINING_JOBS, Kind
+from fakekube.kinds import JOBS, MIGRATIONS, NODES, PODS, STATEFUL_SETS, TRAINING_JOBS, WORKLOADS, Kind
+from fakekube.kueue import QUEUE
 from fakekube.quantities import add, amounts, requested
 from fakekube.store import Entry
 from specon_manager.backends.kube.objects.identity import identity_of
@@ -80,7 +82,8 @@ class Rules:
         ours = any(each["type"] == "DisruptionTarget" and each["status"] == "True" for each in conditions)
         for owner in metadata.get("ownerReferences") or []:
             job = self._cluster.store.get(JOBS, (metadata["namespace"], owner["name"]))
-            ours = ours or (job is not None and SUSPENDED_FOR in (job["metadata"].get("annotations") or {}))
+            told = [] if job is None else [job, *owned.of(self._cluster.store, WORKLOADS, job)]
+            ours = ours or any(SUSPENDED_FOR in (each["metadata"].get("annotations") or {}) for each in told)
         if ours and metadata["uid"] not in self._sidecars.verified | self._restored:
             self.breaches.append(f"{replica}: {metadata['name']} was evicted without a verified checkpoint")
 
@@ -100,6 +103,8 @@ class Rules:
         for each in (owner.get("status") or {}).get("conditions") or []:
             if kind is JOBS and each["type"] == "Failed" and each["status"] == "True":
                 self.breaches.append(f"Job {metadata['name']} failed: {each.get('message')}")
+        if QUEUE in (metadata.get("labels") or {}):
+            return  # Kueue adds the labels of nodes that go with a flavor
         template = owner["spec"]["template"]
         first = self._specs.setdefault((kind.name, metadata["namespace"], metadata["name"]), template)
         if template != first:
@@ -124,9 +129,9 @@ class Rules:
             if PLACEHOLDER in (pod["metadata"].get("labels") or {})
         ]
         left += [
-            f"Job {job['metadata']['name']} carries {SUSPENDED_FOR}"
-            for job in store.all(JOBS)
-            if SUSPENDED_FOR in (job["metadata"].get("annotations") or {})
+            f"{each['kind']} {each['metadata']['name']} carries {SUSPENDED_FOR}"
+            for each in (*store.all(JOBS), *store.all(WORKLOADS))
+            if SUSPENDED_FOR in (each["metadata"].get("annotations") or {})
         ]
         return left + [
             f"Migration {each['metadata']['name']} is {(each.get('status') or {}).get('state')}"

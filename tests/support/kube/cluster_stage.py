@@ -71,8 +71,10 @@ _KINDS: Mapping[str, Kind] = {
 class ClusterStage:
     """`async with ClusterStage(folder) as stage`; the rules are checked at the end."""
 
-    def __init__(self, folder: Path, *, nodes: int = 4, kube: KubeSettings | None = None) -> None:
-        self.cluster = FakeCluster(nodes=nodes)
+    def __init__(
+        self, folder: Path, *, nodes: int = 4, kube: KubeSettings | None = None, kueue: bool = False
+    ) -> None:
+        self.cluster = FakeCluster(nodes=nodes, kueue=kueue)
         self.sidecars = Sidecars(self.cluster, folder)
         self.rules = Rules(self.cluster, self.sidecars)
         self.managers: list[Manager] = []
@@ -168,8 +170,10 @@ class ClusterStage:
 
     # -- what users do ---------------------------------------------------------------------------
 
-    async def make(self, owner: str, name: str, namespace: str = "training", **spec: Any) -> str:
-        """Create something that trains, and return the name of its replica."""
+    async def make(
+        self, owner: str, name: str, namespace: str = "training", labels: Object | None = None, **spec: Any
+    ) -> str:
+        """Create something that trains, and return the name of its replica; `labels` are of its owner."""
         replica = f"{namespace}/{name}/worker/0"
         self._kinds[replica] = owner
         template = training_template(name, recreate=owner == "Pod")
@@ -195,7 +199,8 @@ class ClusterStage:
             ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
             body |= {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
             body["podFailurePolicy"] = {"rules": [ignore]}
-        manifest = {"metadata": {"name": name}, "spec": {**body, "template": template, **spec}}
+        metadata = {"name": name, "labels": labels or {}}
+        manifest = {"metadata": metadata, "spec": {**body, "template": template, **spec}}
         await self.cluster.machinery.create(kind, namespace, manifest)
         return replica
 

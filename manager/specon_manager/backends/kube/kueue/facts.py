@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.kueue.peculiarity import peculiarity
+from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.quantities import Amounts, amounts_of, quantity, requested
 from specon_manager.backends.kube.transport.resources import Object
@@ -66,6 +68,11 @@ class Workload(Struct, frozen=True, kw_only=True):
     gates: tuple[Gate, ...]
     jobs: frozenset[str]
     """UIDs of what it stands for."""
+    admitted: bool = False
+    mark: str = ""
+    """For which move we deactivated it; empty where we did not."""
+    peculiar: str = ""
+    """What about it forbids to have it admitted anew, in words; empty where nothing does."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -108,6 +115,8 @@ class ClusterQueue(Struct, frozen=True, kw_only=True):
     """Whether it preempts in the cohort while it borrows (`borrowWithinCohort`)."""
     threshold: int | None
     """Then only up to this priority."""
+    stopped: bool = False
+    """Whether it admits nothing at this moment."""
 
 
 class LocalQueue(Struct, frozen=True, kw_only=True):
@@ -115,6 +124,8 @@ class LocalQueue(Struct, frozen=True, kw_only=True):
 
     uid: str
     cluster_queue: str
+    stopped: bool = False
+    """Whether nothing of it is admitted."""
 
 
 def workload_facts(found: Object) -> Workload:
@@ -151,12 +162,16 @@ def workload_facts(found: Object) -> Workload:
             for each in mappings(status.get("preemptionGates"))
         ),
         jobs=frozenset(owners | ({str(label)} if label else set())),
+        admitted=_since(conditions, "Admitted") is not None,
+        mark=str(mapping(metadata.get("annotations")).get(SUSPENDED_FOR) or ""),
+        peculiar=peculiarity(found),
     )
 
 
 def cluster_queue_facts(found: Object) -> ClusterQueue:
     """Return what is kept of a ClusterQueue."""
     metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
+    conditions = mappings(mapping(found.get("status")).get("conditions"))
     preemption = mapping(spec.get("preemption"))
     borrowing = mapping(preemption.get("borrowWithinCohort"))
     threshold = borrowing.get("maxPriorityThreshold")
@@ -184,13 +199,19 @@ def cluster_queue_facts(found: Object) -> ClusterQueue:
         reclaim=str(preemption.get("reclaimWithinCohort") or "Never"),
         borrows=str(borrowing.get("policy") or "Never") != "Never",
         threshold=None if threshold is None else _number(threshold),
+        stopped=_is_stopped(spec)
+        or any(each.get("type") == "Active" and each.get("status") == "False" for each in conditions),
     )
 
 
 def local_queue_facts(found: Object) -> LocalQueue:
     """Return what is kept of a LocalQueue."""
     metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
-    return LocalQueue(uid=str(metadata.get("uid", "")), cluster_queue=str(spec.get("clusterQueue", "")))
+    return LocalQueue(
+        uid=str(metadata.get("uid", "")),
+        cluster_queue=str(spec.get("clusterQueue", "")),
+        stopped=_is_stopped(spec),
+    )
 
 
 def seconds(given: object) -> float | None:
@@ -199,6 +220,10 @@ def seconds(given: object) -> float | None:
         return datetime.fromisoformat(given).timestamp() if isinstance(given, str) else None
     except (ValueError, OverflowError):
         return None
+
+
+def _is_stopped(spec: Mapping[str, Any]) -> bool:
+    return spec.get("stopPolicy") in {"Hold", "HoldAndDrain"}
 
 
 def _since(conditions: Mapping[str, Mapping[str, Any]], kind: str) -> float | None:

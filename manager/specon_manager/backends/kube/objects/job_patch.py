@@ -26,6 +26,8 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "MPIJob": ("spec", "runPolicy", "suspend"),
 }
 """Where each kind that can be suspended has its switch."""
+_WORKLOAD: Final = "Workload"
+"""Of Kueue: it suspends the job that it stands for while `spec.active` is false."""
 REPLICA_SPECS: Final[Mapping[str, str]] = {
     "TFJob": "tfReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -82,6 +84,8 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
 
 def suspended(kind: str, obj: Object) -> bool:
     """Return whether the object says that nothing of its job is to run."""
+    if kind == _WORKLOAD:
+        return mapping(obj.get("spec")).get("active") is False
     found: Any = obj if kind in SWITCHES else {}
     for part in SWITCHES.get(kind, ()):
         found = mapping(found).get(part)
@@ -130,6 +134,8 @@ def _of_job(spec: Mapping[str, Any]) -> int:
 
 
 def _switched(kind: str, *, suspend: bool) -> Object:
+    if kind == _WORKLOAD:
+        return {"spec": {"active": not suspend}}
     if kind not in SWITCHES:
         raise ValueError(f"a {kind} cannot be suspended")
     switch: Any = suspend

@@ -39,6 +39,7 @@ _OWN_CONTROLLERS: Final = frozenset(
         "trainer.kubeflow.org/trainjob-controller",
     }
 )
+_KUEUE_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 _MOST: Final = 10_000
 """Replicas that are named beforehand; further ones are named when they are seen."""
 
@@ -63,6 +64,15 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     ignores_disruptions: bool = False
     """Whether a pod that is evicted is replaced without a count."""
     kueue: bool = False
+    kueue_against: str = "it decides when and where its pods run"
+    """Why a job of Kueue's is left to it, in words; empty where it may be moved by its Workload."""
+    workload: str = ""
+    """The Workload by which Kueue suspends and resumes it; empty where that is none of our business."""
+    workload_uid: str = ""
+    queued: bool = False
+    """Whether that waits for its quota."""
+    slices: bool = False
+    """Whether Kueue resizes it, by slices of its Workload."""
     managed_by: str = ""
     """Another controller that is in charge of it, where its own is not."""
     controller: str = ""
@@ -250,6 +260,7 @@ def carried(train_job: OwnerInfo, job_set: OwnerInfo) -> OwnerInfo:
         over=train_job.over or job_set.over,
         deleting=train_job.deleting,
         kueue=train_job.kueue or job_set.kueue,
+        slices=train_job.slices or job_set.slices,
         managed_by=train_job.managed_by or job_set.managed_by,
         controller=train_job.controller,
         scaled=train_job.scaled,
@@ -335,6 +346,7 @@ def _owner(
         over=over and kind != "StatefulSet",
         deleting=metadata.get("deletionTimestamp") is not None,
         kueue=KUEUE_QUEUE in labels or KUEUE_QUEUE in mapping(of_pods.get("labels")),
+        slices=annotations.get(_KUEUE_ELASTIC) == "true",
         controller="" if controller is None else f"{controller.get('kind')} {controller.get('name')}",
         volcano=volcano_in(pod, annotations) or volcano_in(pod, mapping(of_pods.get("annotations"))),
         scaled=scaled,

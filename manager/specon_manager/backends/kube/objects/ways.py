@@ -37,12 +37,14 @@ def owner_immovable_because(owner: OwnerInfo) -> str:
 
 def suspends(owner: OwnerInfo) -> bool:
     """Whether the owner is suspended for a move: all of its pods go, and nothing is counted."""
+    if owner.workload:
+        return True
     return owner.kind in SWITCHES and (owner.kind != "Job" or owner.at_once <= 1 or owner.coupling().coupled)
 
 
 def _of_owner(owner: OwnerInfo, options: Options, *, in_kueue: bool) -> str:
-    if in_kueue:
-        return f"Kueue manages {owner}: it decides when and where its pods run"
+    if in_kueue and (against := _of_kueue(owner, options)):
+        return f"Kueue manages {owner}: {against}"
     if owner.managed_by:
         return f"{owner.managed_by} manages {owner}"
     if owner.deleting:
@@ -53,6 +55,17 @@ def _of_owner(owner: OwnerInfo, options: Options, *, in_kueue: bool) -> str:
             return ""
         return f"{owner} cannot be suspended, and its {owner.at_once} pods train as one: {as_one.why}"
     return _switch_taken(owner) or _of_several(owner, as_one)
+
+
+def _of_kueue(owner: OwnerInfo, options: Options) -> str:
+    """Return why a job of Kueue's cannot be told to leave and to come by its Workload; empty where it can."""
+    if owner.kueue_against:
+        return owner.kueue_against
+    if owner.kind not in SWITCHES:
+        return f"a {owner.kind} is not suspended by Kueue"
+    if owner.at_once > 1 and not owner.coupling(options).coupled:
+        return f"it suspends all of its {owner.at_once} pods, though each trains by itself"
+    return ""
 
 
 def _switch_taken(owner: OwnerInfo) -> str:

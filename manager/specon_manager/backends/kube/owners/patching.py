@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobPatch, JobWish, job_patch
@@ -11,7 +13,7 @@ from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.budgets import objections, spent, uid_of
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
-from specon_manager.backends.kube.transport.resources import PDBS, PODS, Object
+from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, PDBS, PODS, Object, Resource
 
 Decide = Callable[[Object], JobWish | None]
 """What an object is to say, from what it says; None: it stays as it is.
@@ -47,11 +49,11 @@ async def patched(
     are all that the job has. Raises OwnerGoneError, RefusedError where the object cannot say it, and
     BlockedError for a budget.
     """
-    resource, _ = OWNER_RESOURCES[owner.kind]
+    switch = switch_of(owner)
     asked = False
     for attempt in range(_ATTEMPTS):
         found = await _read(hands, owner)
-        patch = _needed(owner, found, decide)
+        patch = _needed(owner, switch.resource.kind, found, decide)
         if patch is None:
             return False
         if not asked:
@@ -59,7 +61,7 @@ async def patched(
             asked = True
         hands.fence()
         try:
-            await hands.api.patch(resource, owner.name, owner.namespace, patch.body, form=patch.form)
+            await hands.api.patch(switch.resource, switch.name, owner.namespace, patch.body, form=patch.form)
         except ApiError as error:
             if error.not_found:
                 raise OwnerGoneError(f"{owner} is gone") from error
@@ -73,23 +75,39 @@ async def patched(
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _read(hands: Hands, owner: OwnerInfo) -> Object:
+class Switch(Struct, frozen=True):
+    """The object by which a job is told to leave and to come."""
+
+    resource: Resource
+    name: str
+    uid: str
+
+
+def switch_of(owner: OwnerInfo) -> Switch:
+    """Return that object: of what Kueue manages its Workload, else the object of the job."""
+    if owner.workload:
+        return Switch(KUEUE_WORKLOADS, owner.workload, owner.workload_uid)
     resource, _ = OWNER_RESOURCES[owner.kind]
+    return Switch(resource, owner.name, owner.uid)
+
+
+async def _read(hands: Hands, owner: OwnerInfo) -> Object:
+    switch = switch_of(owner)
     try:
-        found = await hands.api.get(resource, owner.name, owner.namespace)
+        found = await hands.api.get(switch.resource, switch.name, owner.namespace)
     except ApiError as error:
         if error.not_found:
             raise OwnerGoneError(f"{owner} is gone") from error
         raise
-    if mapping(found.get("metadata")).get("uid") != owner.uid:
+    if mapping(found.get("metadata")).get("uid") != switch.uid:
         raise OwnerReplacedError(f"{owner} is gone, and another one has its name")
     return found
 
 
-def _needed(owner: OwnerInfo, found: Object, decide: Decide) -> JobPatch | None:
+def _needed(owner: OwnerInfo, kind: str, found: Object, decide: Decide) -> JobPatch | None:
     try:
         wish = decide(found)
-        return None if wish is None else job_patch(owner.kind, found, wish)
+        return None if wish is None else job_patch(kind, found, wish)
     except (RefusedError, EditedError):
         raise
     except ValueError as error:

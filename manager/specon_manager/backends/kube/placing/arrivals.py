@@ -72,10 +72,17 @@ class Arrivals:
             if moved and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
-    def look_for_trouble(self, pods: list[PodInfo]) -> None:
-        """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears."""
+    def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None) -> None:
+        """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears.
+
+        Likewise for a job to which Kueue does not give its quota again.
+        """
         now = self._tools.monotonic()
         found: dict[str, float] = {}
+        if owner is not None and owner.queued and not owner.suspended_for and self._comes(pods):
+            found[owner.workload_uid] = self._trouble_since.get(owner.workload_uid, now)
+            if now - found[owner.workload_uid] >= self._tools.unschedulable_seconds:
+                self._word.refused(f"Kueue has not admitted {owner} again: it waits in its queue")
         for pod in pods:
             replica = replica_of(pod) or ""
             if pod.detail is None or not occupies(pod) or pod.node or not pod.detail.unschedulable:
@@ -91,6 +98,10 @@ class Arrivals:
             if unheard is not None:
                 why = f"its pod {unheard.name} was created without a sidecar: the webhook did not answer"
                 self._word.refused(why, replica)
+
+    def _comes(self, pods: list[PodInfo]) -> bool:
+        """Whether something of what moves is to run, and nothing of it is there."""
+        return self._moves and not pods and any(map(self._is_wanted, self._order.placement))
 
     def _is_wanted(self, replica: str) -> bool:
         """Whether a transaction wants the replica on a node of its choice."""

@@ -9,7 +9,7 @@ from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.ways import suspends
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, ExpiredError, RefusedError
-from specon_manager.backends.kube.owners.patching import OwnerGoneError, patched
+from specon_manager.backends.kube.owners.patching import OwnerGoneError, patched, switch_of
 from specon_manager.backends.kube.placing.arrivals import Arrivals
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
 from specon_manager.backends.kube.placing.departures import Departures
@@ -66,7 +66,7 @@ class Placement:
         await self._arrivals.make_way(self._pods())
         if owner is None or self._settled == (owner, self._stops(owner)):
             self._tell_absent(spec)
-        self._arrivals.look_for_trouble(self._pods())
+        self._arrivals.look_for_trouble(self._pods(), owner)
         self.done = self._is_as_ordered(owner)
 
     def noticed(self, gone: PodInfo | None) -> None:
@@ -111,17 +111,18 @@ class Placement:
             return  # it is resumed once they are gone
         known = Circumstances(
             spec=spec,
-            moves=self._moves or self._gang,
+            moves=self._moves or self._gang or bool(owner.workload),
             gang=self._gang,
             stops=stops,
             admitting=flight is not None and flight.admitting,
             ours=() if flight is None else frozenset(flight.ours),
             runs=any(pod.node for pod in self._pods()),
+            against=_against(owner) if self.order.fresh_until is not None else "",
         )
 
         def decide(found: Mapping[str, Any]) -> JobWish | None:
             try:
-                return wish(owner.kind, dict(found), self.order, known)
+                return wish(switch_of(owner).resource.kind, dict(found), self.order, known)
             except EditedError as error:
                 if known.admitting:  # nothing of it runs: it is admitted again, with the new number
                     raise RefusedError(str(error)) from error
@@ -188,3 +189,8 @@ class Placement:
 
     def _pods(self) -> list[PodInfo]:
         return self._tools.book.pods(self.order.job, self._tools.ledger.foreign)
+
+
+def _against(owner: OwnerInfo) -> str:
+    """Return what has come between since the move was proposed; empty where nothing has."""
+    return f"Kueue manages {owner}: {owner.kueue_against}" if owner.workload and owner.kueue_against else ""

@@ -8,7 +8,6 @@ from msgspec import Struct
 from specon_manager.backends.kube.objects.annotations import HELD, SCALED
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import (
-    SWITCHES,
     JobWish,
     asked_of,
     suspended,
@@ -40,6 +39,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """Numbers of workers that are no edit: what it had when the change began, and what we wrote since."""
     runs: bool
     """Whether any of its pods has a node."""
+    against: str = ""
+    """Why it is not told to leave after all, in words; empty where nothing has come between."""
 
 
 def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish | None:
@@ -71,8 +72,6 @@ def workers_in(placement: Mapping[str, object]) -> int:
 
 
 def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish | None:
-    if kind not in SWITCHES:
-        return None
     mark, switched_off = mark_of(obj), suspended(kind, obj)
     if switched_off and not mark:
         return None  # by its user: its pods go anyway, and it is theirs to resume
@@ -82,6 +81,8 @@ def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) ->
         if known.gang:
             raise RefusedError("its user resumed it meanwhile")
         return None  # resumed by its user since: it is not suspended again
+    if known.against and not mark:
+        raise RefusedError(known.against)
     return JobWish(suspended=True, mark=ours)
 
 

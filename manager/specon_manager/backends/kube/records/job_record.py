@@ -101,6 +101,7 @@ class TrainingJobStatus(Part, frozen=True):
     since: datetime | None = None
     workers: SmallCount | None = None
     nodes: Annotated[str, Meta(max_length=_NODES)] | None = None
+    not_moved: Text | None = None
     preemptions: SmallCount | None = None
     change: ChangeStatus | None = None
     pins: tuple[Pin, ...] | None = None
@@ -202,6 +203,7 @@ def training_job_status(
             if name in state.replicas
         ),
         nodes=bounded(nodes_in_words(where), _NODES),
+        not_moved=not_moved(job),
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
         pins=_pins(flying, state, hostnames or {}),
@@ -218,6 +220,11 @@ def training_job_status(
         manager=bounded(manager, 253),
         updated_at=moment(now),
     )
+
+
+def not_moved(job: Job) -> str | None:
+    """Return why a job is not moved, in words; None where it may be."""
+    return bounded(job.spec.immovable) or None
 
 
 def as_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:

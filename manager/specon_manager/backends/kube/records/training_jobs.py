@@ -18,6 +18,7 @@ from specon_manager.backends.kube.records.job_record import (
     flying_of,
     hostname_of,
     nodes_in_words,
+    not_moved,
     phase_of,
     read_training_job,
     running,
@@ -28,6 +29,7 @@ from specon_manager.backends.kube.records.job_record import (
 from specon_manager.backends.kube.records.job_text import REMEMBERED
 from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter
 from specon_manager.backends.kube.records.records import status_of
+from specon_manager.backends.kube.records.restored_jobs import UNSEEN
 from specon_manager.backends.kube.records.waits import Waits
 from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import TRAINING_JOBS, Object
@@ -59,6 +61,7 @@ class _Told:
         """On the loop's clock."""
         self.headline: tuple[object, ...] = ()
         self.waiting: tuple[object, ...] = ()
+        self.not_moved: str | None = None
         self.start: ExpectedStartStatus | None = None
         self.book: tuple[object, ...] = ()
 
@@ -186,6 +189,8 @@ class TrainingJobs:
             self.due.put_first(name, place=job.order)
         elif told.waiting != _said(waiting) or is_news(told.start, self._start(name), self._now):
             self.due.put(name, after=told.at + self._pause(waiting) - now)
+        elif job.spec.immovable != UNSEEN and told.not_moved != not_moved(job):
+            self.due.put(name, after=told.at + self._seconds - now)
         elif told.book != _book(job):
             self.due.put(name, after=told.at + self._seconds * _SLOW - now)
 
@@ -220,7 +225,7 @@ class TrainingJobs:
             return
         told = self._told[name] = _Told(asyncio.get_running_loop().time())
         told.headline, told.book = self._headline(job), _book(job)
-        told.waiting = _said(self._waiting.get(name))
+        told.waiting, told.not_moved = _said(self._waiting.get(name)), not_moved(job)
         told.start = self._start(name)
 
     def _start(self, name: str) -> ExpectedStartStatus | None:
@@ -317,6 +322,7 @@ class TrainingJobs:
         told = self._told[name]
         told.headline = (*told.headline[:-1], recorded.owner)
         told.waiting = (recorded.status.position, recorded.status.waiting_for)
+        told.not_moved = recorded.status.not_moved
         told.start = recorded.status.expected_start
 
 

@@ -4,13 +4,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
 
 from specon_manager.backends.base import Emit
 from specon_manager.backends.kube.background import Background
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
+from specon_manager.backends.kube.kueue.standings import Standings
 from specon_manager.backends.kube.objects.annotations import INJECT
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
@@ -26,7 +28,15 @@ from specon_manager.backends.kube.objects.volumes import (
 )
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
-from specon_manager.backends.kube.transport.resources import NODE_METRICS, NODES, PODS, PVCS, PVS, Object
+from specon_manager.backends.kube.transport.resources import (
+    KUEUE_WORKLOADS,
+    NODE_METRICS,
+    NODES,
+    PODS,
+    PVCS,
+    PVS,
+    Object,
+)
 from specon_manager.backends.kube.watching.ledger import Ledger, Remarks
 from specon_manager.backends.kube.watching.nodes import NodeBook
 from specon_manager.backends.kube.watching.translate import options_of
@@ -36,6 +46,7 @@ from specon_manager.model.resources import Resources
 _log = logging.getLogger(__name__)
 _TURN_SECONDS: Final = 0.02  # that changes are applied between two turns of the loop
 _ALWAYS_SERVED: Final = frozenset({"Job", "StatefulSet"})
+_KUEUE_SECONDS: Final = 30.0  # that a manager which takes over waits for Kueue's objects
 _VOLUME_PAUSE: Final = 5.0  # seconds before volumes are asked for again that could not be read
 
 
@@ -46,6 +57,8 @@ class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Where pods are managed; none: everywhere. Pods elsewhere count as what they request."""
     metrics_seconds: float = 30.0
     """Between two readings of metrics.k8s.io, where it is served."""
+    kueue_moves: KueueMoveSettings = KueueMoveSettings()
+    """Whether Kueue's Workloads are followed, by which jobs in its queues are moved."""
     selected: Mapping[str, Any] | None = None
     """A LabelSelector: pods that it means are observed though they have no sidecar; None: no such pods."""
 
@@ -106,6 +119,7 @@ class ClusterWatch:
         )
         reflectors: list[Reflector[Any]] = [nodes, self.pods]
         self.ledger.server = await self._version()
+        standings = await self._follow_kueue()
         for kind, (resource, slim) in OWNER_RESOURCES.items():
             if kind in _ALWAYS_SERVED or await self._served(resource):
                 owners: Reflector[OwnerInfo] = Reflector(
@@ -119,6 +133,8 @@ class ClusterWatch:
             self._background.start(reflector.run(), f"following {reflector.plural}", endless=True)
         for reflector in reflectors:
             await reflector.synced.wait()
+        if standings is not None:
+            await self._known(standings)
         await self._apply()
         self.nodes.known(state.nodes)
         self.ledger.remember(state)
@@ -167,6 +183,24 @@ class ClusterWatch:
             _log.warning("whether %s are served is not known, they are left out: %s", resource.plural, error)
             return False
 
+    async def _follow_kueue(self) -> Standings | None:
+        if not self._settings.kueue_moves.enabled:
+            return None
+        if not await self._served(KUEUE_WORKLOADS):
+            _log.warning("kueue_moves: there is no %s here", KUEUE_WORKLOADS.api_version)
+            return None
+        standings = Standings(self._api, self._settings.kueue_moves, self._queue_workloads)
+        self.ledger.follow_workloads(standings.of)
+        self._background.start(standings.run(), "following Kueue", endless=True)
+        return standings
+
+    async def _known(self, standings: Standings) -> None:
+        try:
+            async with asyncio.timeout(_KUEUE_SECONDS):
+                await standings.synced()
+        except TimeoutError:
+            _log.warning("kueue_moves: Kueue's objects cannot be read, so none of its jobs is moved")
+
     async def _version(self) -> tuple[int, int]:
         try:
             return await self._api.version()
@@ -182,6 +216,10 @@ class ClusterWatch:
         # A job elsewhere that is suspended for a move is another manager's to resume.
         if not self._namespaces or change.key[0] in self._namespaces:
             self._queue(self.ledger.owner_changed, change)
+
+    def _queue_workloads(self, owners: Collection[str]) -> None:
+        self._changes.extend((self.ledger.workload_changed, None, uid) for uid in owners)
+        self._woken.set()
 
     async def _follow(self) -> None:
         while True:
@@ -287,8 +325,10 @@ class ClusterWatch:
             await asyncio.sleep(self._settings.metrics_seconds)
 
 
-def _named(found: PodInfo | NodeInfo | OwnerInfo) -> tuple[str, str]:
-    """Return kind and name of an object, for words about it."""
+def _named(found: PodInfo | NodeInfo | OwnerInfo | str) -> tuple[str, str]:
+    """Return kind and name of an object, for words about it; a text is the UID of what Kueue manages."""
+    if isinstance(found, str):
+        return KUEUE_WORKLOADS.kind, f"of {found}"
     if isinstance(found, NodeInfo):
         return NODES.kind, found.name
     return found.kind if isinstance(found, OwnerInfo) else PODS.kind, f"{found.namespace}/{found.name}"

@@ -146,6 +146,16 @@ class Ledger:
                 self._jobs_of.setdefault(_key_of(after or before), set()).add(job)
             self._dirty.add(job)
 
+    def follow_workloads(self, with_workload: Callable[[OwnerInfo], OwnerInfo]) -> None:
+        """Have what Kueue manages told with what its Workload says."""
+        self._owners.with_workload = with_workload
+
+    def workload_changed(self, _: None, uid: str) -> None:
+        """Take note that the Workload of the owner with this UID says another thing."""
+        owner = self._owners.found(uid)
+        if owner is not None:
+            self.owner_changed(owner, owner)
+
     def fix(self, owner: OwnerInfo) -> None:
         """Take note that nobody may change the number of workers of such owners in this namespace."""
         if self._owners.fix(owner.kind, owner.namespace):

@@ -1,10 +1,13 @@
 """The objects that create pods, as they are found: by key, by UID, and by the job that is theirs. Pure."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from specon_manager.backends.kube.objects.owner import OwnerInfo, carried
 from specon_manager.backends.kube.watching.translate import told_by_owner
 
+Change = Callable[[OwnerInfo], OwnerInfo]
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
 
@@ -13,6 +16,8 @@ class OwnerBook:
     """Takes changes of owners in. A TrainJob is given with what the JobSet of its name says of its pods."""
 
     def __init__(self) -> None:
+        self.with_workload: Change = _as_it_is
+        """Adds to what Kueue manages what its Workload says."""
         self._by_key: dict[Key, OwnerInfo] = {}
         self._by_uid: dict[str, OwnerInfo] = {}
         self._of_job: dict[str, dict[Key, OwnerInfo]] = {}
@@ -59,6 +64,10 @@ class OwnerBook:
         """Return the owner with this key, None where there is none."""
         return self._whole(self._by_key.get((kind, namespace, name)))
 
+    def found(self, uid: str) -> OwnerInfo | None:
+        """Return the owner with this UID by itself, as its object says."""
+        return self._by_uid.get(uid)
+
     def uid_at(self, kind: str, namespace: str, name: str) -> str:
         """Return the UID of the very object with this key, empty where there is none."""
         owner = self._by_key.get((kind, namespace, name))
@@ -75,7 +84,8 @@ class OwnerBook:
 
     def suspended(self) -> list[OwnerInfo]:
         """Return the owners that carry the mark of a suspension by us."""
-        return [self._with_pods(owner) for owner in self._by_key.values() if owner.suspended_for]
+        every = (self.with_workload(self._with_pods(owner)) for owner in self._by_key.values())
+        return [owner for owner in every if owner.suspended_for]
 
     def _with_pods(self, owner: OwnerInfo) -> OwnerInfo:
         job_set = self._by_key.get(("JobSet", owner.namespace, owner.name))
@@ -86,7 +96,13 @@ class OwnerBook:
     def _whole(self, owner: OwnerInfo | None) -> OwnerInfo | None:
         if owner is not None and (owner.kind, owner.namespace) in self._fixed:
             owner = msgspec.structs.replace(owner, fixed=True)
-        if owner is None or owner.kind != "JobSet":
-            return owner
-        top = self._by_key.get(("TrainJob", owner.namespace, owner.name))
-        return owner if top is None or owner.controller != str(top) else carried(top, owner)
+        if owner is None:
+            return None
+        if owner.kind == "JobSet":
+            top = self._by_key.get(("TrainJob", owner.namespace, owner.name))
+            owner = owner if top is None or owner.controller != str(top) else carried(top, owner)
+        return self.with_workload(owner)
+
+
+def _as_it_is(owner: OwnerInfo) -> OwnerInfo:
+    return owner

@@ -180,3 +180,37 @@ def test_a_pod_without_our_gate_or_on_its_way_out_is_left_alone(pod):
 def test_a_pod_that_asks_for_another_node_is_refused():
     with pytest.raises(RefusedError, match="asks for the node host-2"):
         released(_pod([ADMISSION_GATE], {"kubernetes.io/hostname": "host-2"}), "host-1")
+
+
+def _workload(*, active=True, mark=""):
+    about = {"resourceVersion": "7", "annotations": {"specon.io/suspended-for": mark} if mark else {}}
+    return {"metadata": about, "spec": {"active": active, "queueName": "team"}}
+
+
+def _at_once(**known):
+    spec = JobSpec(name=JOB, replicas=(f"{JOB}/worker/0",), placed_by="owner")
+    usual = {"moves": True, "stops": True, "admitting": False, "ours": (), "runs": True}
+    return Circumstances(spec=spec, **{**usual, **known})
+
+
+@pytest.mark.parametrize(
+    ("obj", "known", "active", "mark"),
+    [
+        (_workload(), _at_once(), False, "m-1"),
+        (_workload(active=False, mark="m-1"), _at_once(stops=False), True, None),
+        (_workload(active=False, mark="m-0"), _at_once(against="another waits"), None, "m-1"),
+    ],
+)
+def test_a_workload_of_kueue_says_in_one_patch_that_it_is_away_and_for_what(obj, known, active, mark):
+    """So that a manager that takes over knows who deactivated it."""
+    patch = job_patch("Workload", obj, wish("Workload", obj, _order("m-1", 1), known))
+    metadata = {"annotations": {"specon.io/suspended-for": mark}, "resourceVersion": "7"}
+    said = {"metadata": metadata} if active is None else {"spec": {"active": active}, "metadata": metadata}
+    assert (patch.body, patch.resizes) == (said, False)
+
+
+def test_a_workload_is_left_alone_that_is_its_users_or_for_whose_quota_somebody_waits():
+    """What its user deactivated he activates; what came between is said before anything ends."""
+    assert wish("Workload", _workload(active=False), _order("m-1", 1), _at_once()) is None
+    with pytest.raises(RefusedError, match="another waits"):
+        wish("Workload", _workload(), _order("m-1", 1), _at_once(against="another waits"))

@@ -366,6 +366,7 @@ FIELDS = (
     "since",
     "workers",
     "nodes",
+    "notMoved",
     "preemptions",
     "change",
     "pins",

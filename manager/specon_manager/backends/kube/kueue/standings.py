@@ -1,0 +1,142 @@
+"""Follows Kueue's Workloads and queues, and says of each job whether it may be moved through them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+from specon_manager.backends.kube.kueue.facts import (
+    ClusterQueue,
+    LocalQueue,
+    Workload,
+    cluster_queue_facts,
+    local_queue_facts,
+    workload_facts,
+)
+from specon_manager.backends.kube.kueue.lines import Line, line_of, lines
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, objection, with_workload
+from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_manager.backends.kube.transport.api import Api
+from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
+from specon_manager.backends.kube.transport.resources import (
+    KUEUE_CLUSTER_QUEUES,
+    KUEUE_LOCAL_QUEUES,
+    KUEUE_WORKLOADS,
+)
+
+_log = logging.getLogger(__name__)
+_PAUSE: Final = 0.1
+_REST: Final = 9.0
+"""Times as long as a look at all Workloads took it rests at least."""
+
+
+class Standings:
+    """What its Workload says of each owner. A mark counts at once, who waits for the quota a moment later."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: KueueMoveSettings,
+        changed: Callable[[Collection[str]], None],
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """Tell `changed` the UIDs of the owners of which another thing is to be said."""
+        self._covered, self._told, self._sleep = frozenset(settings.cluster_queues), changed, sleep
+        self._workloads: Reflector[Workload] = Reflector(
+            api, KUEUE_WORKLOADS, slim=workload_facts, changed=self._workload_changed
+        )
+        self._queues: Reflector[ClusterQueue] = Reflector(
+            api, KUEUE_CLUSTER_QUEUES, slim=cluster_queue_facts, changed=self._queue_changed
+        )
+        self._local: Reflector[LocalQueue] = Reflector(
+            api, KUEUE_LOCAL_QUEUES, slim=local_queue_facts, changed=self._queue_changed
+        )
+        self._of_job: dict[str, dict[str, Workload]] = {}
+        """By UID of the job, and then of the Workload."""
+        self._lines: Mapping[str, Line] = {}
+        self._woken, self._all = asyncio.Event(), False
+
+    async def run(self) -> None:
+        """Follow them until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in (self._workloads, self._queues, self._local):
+                group.create_task(reflector.run())
+            group.create_task(self._reckon())
+
+    async def synced(self) -> None:
+        """Return once all were seen, and it is known who waits."""
+        for reflector in (self._workloads, self._queues, self._local):
+            await reflector.synced.wait()
+        self._look()
+
+    def of(self, owner: OwnerInfo) -> OwnerInfo:
+        """Return an owner with what its Workload says, as it is where it has none or several."""
+        found = list(self._of_job.get(owner.uid, {}).values())
+        if len(found) != 1:
+            return owner
+        (workload,) = found
+        queue = self._queue(workload)
+        local = self._local.items.get((workload.namespace, workload.local_queue))
+        against = objection(
+            workload,
+            owner,
+            queue,
+            None if queue is None else self._lines.get(line_of(queue)),
+            covered=queue is not None and queue.name in self._covered,
+            stopped=local is not None and local.stopped,
+        )
+        return with_workload(owner, workload, against)
+
+    def _queue(self, workload: Workload) -> ClusterQueue | None:
+        local = self._local.items.get((workload.namespace, workload.local_queue))
+        name = workload.cluster_queue or ("" if local is None else local.cluster_queue)
+        return self._queues.items.get(("", name))
+
+    def _workload_changed(self, change: ObjectChange[Workload]) -> None:
+        before, after = change.before, change.after
+        told = set[str]()
+        if before is not None:
+            for uid in before.jobs & self._of_job.keys():
+                self._of_job[uid].pop(before.uid, None)
+            told |= before.jobs
+        if after is not None and not after.finished:
+            for uid in after.jobs:
+                self._of_job.setdefault(uid, {})[after.uid] = after
+            told |= after.jobs
+        for uid in told:
+            if not self._of_job.get(uid, {}):
+                self._of_job.pop(uid, None)
+        self._told(told)
+        self._woken.set()
+
+    def _queue_changed(self, change: ObjectChange[Any]) -> None:
+        if change.before != change.after:  # what it counts by itself is none of our facts
+            self._all = True
+            self._woken.set()
+
+    async def _reckon(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            began = time.perf_counter()
+            self._look()
+            await self._sleep(max(_PAUSE, _REST * (time.perf_counter() - began)))
+
+    def _look(self) -> None:
+        """See anew who waits for whose quota, and tell of the jobs for which that matters."""
+        queue_of = {key: each.cluster_queue for key, each in self._local.items.items()}
+        queues = {queue.name: queue for queue in self._queues.items.values()}
+        before, self._lines = self._lines, lines(self._workloads.items.values(), queues, queue_of)
+        differ = {name for name in {*before, *self._lines} if before.get(name) != self._lines.get(name)}
+        if self._all:
+            self._all = False
+            self._told(list(self._of_job))
+        elif differ:
+            told = set[str]()
+            for uid, found in self._of_job.items():
+                names = (self._queue(each) for each in found.values())
+                if any(queue is not None and line_of(queue) in differ for queue in names):
+                    told.add(uid)
+            self._told(told)
