@@ -109,7 +109,9 @@ def start(state: State, job: str, placement: Mapping[str, str], reason: str, now
         )
         state = state.with_replica(started)
     # Each is told of all that its job has now.
-    actions: list[Action] = [start_order(state, state.replicas[name], reason) for name in placement]
+    actions: list[Action] = [
+        start_order(state, state.replicas[name], reason) for name in placement if not state.has_unwanted(name)
+    ]
     record = state.jobs[job]
     if record.admitted_at is None:
         state = state.with_job(msgspec.structs.replace(record, admitted_at=now))

@@ -127,6 +127,10 @@ class State(Struct, frozen=True, kw_only=True):
         """Return the transaction in flight that a replica is in."""
         return next((each for each in self.transactions.values() if replica in each.concerned), None)
 
+    def has_unwanted(self, replica: str) -> bool:
+        """Whether an incarnation of it still lives that nobody wants: until that is gone, none is started."""
+        return any(each.replica == replica for each in self.unwanted.values())
+
     def transactions_of(self, job: str) -> list[Transaction]:
         """Return the transactions in flight of a job, oldest first."""
         return [each for each in self.transactions.values() if each.job == job]

@@ -199,7 +199,8 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
         if replica.phase is Phase.STARTING and ours:
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
             state = state.with_replica(waited)
-            actions.append(start_order(state, waited, "ordered before the manager was started again"))
+            if not state.has_unwanted(replica.name):
+                actions.append(start_order(state, waited, "ordered before the manager was started again"))
     return state, actions
 
 

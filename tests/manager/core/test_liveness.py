@@ -378,6 +378,24 @@ def test_a_late_word_of_an_earlier_start_is_no_new_incarnation():
         assert not cluster.state.unwanted
 
 
+def test_nothing_starts_beside_an_incarnation_that_nobody_wants():
+    """The start is on record, and is ordered once that one is gone."""
+    cluster = Told(nodes=2, cpus=4.0, settings=told.SETTINGS)
+    with registered(cluster.proposed):
+        name = worker("j")
+        cluster.post(ev.JobSubmitted(gang("j", 1, ps=0, grace_seconds=1)))
+        cluster.propose(AdmitGang(job="default/j", placement=on("node-0", name), reason="room"))
+        cluster.tick(DEADLINES.start)
+        cluster.post(ev.ReplicaGone(replica=name, incarnation=None))
+        cluster.orders.clear()
+        cluster.post(ev.ReplicaStarted(replica=name, incarnation="first", node="node-0", start=1))
+        cluster.propose(AdmitGang(job="default/j", placement=on("node-1", name), reason="again"), seconds=10)
+        assert cluster.state.replicas[name].starts == 2
+        assert not [order for order in cluster.orders if isinstance(order, StartReplica)]
+        cluster.post(ev.ReplicaGone(replica=name, incarnation="first"))
+        assert [order.start for order in cluster.orders if isinstance(order, StartReplica)] == [2]
+
+
 def test_an_id_of_a_person_never_collides_with_one_of_ours():
     """`move-1` may be what a person calls a move: the next of ours has another name."""
     cluster = Told(nodes=3, cpus=4.0, settings=told.SETTINGS)

@@ -97,18 +97,20 @@ class Chaos(RuleBasedStateMachine):
         self.cluster.exit_code = exit_code
         self.cluster.carry_out_one(_nth(self._next_orders(), number), again=again)
 
-    @rule(number=pick, count=st.integers(min_value=1, max_value=6))
+    @rule(
+        number=pick, count=st.integers(min_value=1, max_value=6), late=st.sampled_from([0.0, 0.0, 5.0, 300.0])
+    )
     @precondition(lambda self: self.cluster.state.transactions)
-    def get_one_on(self, *, number, count):
+    def get_one_on(self, *, number, count, late=0.0):
         """One transaction gets what it waits for, so that they get far and not only begin."""
         chosen = _nth(_in_flight(self.cluster.state), number)
         for _ in range(count):
             now = self.cluster.state.transactions.get(chosen.id)
             if now is None:
                 return
-            self._one_step_of(now)
+            self._one_step_of(now, late)
 
-    def _one_step_of(self, each: Transaction) -> None:
+    def _one_step_of(self, each: Transaction, late: float = 0.0) -> None:
         cluster = self.cluster
         keys = {*each.concerned, f"job {each.job}"}
         keys |= {f"{each.id} {name}" for name in each.concerned}
@@ -120,7 +122,8 @@ class Chaos(RuleBasedStateMachine):
         asked = [n for n, w in each.witnesses.items() if not w.answered and n in cluster.live]
         if each.state in ASKING_STATES and asked and not cluster.sidecars_answer:
             saved = cluster.reached(asked[0])
-            cluster.acknowledge(asked[0], checkpoint=Checkpoint(step=saved, path="/c", digest=DIGEST))
+            checkpoint = Checkpoint(step=saved, path="/c", digest=DIGEST)
+            cluster.acknowledge(asked[0], checkpoint=checkpoint, age=late)
             return
         self._others_do(each)
         here = sorted({*each.concerned} & cluster.live.keys())

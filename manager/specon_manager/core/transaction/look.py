@@ -220,13 +220,16 @@ def _ended_after_all(state: State, transaction: Transaction) -> Finding:
     """Return that an order to end was carried out that was believed lost: what is left follows it."""
     if apart := _apart(state.jobs[transaction.job], transaction):
         return Outcome.LOST, apart
-    return (Outcome.SAVED, "") if members.leavers(state, transaction) else _left(state, transaction)
+    still = members.leavers(state, transaction) or members.unwanted(state, transaction)
+    return (Outcome.SAVED, "") if still else _left(state, transaction)
 
 
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
-        return _left(state, transaction)
+        if not members.unwanted(state, transaction):
+            return _left(state, transaction)
+        return (Outcome.OVERDUE, "") if now >= transaction.deadline else None
     untouched = members.untouched(state, transaction)
     if transaction.stale:
         return (Outcome.STALE if untouched else Outcome.OVERDUE), ""

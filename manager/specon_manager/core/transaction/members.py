@@ -63,6 +63,11 @@ def leavers(state: State, transaction: Transaction) -> list[Replica]:
     return [record for record in reached(state, transaction) if must_go(transaction, record)]
 
 
+def unwanted(state: State, transaction: Transaction) -> bool:
+    """Whether an earlier incarnation of anything that it is about still lives, and is told to end."""
+    return bool(state.unwanted) and any(map(state.has_unwanted, transaction.concerned))
+
+
 def without_newcomers(state: State, transaction: Transaction) -> State:
     """Let what came by a transaction that was turned back, and has crashed since, be absent again."""
     newcomers = transaction.after.keys() - transaction.before.keys() if transaction.attempt > 1 else set()

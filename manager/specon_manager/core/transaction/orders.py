@@ -217,5 +217,5 @@ def _started(state: State, job: Job, transaction: Transaction) -> list[Action]:
             gang=gang,
         )
         for each in members.wanted(state, transaction)
-        if each.phase is Phase.STARTING
+        if each.phase is Phase.STARTING and not state.has_unwanted(each.name)
     ]
