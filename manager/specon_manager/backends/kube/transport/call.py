@@ -88,7 +88,10 @@ async def lines_of(call: Call, response: aiohttp.ClientResponse, silence: float)
     rest = bytearray()
     while True:
         async with honest(call, asyncio.timeout(silence)):
-            chunk = await response.content.readany()
+            try:
+                chunk = await response.content.readany()
+            except RuntimeError as error:  # what aiohttp raises where the connection is closed already
+                raise aiohttp.ClientConnectionError(str(error)) from error
         if not chunk:
             break
         *whole, last = chunk.split(b"\n")
