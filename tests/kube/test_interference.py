@@ -84,6 +84,10 @@ async def test_a_namespace_that_is_deleted_is_let_go_and_other_moves_go_on(stage
     await stage.until(lambda: stage.cluster.store.get(NAMESPACES, ("", "doomed")) is None, "it is gone")
     await all_end(stage, spared)
     assert {stage.state(each) for each in spared} == {"Succeeded"}
+    await stage.until(
+        lambda: not [name for name in stage.leader.state.transactions if name.startswith("doomed/")],
+        "nothing of it is in flight",
+    )
 
 
 @pytest.mark.parametrize("owner", ["StatefulSet", "Job", "Indexed"])

@@ -188,6 +188,19 @@ def test_another_incarnation_completes_the_eviction_of_a_move():
     assert placed(cluster.orders) == [(MOVE, {A: "node-1"})]
 
 
+def test_what_is_lost_before_it_has_shown_that_it_trains_is_ordered_again_once():
+    """An owner starts it again by itself; a bare pod has nobody else and would be away until the deadline."""
+    cluster = moving(TransactionState.VERIFYING)
+    cluster.orders.clear()
+    cluster._end(A, None, evicted=True)
+    cluster.post(ev.ReplicaGone(replica=A, incarnation=cluster.state.replicas[A].incarnation, evicted=True))
+    assert placed(cluster.orders) == [(MOVE, {A: "node-1"})]
+    assert cluster.tick() == []
+    assert move_of(cluster).state is TransactionState.VERIFYING
+    cluster.appears(A, "node-1")
+    assert move_of(cluster).running_at == cluster.now
+
+
 # -- gone --------------------------------------------------------------------------------------------
 
 

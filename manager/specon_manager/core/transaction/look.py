@@ -79,7 +79,8 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
     if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
         state, actions = _landed(state, transaction)
     if transaction.state is TransactionState.VERIFYING:
-        state = _running_since(state, state.transactions[transaction.id], now)
+        state, ordered = _running_since(state, state.transactions[transaction.id], now)
+        actions += ordered
     return state, actions
 
 
@@ -95,15 +96,20 @@ def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
     return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses))
 
 
-def _running_since(state: State, transaction: Transaction, now: float) -> State:
-    """Let the proof be awaited from when every wanted replica runs; an owner may start some of it again."""
+def _running_since(state: State, transaction: Transaction, now: float) -> Step:
+    """Let the proof be awaited from when every wanted replica runs; an owner may start some of it again.
+
+    It is told again what is wanted: a bare pod that is lost has nobody else who creates it.
+    """
     wanted = members.wanted(state, transaction)
     runs = all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in wanted)
     if runs and transaction.running_at is None:
-        return await_proof(state, transaction, now)
-    if not runs and transaction.running_at is not None:
-        return state.with_transaction(msgspec.structs.replace(transaction, running_at=None))
-    return state
+        return await_proof(state, transaction, now), []
+    if runs or transaction.running_at is None:
+        return state, []
+    state = state.with_transaction(transaction := msgspec.structs.replace(transaction, running_at=None))
+    job = state.jobs[transaction.job]
+    return state, [placed(state, job, transaction)] if job.owned else []
 
 
 def _landed(state: State, transaction: Transaction) -> Step:
