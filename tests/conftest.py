@@ -10,6 +10,8 @@ settings.load_profile("untimed")
 
 
 def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
-    """Name binary values by their argument: an archive holds the second it was made in, and the workers of a
-    parallel run must collect the same names."""
+    """Name binary values by their argument, so that the workers of a parallel run collect the same names.
+
+    An archive, for one, holds the second it was made in.
+    """
     return argname if isinstance(val, bytes) and not val.isascii() else None
