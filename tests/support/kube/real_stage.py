@@ -40,7 +40,8 @@ from specon_manager.backends.kube.transport.resources import (
 from support.kube import server
 from support.kube.scripted_sidecar import Sidecars
 from support.kube.training_templates import training_template
-from support.live.manager import LiveManager, free_port
+from support.live.manager import LiveManager
+from support.ports import free_port
 
 SYSTEM, TRAINING = "specon", "training"
 _CRDS = Path(__file__).parents[3] / "charts" / "specon" / "crds"
@@ -135,7 +136,7 @@ class RealStage:
                 f"--namespace={SYSTEM}",
                 f"--webhook-url={url}",
                 f"--reports-url=https://127.0.0.1:{self.manager.reports_port}",
-                f"--page-listen=127.0.0.1:{free_port('127.0.0.1')}",
+                f"--page-listen=127.0.0.1:{free_port()}",
             ]
         )
         self._stack.callback(self.manager.stop)

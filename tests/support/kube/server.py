@@ -4,7 +4,6 @@ import base64
 import contextlib
 import json
 import os
-import socket
 import ssl
 import subprocess
 import time
@@ -17,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from support.kube.client import Endpoint
+from support.ports import free_port
 
 _PLACES = ("/usr/local/kubebuilder/bin",)
 _PROGRAMS = ("etcd", "kube-apiserver")
@@ -37,7 +37,7 @@ def assets() -> Path | None:
 def running(folder: Path, programs: Path) -> Iterator[Endpoint]:
     """Run both in a folder; TimeoutError with the end of the log where they do not come up."""
     keys = _keys(folder)
-    client, peer, port = _free(), _free(), _free()
+    client, peer, port = free_port(), free_port(), free_port()
     tokens = folder / "tokens.csv"
     tokens.write_text(f'{TOKEN},contract,contract,"system:masters"\n')
     etcd = [
@@ -101,7 +101,7 @@ def controlling(folder: Path, programs: Path, config: Path, *controllers: str) -
         f"--kubeconfig={config}",
         f"--controllers={','.join(controllers)}",
         "--leader-elect=false",
-        f"--secure-port={_free()}",
+        f"--secure-port={free_port()}",
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / 'controllers'}",
     ]
@@ -116,7 +116,7 @@ def scheduling(folder: Path, programs: Path, config: Path) -> Iterator[None]:
         str(programs / "kube-scheduler"),
         f"--kubeconfig={config}",
         "--leader-elect=false",
-        f"--secure-port={_free()}",
+        f"--secure-port={free_port()}",
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / 'scheduler'}",
     ]
@@ -177,10 +177,3 @@ def _keys(folder: Path) -> Path:
         )
     )
     return path
-
-
-def _free() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -1,7 +1,6 @@
 """One whole manager in the event loop of a test: it can be killed, frozen, and made to skip time."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from specon_manager.serving import cluster_manager
 from specon_manager.serving.cluster_manager import ClusterManager
 from specon_manager.serving.serve_settings import Address, ServeSettings, SidecarImage
 from support.clocks.fair_time import fair_now
+from support.ports import free_port
 
 SYSTEM = "specon"
 """The namespace of managers."""
@@ -49,8 +49,8 @@ class Manager:
         """
         self.lease, self._namespaces, self._interception = lease, namespaces, interception
         self._preemption_gate = preemption_gate
-        self.name, self.port = f"{name}_manager", _free_port()
-        self.reports_port, self.probe = _free_port(), _free_port()
+        self.name, self.port = f"{name}_manager", free_port()
+        self.reports_port, self.probe = free_port(), free_port()
         self._passable = asyncio.Event()
         self._passable.set()
         self._frozen_at: float | None = None
@@ -168,9 +168,3 @@ class Manager:
             interception=self._interception,
             preemption_gate=self._preemption_gate,
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

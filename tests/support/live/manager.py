@@ -1,13 +1,14 @@
 """A manager that runs as a process of this machine and serves a real cluster."""
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
+
+from support.ports import free_port
 
 
 class LiveManager:
@@ -18,7 +19,7 @@ class LiveManager:
         self.host = host
         self.port = free_port(host)
         self.reports_port = free_port(host)
-        self.metrics_port = free_port("127.0.0.1")
+        self.metrics_port = free_port()
         self.log = folder / f"{identity}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._told_to_end = False
@@ -98,10 +99,3 @@ class LiveManager:
             self._process.kill()
             self._process.wait(10)
             raise
-
-
-def free_port(host: str) -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind((host, 0))
-        return int(found.getsockname()[1])

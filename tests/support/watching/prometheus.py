@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 import aiohttp
 import yaml
 
-from support.live.manager import free_port
 from support.packaging.programs import program
+from support.ports import free_port
 
 _SECONDS = 120.0
 _LOOK_SECONDS = 0.1
@@ -31,7 +31,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, *, targets: Mapping[str, int], rules: Path) -> None:
         self._folder = folder
-        self._url = f"http://127.0.0.1:{free_port('127.0.0.1')}"
+        self._url = f"http://127.0.0.1:{free_port()}"
         self._targets = targets
         self._rules = rules
         self._program = program("prometheus")

@@ -105,6 +105,15 @@ PICTURES: Final = (
         columns=_PAPER,
         rows=r", mean of 3 scenarios \(%\)$",
     ),
+    Picture(
+        page="version-0-1",
+        name="version-0-1",
+        title="What the present version takes, in % of version 0.1 (shorter is better)",
+        heading="## Slower or faster than version 0.1?",
+        columns=(("now", "now", 2),),
+        of="version 0.1",
+        rows=r"^(?!Steps lost)|, [^,]*$",
+    ),
 )
 
 
