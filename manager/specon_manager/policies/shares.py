@@ -98,7 +98,7 @@ class Shares:
                 elif job.name == first:
                     why = f"of {jobs} on {node} it has the least left, about {left:.0f} s"
                 else:
-                    why = f"another on {node} goes before its {left:.0f} s"
+                    why = f"another on {node} goes first; this one has about {left:.0f} s left"
                 yield Reweight(replica=replica.name, weight=weight, reason=why)
 
     def _on_trial(self, job: Job) -> bool:
