@@ -181,6 +181,8 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Of its PriorityClass: a job is never preempted for one of lower priority."""
     lowest_cpu: Annotated[float, Meta(ge=0)] | None = None
     """To what its owner lets a replica's request of processors be lowered in place; None: not at all."""
+    bursts: bool = False
+    """Whether its replicas use more processors than they request where others leave some idle."""
     constraints: Constraints = ANYWHERE
     """On which nodes its replicas may run."""
     template: Mapping[str, Any] = field(default_factory=dict)

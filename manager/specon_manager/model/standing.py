@@ -36,6 +36,17 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
     )
 
 
+def may_go(replica: Replica, target: str, snapshot: Snapshot) -> bool:
+    """Whether the manager would order this move now: a refused one would keep all others from being tried."""
+    return (
+        to_move(replica, snapshot) is None
+        and not replica.unproven
+        and replica.cooldown_until <= snapshot.now
+        and replica.requests.fits(snapshot.open_room(target, replica.job))
+        and snapshot.objection_to(target, replica.job) is None
+    )
+
+
 def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return what rules a move of a whole job out, all of which ends and starts again."""
     spec = job.spec

@@ -20,6 +20,7 @@ from specon_manager.policies.expectation import Expectation, Objective
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.lateness import Lateness
+from specon_manager.policies.making_way import make_way
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.preemption.shorter import ShorterFirst
@@ -140,7 +141,9 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     about = {each.job for each in proposals if isinstance(each, AdmitGang | Claim)}
     yield from proposals
     yield from (claim for claim in given_up if claim.job not in about)
-    yield from shares.balance(promised)
+    leave = list(shares.balance(promised))
+    yield from leave
+    yield from make_way(snapshot, {*promised, *(move.target for move in leave)})
 
 
 def _victims(

@@ -11,7 +11,7 @@ from typing import Protocol
 from specon_manager.model.actions import AdmitGang, Migrate, Reweight
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_move
+from specon_manager.model.standing import may_go
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queued
 
@@ -145,7 +145,7 @@ class Shares:
                 queue = sorted(sharing, key=lambda item: (expected.rank(item[1]), item[1].order))
                 before = expected.remaining(queue[0][1])
                 for replica, job in queue[1:]:
-                    if before > settings.move_seconds and self._may_go(replica, job, target):
+                    if before > settings.move_seconds and may_go(replica, target, snapshot):
                         candidate = (-before, replica.name, replica, source)
                         best = candidate if best is None or candidate[:2] < best[:2] else best
                     before += expected.remaining(job)
@@ -159,14 +159,3 @@ class Shares:
                 purpose="balance",
                 reason=f"{target} is idle; on {source} it would wait about {-wait:.0f} s for its turn",
             )
-
-    def _may_go(self, replica: Replica, job: Job, target: str) -> bool:
-        """Whether the manager would order the move: a refused one would keep all others from being tried."""
-        snapshot = self._snapshot
-        return (
-            to_move(replica, snapshot) is None
-            and not replica.unproven
-            and replica.cooldown_until <= snapshot.now
-            and replica.requests.fits(snapshot.open_room(target, job.name))
-            and snapshot.objection_to(target, job.name) is None
-        )

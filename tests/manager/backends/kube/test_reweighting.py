@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.backends.kube.objects.pod import slim_pod
-from specon_manager.backends.kube.objects.weights import quantity, whole_cpu, why_not
+from specon_manager.backends.kube.objects.weights import bursts, quantity, whole_cpu, why_not
 from specon_manager.backends.kube.owners.bare import manifest_of
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS
 from specon_manager.core.state import State
@@ -80,6 +80,29 @@ async def test_what_a_replica_gave_up_stays_reserved_for_it(api):
         assert stage.said(JobObserved)[-1].spec.requests == before.requests
         assert stage.backend._ledger.live(REPLICA).reserved.cpu == before.requests.cpu
         assert before.lowest_cpu == 0.25
+
+
+@pytest.mark.parametrize(
+    ("resources", "may"),
+    [
+        ({"requests": {"cpu": "1"}}, True),
+        ({"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}}, True),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "1500m"}}, True),
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, False),
+        ({"requests": {"memory": "1Gi"}}, False),
+        ({"requests": "?", "limits": 7}, False),
+    ],
+)
+def test_a_trainer_uses_what_others_leave_unless_a_limit_forbids_it(resources, may):
+    """One that requests no processors shares them anyway."""
+    assert bursts({"name": "trainer", "resources": resources}) is may
+
+
+async def test_the_job_says_whether_it_uses_more_than_it_requests(api):
+    """The trainer of a bare pod without limits does."""
+    async with Stage(api) as stage:
+        await _running(api, stage)
+        assert stage.said(JobObserved)[-1].spec.bursts
 
 
 async def test_a_new_manager_gives_back_what_an_earlier_one_took(api):

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.objects.node_warnings import maintenance_at, w
 from specon_manager.backends.kube.objects.quantities import amounts_of, requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME, constraints_of, taints_of
 from specon_manager.backends.kube.objects.selectors import selects
-from specon_manager.backends.kube.objects.weights import requested_cpu, whole_cpu, why_not
+from specon_manager.backends.kube.objects.weights import bursts, requested_cpu, whole_cpu, why_not
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
@@ -97,6 +97,8 @@ class Detail(Struct, frozen=True, kw_only=True):
     """What the trainer requested of processors before they were lowered in place; None: they were not."""
     trainer_cpu: float = 0.0
     """What it requests now, cores."""
+    bursts: bool = False
+    """Whether it may use more of them than it requests."""
     unweightable: str = ""
     """Why that cannot be changed in place; empty where it can."""
 
@@ -270,6 +272,7 @@ def _detail(pod: Object) -> Detail:
         priority=_priority(spec.get("priority")),
         whole_cpu=whole_cpu(annotations.get(names.WHOLE_CPU)),
         trainer_cpu=requested_cpu(trainer),
+        bursts=bursts(trainer),
         unweightable=why_not(spec, status, trainer),
     )
 

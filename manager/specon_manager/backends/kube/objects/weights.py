@@ -15,6 +15,13 @@ def requested_cpu(container: Mapping[str, Any]) -> float:
     return amounts_of(mapping(container.get("resources")).get("requests")).get("cpu", 0.0)
 
 
+def bursts(container: Mapping[str, Any]) -> bool:
+    """Whether a container that requests processors may use more of them: no limit stands at its request."""
+    asked = requested_cpu(container)
+    most = amounts_of(mapping(container.get("resources")).get("limits")).get("cpu")
+    return asked > 0 and (most is None or most > asked)
+
+
 def quantity(cores: float) -> str:
     """Return cores as Kubernetes writes them, to the thousandth."""
     return f"{max(1, round(cores * 1000))}m"

@@ -63,6 +63,7 @@ def spec_of_owner(
         requests=known.requests,
         ps_requests=known.ps_requests,
         priority=known.priority,
+        bursts=known.bursts,
         lowest_cpu=known.lowest_cpu,
         constraints=known.constraints,
     )
@@ -104,6 +105,7 @@ def spec_of(
         or next((verdict.immovable for verdict in judged if verdict.immovable), ""),
         placed_by="owner",
         priority=detail.priority,
+        bursts=detail.bursts,
         lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
         **_said(options, detail.grace_seconds),
