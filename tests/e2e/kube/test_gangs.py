@@ -1,4 +1,7 @@
-"""A gang of several pods, from the manifest in samples/, moves as a whole on real kubelets."""
+"""A gang of several pods, from the manifest in samples/, moves as a whole on real kubelets.
+
+That of a JobSet needs the real controller of JobSets in the cluster, and is left out without it.
+"""
 
 import os
 from pathlib import Path
@@ -7,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from specon_manager.backends.kube.transport.resources import JOBS, MIGRATIONS, Object, Resource
+from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, MIGRATIONS, Object, Resource
 from specon_manager.cli.run.gang_proofs import chain_of
 from support.live.jobs import CLAIM
 from support.live.stage import MOVES_NOTHING, LiveStage
@@ -18,6 +21,8 @@ SAMPLE = Path(__file__).parents[3] / "samples" / "jobs" / "gang-job.yaml"
 IMAGE = "SPECON_E2E_SAMPLES_IMAGE"
 SERVICES = Resource("", "v1", "services", "Service")
 WORKERS = 4
+NAMES = {"Job": "gang", "JobSet": "gang-ranks-0"}
+"""Of the batch Job."""
 SHORT = {"specon.io/interval": "1s", "specon.io/heartbeat": "1s"}
 
 
@@ -31,6 +36,27 @@ def manifests(image: str) -> tuple[Object, Object]:
     container["resources"] = {"requests": {"cpu": "100m", "memory": "256Mi"}}
     template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = CLAIM
     return service, job
+
+
+def job_set(job: Object) -> Object:
+    """Return a JobSet of that one Job; it has what its controller's own webhook would fill in."""
+    template = job["spec"]["template"]["spec"]
+    del template["subdomain"]  # its controller sets it, and makes the Service
+    for each in template["containers"][0]["env"]:
+        if each["name"] == "MASTER_ADDR":
+            each["value"] = "gang-ranks-0-0.gang"
+    ranks = {"name": "ranks", "replicas": 1, "template": {"spec": job["spec"]}}
+    return {
+        "apiVersion": JOB_SETS.api_version,
+        "kind": JOB_SETS.kind,
+        "metadata": {"name": "gang"},
+        "spec": {
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": []},
+            "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "replicatedJobs": [ranks],
+        },
+    }
 
 
 async def chain(live: LiveStage) -> Any:
@@ -48,15 +74,21 @@ async def members(live: LiveStage, former: dict[int, str]) -> dict[int, Object]:
     return {rank: await live.training("gang", rank, former=former.get(rank, "")) for rank in range(WORKERS)}
 
 
-async def test_a_gang_over_two_nodes_moves_as_a_whole(live: LiveStage):
+@pytest.mark.parametrize("owner", ["Job", "JobSet"])
+async def test_a_gang_over_two_nodes_moves_as_a_whole(live: LiveStage, owner: str):
     """All ranks save at one agreed step, come back together on one node, and go on from that very link."""
     image = os.environ.get(IMAGE)
     if image is None or os.environ.get("SPECON_E2E_NO_SERVICES"):
         pytest.skip(f"the ranks need {IMAGE} (of samples/Dockerfile), and to find each other by name")
+    if owner == "JobSet" and not await live.api.serves(JOB_SETS):
+        pytest.skip("the cluster knows no JobSets")
     await live.manage(decisions=MOVES_NOTHING)
     service, job = manifests(image)
-    await live.api.create(SERVICES, service, live.namespace)
-    await live.api.create(JOBS, job, live.namespace)
+    if owner == "Job":
+        await live.api.create(SERVICES, service, live.namespace)
+        await live.api.create(JOBS, job, live.namespace)
+    else:
+        await live.api.create(JOB_SETS, job_set(job), live.namespace)
     before = await members(live, {})
     await live.reported("gang", step=20)
     nodes = {pod["spec"]["nodeName"] for pod in before.values()}
@@ -72,5 +104,5 @@ async def test_a_gang_over_two_nodes_moves_as_a_whole(live: LiveStage):
     assert {pod["spec"]["nodeName"] for pod in after.values()} == {target}
     found = await chain(live)
     assert (found.resumes, found.broken) == (1, 0)
-    status = (await live.api.get(JOBS, "gang", live.namespace))["status"]
+    status = (await live.api.get(JOBS, NAMES[owner], live.namespace))["status"]
     assert not status.get("failed")
