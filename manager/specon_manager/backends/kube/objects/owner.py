@@ -12,9 +12,10 @@ from specon_manager.backends.kube.objects.coupling import Coupling, coupling, hi
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.objects.job_patch import REPLICA_SPECS, asked_of, suspended, workers_of
-from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, volcano_in
+from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, trainer_of, volcano_in
 from specon_manager.backends.kube.objects.quantities import requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
+from specon_manager.backends.kube.objects.weights import bursts
 from specon_manager.backends.kube.transport.resources import (
     JOB_SETS,
     JOBS,
@@ -94,6 +95,8 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     worker_requests: Resources = NOTHING
     ps_requests: Resources | None = None
     """What a worker and a parameter server will reserve, without a sidecar; the second None without any."""
+    bursts: bool = False
+    """Whether a worker may use more processors than its trainer requests."""
     constraints: Constraints = ANYWHERE
     """On which nodes a worker may run, without what its volumes say."""
     grace_seconds: float = 30.0
@@ -333,6 +336,7 @@ def _owner(
         "workers": workers,
         "asked": asked_of(workers, scaled),
         "worker_requests": resources_of(requested(pod)),
+        "bursts": bursts(trainer_of(template)),
         "hint": hint_in(pod),
         "ps_requests": None if beside is None else resources_of(requested(mapping(beside.get("spec")))),
     }

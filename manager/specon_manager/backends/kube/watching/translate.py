@@ -52,6 +52,7 @@ def spec_of_owner(
         ps_requests=owner.ps_requests,
         immovable=owner_immovable_because(owner),
         placed_by="owner",
+        bursts=owner.bursts,
         constraints=owner.constraints,
         **_said(options, owner.grace_seconds),
         **_elastic(owner, can, options),

@@ -85,6 +85,7 @@ def test_a_held_job_is_told_before_it_has_pods():
     assert (spec.workers, spec.present, spec.min_workers, len(spec.replicas)) == (3, 3, 1, 8)
     assert (spec.requests.cpu, spec.top_down, spec.unpreemptible) == (1, True, "")
     assert spec.coupled
+    assert spec.bursts
 
 
 @pytest.mark.parametrize("annotations", [{}, {**QUEUED, "specon.io/inject": "false"}])
