@@ -214,7 +214,7 @@ def slim_node(node: Object) -> NodeInfo:
     )
 
 
-def trainer_of(pod: Object) -> Mapping[str, Any]:
+def trainer_of(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the container that trains: marked, named by annotation, known by name, or the first; else {}."""
     containers = mappings(mapping(pod.get("spec")).get("containers"))
     annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
