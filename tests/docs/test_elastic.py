@@ -24,7 +24,7 @@ EXAMPLES = {
     "PyTorchJob with `elasticPolicy` and no Master": ("PyTorchJob", {**GROUP, "elastic": (1, 8)}),
     "MPIJob (v2beta1)": ("MPIJob", GROUP),
     "JobSet of one Indexed Job": ("JobSet", INDEXED),
-    "JobSet of several Jobs": ("JobSet", {**INDEXED, "jobs": 2}),
+    "JobSet of several Indexed Jobs": ("JobSet", {**INDEXED, "jobs": 2}),
     "TrainJob of one Indexed Job": ("TrainJob", INDEXED),
     "StatefulSet, bare pod, ReplicaSet and others": ("StatefulSet", GROUP),
 }

@@ -63,11 +63,15 @@ class JobSetController:
     async def _make(
         self, value: Object, replicated: Object, number: int, name: str, *, suspend: bool
     ) -> None:
+        sizes = {each["name"]: each.get("replicas", 1) for each in value["spec"]["replicatedJobs"]}
+        before = sum(list(sizes.values())[: list(sizes).index(replicated["name"])])
         labels = {
             "jobset.sigs.k8s.io/jobset-name": value["metadata"]["name"],
             "jobset.sigs.k8s.io/jobset-uid": value["metadata"]["uid"],
             "jobset.sigs.k8s.io/replicatedjob-name": replicated["name"],
             "jobset.sigs.k8s.io/job-index": str(number),
+            "jobset.sigs.k8s.io/global-replicas": str(sum(sizes.values())),
+            "jobset.sigs.k8s.io/job-global-index": str(before + number),
         }
         template = clone(replicated["template"])
         template["spec"]["suspend"] = suspend

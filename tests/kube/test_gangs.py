@@ -65,6 +65,27 @@ async def test_a_gang_that_somebody_asks_for_moves_as_a_whole_from_one_step(stag
     await _ended_well(stage, target)
 
 
+async def test_the_jobs_of_a_job_set_are_one_gang_and_move_as_a_whole(stage):
+    """Each pod comes back as the one that it was, in whichever of the Jobs that is."""
+    await stage.manage_and_lead()
+    lead = await stage.make("JobSet", "set")
+    ranks = [f"training/set/worker/{index}" for index in (0, 1, 1000, 1001)]
+    await stage.trains(*ranks)
+    before = {rank: stage.pod_of(rank)["metadata"]["uid"] for rank in ranks}
+    target = next(node for node in stage.nodes if node not in {stage.node_of(rank) for rank in ranks[:1]})
+    await stage.ask(lead, job="training/set", targets=[target])
+    await stage.ended(lead)
+    move = stage.move(lead)
+    assert (move["state"], move["target"]) == ("Succeeded", f"{target} (4)"), stage.tale()
+    assert {stage.node_of(rank) for rank in ranks} == {target}
+    (step,) = {stage.sidecars.saved[rank] for rank in ranks}
+    firsts = {stage.sidecars.first[stage.pod_of(rank)["metadata"]["uid"]] for rank in ranks}
+    assert (firsts, move["checkpoint"]["step"]) == ({step + 1}, step)
+    assert all(stage.pod_of(rank)["metadata"]["uid"] != before[rank] for rank in ranks)
+    assert stage.owner(lead)["spec"]["suspend"] is False
+    await stage.tidy()
+
+
 async def test_one_rank_that_is_to_move_takes_the_others_along(stage):
     """They start again where they were."""
     await stage.manage_and_lead()

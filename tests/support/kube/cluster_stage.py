@@ -11,6 +11,7 @@ from unittest.mock import patch
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import (
     EVENTS,
+    JOB_SETS,
     JOBS,
     LEASES,
     MIGRATIONS,
@@ -48,7 +49,7 @@ STATES = ("Proposed", "Reserved", "Checkpointing", "Evicting", "Restoring", "Ver
 OWNERS = ("Pod", "Job", "StatefulSet", "Indexed")
 """What owns a pod: nobody, a Job of one pod, a StatefulSet, an Indexed Job whose pods are moved singly.
 
-A `Gang` is an Indexed Job of four pods that train as one.
+A `Gang` is an Indexed Job of four pods that train as one, a `JobSet` one of two Jobs of two pods each.
 """
 DECISIONS = Settings(
     policy="fifo",
@@ -64,6 +65,7 @@ _KINDS: Mapping[str, Kind] = {
     "Job": JOBS,
     "Indexed": JOBS,
     "Gang": JOBS,
+    "JobSet": JOB_SETS,
     "StatefulSet": STATEFUL_SETS,
 }
 
@@ -188,13 +190,21 @@ class ClusterStage:
             body: Object = {"replicas": 1, "serviceName": name, "selector": selector}
         else:
             body = {"backoffLimit": 0}
-        if owner == "Gang":
+        if owner in {"Gang", "JobSet"}:
             template["metadata"]["annotations"] |= {
                 "specon.io/replicas": "coupled",
                 "specon.io/savers": "all",
             }
-            body |= {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
+            pods = 4 if owner == "Gang" else 2
+            body |= {"completionMode": "Indexed", "completions": pods, "parallelism": pods}
             self.sidecars.together.add(f"{namespace}/{name}")
+        if owner == "JobSet":
+            job = {"metadata": {}, "spec": {**body, "template": template}}
+            jobs = [{"name": part, "replicas": 1, "template": job} for part in ("first", "second")]
+            metadata = {"name": name, "labels": labels or {}}
+            manifest = {"metadata": metadata, "spec": {"replicatedJobs": jobs, **spec}}
+            await self.cluster.machinery.create(kind, namespace, manifest)
+            return replica
         if owner == "Indexed":
             ignore = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
             body |= {"completionMode": "Indexed", "completions": 2, "parallelism": 2}

@@ -1,5 +1,7 @@
 """Objects of every kind of training job, as users write them, for a number of workers."""
 
+import copy
+
 from fakekube.kinds import JOB_KINDS, JOBS
 from support.kube.stage import template
 
@@ -12,6 +14,15 @@ def job_object(kind, workers=2, *, annotations=None, name="train", pods=None, **
     made = pods or template({**QUEUED, **ELASTIC} if annotations is None else annotations)
     metadata = {"name": name, "namespace": "a", "uid": f"{kind}-uid", "resourceVersion": "7"}
     return {"metadata": metadata, "spec": {**_SPECS[kind](workers, made), **spec}}
+
+
+def job_set_of_several(pods, *sizes):
+    """Return a JobSet with an Indexed Job of each size."""
+    jobs = [
+        {"name": f"part-{number}", "template": {"spec": _indexed(size, copy.deepcopy(pods))}}
+        for number, size in enumerate(sizes)
+    ]
+    return job_object("JobSet", replicatedJobs=jobs)
 
 
 def _indexed(workers, pods):

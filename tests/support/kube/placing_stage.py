@@ -6,7 +6,7 @@ from typing import Any
 from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.resources import JOBS, TF_JOBS
+from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, TF_JOBS
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.events import JobObserved
@@ -81,6 +81,34 @@ async def make_gang(api: Api, annotations: dict[str, str], *, workers: int = 3, 
         },
     }
     return await api.create(JOBS, body, "default")
+
+
+async def make_job_set(api: Api, annotations: dict[str, str], *sizes: int) -> Object:
+    """Create a JobSet with an Indexed Job of each size."""
+    jobs = [
+        {
+            "name": f"part-{number}",
+            "replicas": 1,
+            "template": {
+                "metadata": {},
+                "spec": {
+                    "backoffLimit": 0,
+                    "completionMode": "Indexed",
+                    "completions": size,
+                    "parallelism": size,
+                    "template": template(annotations),
+                },
+            },
+        }
+        for number, size in enumerate(sizes)
+    ]
+    body = {
+        "apiVersion": JOB_SETS.api_version,
+        "kind": JOB_SETS.kind,
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"replicatedJobs": jobs},
+    }
+    return await api.create(JOB_SETS, body, "default")
 
 
 async def make_tf_job(api: Api, annotations: dict[str, str], *, workers: int = 2, **policy: Any) -> Object:

@@ -8,7 +8,7 @@
 | PyTorchJob | runPolicy.suspend (1.7) | live with elasticPolicy and no Master; else restart |
 | MPIJob v2beta1 | runPolicy.suspend (MPI operator 0.4) | restart: mpirun has a fixed list of hosts |
 | JobSet of one Indexed Job | suspend | live where the JobSet controller lets it, else refused |
-| JobSet of several Jobs | not: its Jobs are jobs of their own here | not |
+| JobSet of several Indexed Jobs | suspend, where their pods are alike and train as one | not |
 | TrainJob | suspend (Trainer 2.0) | not: numNodes cannot be changed |
 | StatefulSet, bare Pod, others | not | not |
 
@@ -122,8 +122,10 @@ def _of_others(owner: OwnerInfo) -> str:
 
 def no_gang(owner: OwnerInfo) -> str:
     """Return why its pods are no gang that comes and goes as one; empty where they are."""
-    if owner.kind in {"JobSet", "TrainJob"} and owner.jobs != 1:
-        return f"{owner} makes {owner.jobs} Jobs, each a job of its own: only those with one are handled"
+    if owner.kind in {"JobSet", "TrainJob"} and not owner.job:
+        return f"{owner} makes {owner.jobs} Jobs, each a job of its own: their pods do not train as one"
+    if owner.apart:
+        return f"{owner} makes {owner.jobs} Jobs, {owner.apart}"
     if owner.kind in {"Job", "JobSet", "TrainJob"} and not owner.indexed and owner.at_once > 1:
         return f"{owner} is not Indexed: its {owner.at_once} pods cannot be told apart"
     if owner.indexed and owner.at_once != owner.workers:
@@ -180,6 +182,8 @@ def _mpi_job(owner: OwnerInfo, server: tuple[int, int]) -> _Way:
 
 
 def _job_set(owner: OwnerInfo, server: tuple[int, int]) -> _Way:
+    if owner.jobs != 1:
+        return _Way("none", f"{owner} makes {owner.jobs} Jobs: which of them would change is not said")
     return _job(owner, server)
 
 

@@ -9,13 +9,15 @@ A replica keeps its name over moves and restarts, and no two pods of one owner h
 | StatefulSet | its name | worker, ordinal |
 | Kubeflow v1 (TFJob, PyTorchJob, ...) | its name | ps; or worker, as below |
 | MPIJob | its name | the launcher is ps 0; worker, as below |
-| JobSet | the name of its child Job, JOBSET-REPLICATEDJOB-INDEX | worker, completion index |
+| JobSet of one Job | the name of that, JOBSET-REPLICATEDJOB-0 | worker, completion index |
+| JobSet of several Jobs | its name | worker, 1000 x the index of the Job in it + completion index |
+| the same, where its pods say that each trains by itself | the name of the Job | worker, completion index |
 | anything else (ReplicaSet, ...) | its name | worker 0; can be observed only |
 
 Of a Kubeflow job the master or chief is worker 0, the workers follow from 1, whether there is such a head or
 not, and evaluators from 500000: a pod does not say which other replica types its job has. The launcher of an
 MPIJob trains nothing and always stays, as a parameter server does; the MPI operator (v2beta1) makes it as the
-pod of a Job of its own.
+pod of a Job of its own. Pods of a JobSet tell how many Jobs it makes since JobSet 0.7.
 """
 
 import re
@@ -25,6 +27,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.job_set import index_in_set
 from specon_manager.backends.kube.transport.resources import Object
 from specon_sidecar.wire import ReplicaName
 
@@ -40,6 +44,8 @@ COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 JOB_SET: Final = "jobset.sigs.k8s.io/jobset-name"
 JOB_SET_UID: Final = "jobset.sigs.k8s.io/jobset-uid"
+JOB_SET_JOBS: Final = "jobset.sigs.k8s.io/global-replicas"
+JOB_SET_INDEX: Final = "jobset.sigs.k8s.io/job-global-index"
 
 _HEADS: Final = frozenset({"master", "chief"})
 _EVALUATORS_FROM: Final = 500_000
@@ -145,6 +151,8 @@ def _owned(
         index = _number(annotations.get(COMPLETION_INDEX, labels.get(COMPLETION_INDEX, "0")))
         if JOB_SET in labels:
             kind, owner, uid = "JobSet", str(labels[JOB_SET]), str(labels.get(JOB_SET_UID, ""))
+            if labels.get(JOB_SET_JOBS, "1") != "1" and annotations.get(f"{PREFIX}replicas") != "independent":
+                job, index = owner, index_in_set(_number(labels.get(JOB_SET_INDEX)), index)
         elif labels.get(KUBEFLOW_OPERATOR) == MPI_OPERATOR and KUBEFLOW_JOB in labels:
             kind, owner, uid = "MPIJob", str(labels[KUBEFLOW_JOB]), ""
             job, role, index = owner, "ps", 0

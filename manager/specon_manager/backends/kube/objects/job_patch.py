@@ -103,14 +103,25 @@ def workers_of(kind: str, obj: Object) -> int:
         )
     if kind == "JobSet":
         return sum(
-            count(each.get("replicas"), 1) * _of_job(mapping(mapping(each.get("template")).get("spec")))
+            count(each.get("replicas"), 1) * indexes_of(mapping(mapping(each.get("template")).get("spec")))
             for each in mappings(spec.get("replicatedJobs"))
         )
     if kind == "TrainJob":
         return count(mapping(spec.get("trainer")).get("numNodes"), 1)
     if kind == "StatefulSet":
         return count(spec.get("replicas"), 1)
-    return _of_job(spec) if kind == "Job" else 1
+    return indexes_of(spec) if kind == "Job" else 1
+
+
+def indexes_of(spec: Mapping[str, Any]) -> int:
+    """Return how many workers a Job of this specification has: one for each index.
+
+    The pods of a Job that is not Indexed are all alike, and one worker.
+    """
+    parallelism = count(spec.get("parallelism"), 1)
+    if spec.get("completionMode") != "Indexed":
+        return min(parallelism, 1)
+    return parallelism if spec.get("completions") is None else count(spec.get("completions"), 1)
 
 
 def asked_of(workers: int, scaled: str) -> int:
@@ -123,14 +134,6 @@ def asked_of(workers: int, scaled: str) -> int:
     if not all(part.isascii() and part.isdigit() and len(part) < 7 for part in (before, after)):  # noqa: PLR2004  (more digits than any number of workers has)
         return workers
     return int(before) if int(after) == workers else workers
-
-
-def _of_job(spec: Mapping[str, Any]) -> int:
-    """Return how many workers a Job has: each index of an Indexed one; the pods of others are all alike."""
-    parallelism = count(spec.get("parallelism"), 1)
-    if spec.get("completionMode") != "Indexed":
-        return min(parallelism, 1)
-    return parallelism if spec.get("completions") is None else count(spec.get("completions"), 1)
 
 
 def _switched(kind: str, *, suspend: bool) -> Object:

@@ -11,7 +11,14 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.coupling import Coupling, coupling, hint_in
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
-from specon_manager.backends.kube.objects.job_patch import REPLICA_SPECS, asked_of, suspended, workers_of
+from specon_manager.backends.kube.objects.job_patch import (
+    REPLICA_SPECS,
+    asked_of,
+    indexes_of,
+    suspended,
+    workers_of,
+)
+from specon_manager.backends.kube.objects.job_set import members_of, why_apart
 from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, trainer_of, volcano_in
 from specon_manager.backends.kube.objects.quantities import requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
@@ -106,6 +113,8 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     success_policy: bool = False
     jobs: int = 1
     """Of a JobSet or TrainJob: how many Jobs it makes."""
+    apart: str = ""
+    """Why these cannot come and go as one, in words; empty where they can."""
     heads: int = 0
     """Masters and chiefs, which are the first workers."""
     evaluators: int = 0
@@ -219,30 +228,37 @@ def slim_mpi_job(job: Object) -> OwnerInfo:
 
 
 def slim_job_set(job_set: Object) -> OwnerInfo:
-    """Return what is needed of a JobSet; where it makes several Jobs, each is a job: their pods tell."""
+    """Return what is needed of a JobSet: its Jobs are one job, or a job each where their pods say so."""
     spec = mapping(job_set.get("spec"))
-    at_once, jobs = 0, 0
-    child: Mapping[str, Any] = {}
-    name = ""
-    for each in mappings(spec.get("replicatedJobs")):
-        child = mapping(mapping(each.get("template")).get("spec"))
-        name = str(each.get("name", ""))
-        jobs += count(each.get("replicas"), 1)
-        at_once += count(each.get("replicas"), 1) * count(child.get("parallelism"), 1)
-    alone, indexed = jobs == 1, child.get("completionMode") == "Indexed"
+    listed = mappings(spec.get("replicatedJobs"))
+    children = [mapping(mapping(each.get("template")).get("spec")) for each in listed]
+    times = [count(each.get("replicas"), 1) for each in listed]
+    first = next((number for number, several in enumerate(times) if several), None)
     own = mapping(job_set.get("metadata")).get("name", "")
-    return _owner(
+    owner = _owner(
         "JobSet",
         job_set,
-        template=mapping(child.get("template")),
-        job=f"{own}-{name}-0" if alone else "",
-        replicas=_workers(workers_of("JobSet", job_set)) if alone else (),
-        at_once=at_once,
+        template=None if first is None else mapping(children[first].get("template")),
+        job="" if first is None else f"{own}-{listed[first].get('name', '')}-0",
+        at_once=sum(
+            several * count(child.get("parallelism"), 1)
+            for several, child in zip(times, children, strict=True)
+        ),
         managed_by=_other(spec.get("managedBy")),
-        jobs=jobs,
-        indexed=indexed,
-        success_policy=bool(child.get("successPolicy")),
+        jobs=sum(times),
+        indexed=bool(children) and all(child.get("completionMode") == "Indexed" for child in children),
+        success_policy=any(child.get("successPolicy") for child in children),
     )
+    if owner.jobs == 1:
+        return msgspec.structs.replace(owner, replicas=_workers(owner.workers))
+    if owner.jobs == 0 or owner.options.replicas == "independent":
+        return msgspec.structs.replace(owner, job="")
+    apart = why_apart(job_set, children)
+    sizes = (
+        indexes_of(child) for several, child in zip(times, children, strict=True) for _ in range(several)
+    )
+    members = () if apart else tuple(("worker", index) for index in members_of(sizes, _MOST))
+    return msgspec.structs.replace(owner, job=owner.name, replicas=members, apart=apart)
 
 
 def slim_train_job(job: Object) -> OwnerInfo:

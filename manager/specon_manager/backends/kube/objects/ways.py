@@ -27,6 +27,8 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
         if identity.owner_kind in OWNER_RESOURCES:  # its watch may be a moment behind that of the pods
             return f"nothing is known yet of {identity.owner_kind} {identity.owner_name}, which owns it"
         return f"{identity.owner_kind} {identity.owner_name} owns it: such pods are observed, not moved"
+    if owner.kind in {"JobSet", "TrainJob"} and owner.job and detail.identity.job != owner.job:
+        return f"its labels do not tell of which of the {owner.jobs} Jobs of {owner} it is: JobSet 0.7 does"
     return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
 
 

@@ -11,7 +11,8 @@ from support.kube.job_objects import KINDS, job_object
 ASKED = Options(queue="team-a", min_workers=1, max_workers=8)
 ELASTIC_POLICY = {"minReplicas": 2, "maxReplicas": 6}
 MASTER = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}, "Worker": {"replicas": 2}}}
-SEVERAL = {"replicatedJobs": [{"name": "a", "template": {}}, {"name": "b", "template": {}}]}
+_INDEXED = {"spec": {"completionMode": "Indexed", "completions": 1, "parallelism": 1}}
+SEVERAL = {"replicatedJobs": [{"name": "a", "template": _INDEXED}, {"name": "b", "template": _INDEXED}]}
 LOOSE = {"completionMode": "NonIndexed", "parallelism": 1, "completions": 1}
 
 

@@ -59,8 +59,6 @@ def test_the_facts_of_each_kind_are_taken_from_the_object():
     assert slim("TFJob", enableDynamicWorker=True).dynamic
     assert slim("Job", successPolicy={"rules": [{}]}).success_policy
     assert slim("MPIJob", runLauncherAsWorker=True).launcher_works
-    two = [{"name": "a", "template": {}}, {"name": "b", "template": {}}]
-    assert (slim("JobSet", replicatedJobs=two).jobs, slim("JobSet", replicatedJobs=two).job_name) == (2, "")
 
 
 @pytest.mark.parametrize(

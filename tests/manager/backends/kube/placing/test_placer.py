@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from fakekube.failures import FailureError
+from fakekube.kinds import JOB_SETS as FAKE_JOB_SETS
 from fakekube.kinds import JOBS as FAKE_JOBS
 from fakekube.kinds import TF_JOBS as FAKE_TF_JOBS
 from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.owners import patching
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS
 from specon_manager.model.events import JobGone, JobObserved, JobRefused, ReplicaGone, ReplicaStarted
@@ -19,6 +21,7 @@ from support.kube.placing_stage import (
     gang,
     held_by_webhook,
     make_gang,
+    make_job_set,
     make_tf_job,
     place,
     pods_of,
@@ -87,6 +90,26 @@ async def test_a_queued_gang_is_let_go_each_worker_to_its_node(cluster, api, sta
     pinned = {pod["metadata"]["annotations"]["specon.io/pinned"] for pod in pods_of(cluster)}
     assert pinned == {"node-0", "node-2"}
     await stage.until(lambda: len(stage.said(ReplicaStarted)) == 3)
+
+
+async def test_the_jobs_of_a_job_set_wait_and_run_as_one_gang(cluster, api, stage):
+    """All of its pods, each on its node; put back, none is left of any of the Jobs."""
+    await make_job_set(api, QUEUED, 2, 1)
+    spec = await described(stage)
+    assert (spec.replicas, spec.held) == ((worker(0), worker(1), worker(1000)), True)
+    await stage.until(lambda: len(pods_of(cluster)) == 3)
+    assert _gates(cluster) == [[{"name": ADMISSION_GATE}]] * 3
+    wanted = {worker(0): "node-2", worker(1): "node-0", worker(1000): "node-1"}
+    await place(stage, "change-1", wanted)
+
+    def nodes():
+        running = [pod for pod in pods_of(cluster) if pod["status"].get("phase") == "Running"]
+        return {identity_of(pod).replica: pod["spec"]["nodeName"] for pod in running}
+
+    await stage.until(lambda: nodes() == wanted)
+    await place(stage, "change-2", {})
+    await stage.until(lambda: not cluster.pods(app="training"))
+    assert _job(cluster, FAKE_JOB_SETS)["spec"]["suspend"] is True
 
 
 async def test_no_pod_outside_of_the_placement_is_let_go(cluster, api, stage):

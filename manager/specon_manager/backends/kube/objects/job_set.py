@@ -1,0 +1,67 @@
+"""A JobSet of several Jobs as one gang: the numbers of its pods, and what stands against it. Pure.
+
+Sources: JobSet v1alpha2 (`jobset_types.go`), and how its controller counts Jobs (`globalJobIndex`).
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from specon_manager.backends.kube.objects.annotations import options_said
+from specon_manager.backends.kube.objects.fields import mapping, mappings
+from specon_manager.backends.kube.objects.job_patch import indexes_of
+from specon_manager.backends.kube.objects.quantities import requested, resources_of
+from specon_manager.backends.kube.objects.scheduling import constraints_of
+
+PODS_OF_A_JOB: Final = 1000
+"""So many at most: a pod tells the index of its Job and its own in that, not how many the others have."""
+_EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+
+
+def index_in_set(job: int | None, index: int | None) -> int | None:
+    """Return the index of a pod among all of its JobSet, from that of its Job and its own in it.
+
+    None where either is not known, or where the Job has too many pods for a number each.
+    """
+    if job is None or index is None or index >= PODS_OF_A_JOB:
+        return None
+    return job * PODS_OF_A_JOB + index
+
+
+def members_of(sizes: Iterable[int], most: int) -> Iterator[int]:
+    """Yield the indices of all pods, `most` at most; `sizes` says how many each Job has, in their order."""
+    found = (
+        index_in_set(job, index)
+        for job, size in enumerate(sizes)
+        for index in range(min(size, PODS_OF_A_JOB))
+    )
+    return itertools.islice((index for index in found if index is not None), most)
+
+
+def why_apart(job_set: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> str:
+    """Return why its Jobs cannot come and go as one, in words that follow "Jobs"; empty where they can.
+
+    `jobs` are the specifications of its replicated Jobs.
+    """
+    listed = mappings(mapping(job_set.get("spec")).get("replicatedJobs"))
+    if any(each.get("dependsOn") for each in listed):
+        return "of which some wait for others (dependsOn)"
+    holders = (job_set, *(mapping(each.get("template")) for each in listed))
+    if any(_EXCLUSIVE in mapping(mapping(each.get("metadata")).get("annotations")) for each in holders):
+        return f"of which each has nodes of its own ({_EXCLUSIVE})"
+    templates = [mapping(job.get("template")) for job in jobs]
+    pods = [mapping(each.get("spec")) for each in templates]
+    said = [options_said(mapping(mapping(each.get("metadata")).get("annotations"))) for each in templates]
+    if _differ([resources_of(requested(pod)) for pod in pods]):
+        return "whose pods request different amounts"
+    if _differ([constraints_of(pod) for pod in pods]):
+        return "whose pods may not run on the same nodes"
+    if _differ(said):
+        return "whose pods have different annotations"
+    if any(indexes_of(job) > PODS_OF_A_JOB for job in jobs):
+        return f"of which one has more than {PODS_OF_A_JOB} pods"
+    return ""
+
+
+def _differ(found: Sequence[object]) -> bool:
+    return any(each != found[0] for each in found)

@@ -1,0 +1,127 @@
+"""A JobSet of several Jobs is one gang, unless something stands against it."""
+
+import pytest
+
+from specon_manager.backends.kube.objects.annotations import Options
+from specon_manager.backends.kube.objects.capability import capability
+from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.owner import slim_job_set
+from specon_manager.backends.kube.objects.pod import slim_pod
+from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
+from support.kube.job_objects import QUEUED, job_set_of_several
+from support.kube.stage import template
+
+INDEPENDENT = {"specon.io/replicas": "independent"}
+
+
+def pod_of(job, index, *, labels=None, annotations=None):
+    """Return a pod of the Job with this index in the JobSet `train`, as its controllers write it."""
+    told = {"jobset.sigs.k8s.io/global-replicas": "2", "jobset.sigs.k8s.io/job-global-index": str(job)}
+    pod = template({"batch.kubernetes.io/job-completion-index": str(index), **(annotations or {})})
+    pod["metadata"] |= {
+        "namespace": "a",
+        "name": f"train-part-{job}-0-{index}-abcde",
+        "labels": {
+            "specon.io/sidecar": "injected",
+            "jobset.sigs.k8s.io/jobset-name": "train",
+            "jobset.sigs.k8s.io/jobset-uid": "JobSet-uid",
+            **(told if labels is None else labels),
+        },
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": f"train-part-{job}-0", "controller": True}
+        ],
+    }
+    return pod
+
+
+def test_the_names_of_its_replicas_are_those_that_its_pods_have():
+    """In the order of the Jobs, each with a thousand numbers of its own."""
+    owner = slim_job_set(job_set_of_several(template(), 2, 1))
+    named = [f"{owner.job_name}/{role}/{index}" for role, index in owner.replicas]
+    found = [identity_of(pod_of(*each)) for each in ((0, 0), (0, 1), (1, 0))]
+    assert named == [each.replica for each in found]
+    assert named == ["a/train/worker/0", "a/train/worker/1", "a/train/worker/1000"]
+    assert {(each.owner_kind, each.owner_name, each.owner_uid) for each in found} == {
+        ("JobSet", "train", "JobSet-uid")
+    }
+
+
+def test_a_replicated_job_counts_as_often_as_it_is_replicated():
+    """As the controller of JobSets counts: first all of the first one."""
+    obj = job_set_of_several(template(), 1, 2)
+    obj["spec"]["replicatedJobs"][0]["replicas"] = 2
+    owner = slim_job_set(obj)
+    assert (owner.jobs, owner.workers, owner.at_once) == (3, 4, 4)
+    assert [index for _, index in owner.replicas] == [0, 1000, 2000, 2001]
+
+
+def test_all_of_it_is_suspended_for_a_move_and_held_in_a_queue():
+    owner = slim_job_set(job_set_of_several(template(QUEUED), 2, 2))
+    assert (owner_immovable_because(owner), suspends(owner), owner.coupling().coupled) == ("", True, True)
+    found = capability(owner, Options(queue="team-a"))
+    assert (found.unholdable, found.unpreemptible, found.resizing) == ("", "", "none")
+    elastic = capability(owner, Options(queue="team-a", max_workers=8))
+    assert "makes 2 Jobs" in elastic.unscalable
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dependsOn": [{"name": "part-0", "status": "Complete"}]}, "wait for others (dependsOn)"),
+        ({"exclusive": True}, "nodes of its own"),
+        ({"requests": {"cpu": "7"}}, "request different amounts"),
+        ({"nodeSelector": {"pool": "b"}}, "may not run on the same nodes"),
+        ({"annotations": {"specon.io/savers": "all"}}, "have different annotations"),
+        ({"completions": 1001}, "more than 1000 pods"),
+        ({"completionMode": "NonIndexed"}, "not Indexed"),
+    ],
+)
+def test_what_stands_against_it_is_said(change, words):
+    """Then nothing of it is moved or held."""
+    obj = job_set_of_several(template(), 2, 2)
+    last = obj["spec"]["replicatedJobs"][-1]
+    job = last["template"]["spec"]
+    pods = job["template"]
+    match next(iter(change.items())):
+        case "dependsOn", value:
+            last["dependsOn"] = value
+        case "exclusive", _:
+            obj["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+        case "requests", value:
+            pods["spec"]["containers"][0]["resources"] = {"requests": value}
+        case "annotations", value:
+            pods["metadata"]["annotations"] = {**(pods["metadata"].get("annotations") or {}), **value}
+        case "nodeSelector", value:
+            pods["spec"]["nodeSelector"] = value
+        case key, value:
+            job[key] = value
+    owner = slim_job_set(obj)
+    assert words in owner_immovable_because(owner)
+    assert words in capability(owner, Options(queue="team-a")).unholdable
+
+
+def test_where_each_pod_trains_by_itself_each_job_is_a_job():
+    """A suspension would end them all, and nothing of it is moved."""
+    owner = slim_job_set(job_set_of_several(template(INDEPENDENT), 1, 1))
+    pod = pod_of(1, 0, annotations=INDEPENDENT)
+    assert (owner.job, identity_of(pod).replica) == ("", "a/train-part-1-0/worker/0")
+    assert "trains by itself" in immovable_because(slim_pod(pod), owner, owner.options)
+    assert "each a job of its own" in capability(owner, Options(queue="team-a")).unholdable
+
+
+def test_pods_of_an_older_jobset_are_not_moved():
+    """They do not tell of which of its Jobs they are."""
+    owner = slim_job_set(job_set_of_several(template(), 1, 1))
+    pod = pod_of(1, 0, labels={})
+    assert identity_of(pod).job == "train-part-1-0"
+    assert "JobSet 0.7" in immovable_because(slim_pod(pod), owner, owner.options)
+    assert immovable_because(slim_pod(pod_of(1, 0)), owner, owner.options) == ""
+
+
+@pytest.mark.parametrize(("job", "index"), [("x", 0), ("-1", 0), (None, 0), (0, 1000), (1000, 0)])
+def test_a_pod_without_a_number_is_no_replica(job, index):
+    """What labels say is anybody's word, and a thousand numbers are all that a Job has."""
+    labels = {"jobset.sigs.k8s.io/global-replicas": "2"}
+    if job is not None:
+        labels["jobset.sigs.k8s.io/job-global-index"] = str(job)
+    assert identity_of(pod_of(0, index, labels=labels)) is None
