@@ -1,7 +1,6 @@
 """The Kubernetes backend on a stage: against a real or fake API server, with the events that it says."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
@@ -14,6 +13,7 @@ from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom
 from specon_manager.model.cluster import job_of
 from specon_manager.model.events import Event, JobObserved
 from specon_manager.model.resources import NOTHING
+from support.clocks.fair_time import fair_now
 
 Object = dict[str, Any]
 E = TypeVar("E")
@@ -105,9 +105,9 @@ class Stage:
 
     async def until(self, holds: Callable[[], object], *, seconds: float = 15.0) -> None:
         """Wait until something holds."""
-        end = time.monotonic() + seconds
+        end = fair_now() + seconds
         while not holds():
-            assert time.monotonic() < end, f"not within {seconds} s; said: {self.events}"
+            assert fair_now() < end, f"not within {seconds} s; said: {self.events}"
             await asyncio.sleep(0.02)
 
     async def hold(self, move: str, replica: str, node: str) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from fakekube.cluster import FakeCluster
 from specon_manager.backends.kube.transport.api import Api
+from support.clocks.fair_time import be_fair
 from support.kube.stage import HASTY, Stage
 
 
@@ -21,7 +22,8 @@ def settings():
 
 @pytest.fixture
 async def cluster(nodes):
-    """Yield the cluster."""
+    """Yield the cluster; a wait is as long as it works, however long others keep the machine."""
+    be_fair()
     async with FakeCluster(nodes=nodes) as made:
         yield made
 
