@@ -63,7 +63,7 @@ def _command(name: str, commands: Sequence[Command], arguments: Sequence[str] | 
         given = parser.parse_args(words)
         code: int = given.main(given)
     except UsageError as error:
-        return _told(error, _USAGE)
+        return _tell(error, _USAGE)
     except KeyboardInterrupt:
         print("specon: interrupted", file=sys.stderr)
         return _INTERRUPTED
@@ -71,7 +71,7 @@ def _command(name: str, commands: Sequence[Command], arguments: Sequence[str] | 
         failed = _code_of(error)
         if failed is None:
             raise
-        return _told(error, failed)
+        return _tell(error, failed)
     return code
 
 
@@ -88,7 +88,7 @@ def _code_of(error: Exception) -> int | None:
     return 1 if isinstance(error, DiskFullError | UnwritableError) else None
 
 
-def _told(error: Exception, code: int) -> int:
+def _tell(error: Exception, code: int) -> int:
     for line in str(error).splitlines():
         print(f"specon: {line}", file=sys.stderr)
     return code

@@ -195,23 +195,23 @@ class Sidecar:
     async def on_saved(self, saved: Saved) -> None:
         """Take note of a checkpoint, and keep that for the next incarnation."""
         await self._checkpoints.hear(saved)
-        self._observer.kept = tuple(self._kept(told) for told in self._checkpoints.told)
+        self._observer.kept = tuple(self._collect_kept(told) for told in self._checkpoints.told)
         self._offer()
         await self._save()
 
-    def _kept(self, told: Saved) -> Kept:
+    def _collect_kept(self, told: Saved) -> Kept:
         looked = self._checkpoints.told_as(told)
         return Kept(told.path, told.step, None if looked is None else astuple(looked))
 
     async def offer(self) -> Saved | None:
         """Return the verified checkpoint that this incarnation may go on from, where another one left it."""
-        for kept in reversed(self._left or await self._remembered()):
+        for kept in reversed(self._left or await self._recall()):
             found = await self._checkpoints.verify_told(Saved(kept.path, kept.step), _OFFER_SECONDS)
             if found is not None:
                 return Saved(found.path, found.step)
         return None
 
-    async def _remembered(self) -> tuple[Kept, ...]:
+    async def _recall(self) -> tuple[Kept, ...]:
         """Return from where the manager says that the training may go on: where pods leave nothing behind."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_REMEMBER_SECONDS):

@@ -211,7 +211,7 @@ class Connection:
                 elif kind == "hold":
                     self._held_at = now
                 elif kind == "release":
-                    self._released(_text(content["request"]))
+                    self._release(_text(content["request"]))
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             return  # of a later version, or nonsense
 
@@ -220,7 +220,7 @@ class Connection:
             self.resume = Resume(_text(resume["path"]), int(resume["step"]))
         self.welcomed = True
 
-    def _released(self, request: str) -> None:
+    def _release(self, request: str) -> None:
         self._held_at = None
         if self.request is not None and self.request.id == request:
             self.request = None  # called off

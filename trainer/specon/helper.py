@@ -84,7 +84,7 @@ class _Helper:
         # Looked up here first: most trainers have no `torch.distributed`, and this is called at each step.
         module = distributed() if "torch.distributed" in _modules else None
         if module is not None and module.get_world_size() > 1:
-            return self._agreed_by_all(module)
+            return self._is_agreed_by_all(module)
         connection = self.connection
         if connection is None:
             return False
@@ -97,7 +97,7 @@ class _Helper:
         self.told = request.id
         return True
 
-    def _agreed_by_all(self, module: Any) -> bool:
+    def _is_agreed_by_all(self, module: Any) -> bool:
         if not self.agreement.due(module):
             return False
         connection, at = self.connection, now()
@@ -327,7 +327,7 @@ def saved(path: Any, step: int, *, together: bool = False) -> None:
     if _helper.off:
         return
     try:
-        content = {"path": _said_path(path), "step": _said_step(step)}
+        content = {"path": _check_path(path), "step": _check_step(step)}
     except Exception as error:  # noqa: BLE001 - what this rank was given: the others count on it all the same
         say_once(f"saved(): {type(error).__name__}: {error}")
         refused(f"saved() was given nonsense: {type(error).__name__}", together=together)
@@ -431,7 +431,7 @@ def _wait(waits: Waits) -> None:
             time.sleep(_PAUSED_SECONDS)
 
 
-def _said_path(path: Any) -> str:
+def _check_path(path: Any) -> str:
     """Return the whole path; raises where no message can say it."""
     whole = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - quicker to import than pathlib
     if len(whole) > _MAX_PATH:
@@ -440,7 +440,7 @@ def _said_path(path: Any) -> str:
     return whole
 
 
-def _said_step(step: Any) -> int:
+def _check_step(step: Any) -> int:
     number = _whole(int(step))
     if number is None:
         raise ValueError("the step is negative, or too large")

@@ -77,7 +77,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.output not in OUTPUTS:
         arguments.pages, arguments.output = Path(arguments.output), "text"
     as_json = arguments.output == "json" or arguments.json == _STDOUT
-    processes = _checked(arguments)
+    processes = _check(arguments)
     plans = _plans(arguments)
     tasks = tasks_of(plans)
     console, began = console_for_results(), time.perf_counter()
@@ -130,7 +130,7 @@ def _write_files(arguments: argparse.Namespace, results: Sequence[Reproduced], w
                 _write("--plot", arguments.plot / _PICTURE.format(title), partial(plot, each.measures))
 
 
-def _checked(arguments: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     """Return the number of processes; everything that can be wrong is found here, before anything runs."""
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"--jobs: {arguments.jobs} is less than 1")

@@ -54,7 +54,7 @@ def plot_reproduction(path: Path, reproduced: Reproduced) -> None:
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         # No pyplot: a figure of its own needs no display and leaves no global state.
         figure = Figure(figsize=(_WIDTH, sum(heights) + 0.5), dpi=_DPI, layout="constrained")
-        figure.suptitle(_wrapped(reproduced.reproduction.title), x=0.01, ha="left", fontweight="bold")
+        figure.suptitle(_wrap(reproduced.reproduction.title), x=0.01, ha="left", fontweight="bold")
         axes = figure.subplots(len(drawn), 1, height_ratios=heights, squeeze=False)[:, 0]
         for axis, panel in zip(axes, drawn, strict=True):
             _draw(axis, panel)
@@ -103,7 +103,7 @@ def _draw(axis: "Axes", panel: Panel) -> None:
     axis.grid(axis="x", alpha=0.3)
 
 
-def _wrapped(text: str) -> str:
+def _wrap(text: str) -> str:
     return "\n".join(textwrap.wrap(printable(text), 2 * _LONGEST)[:3])
 
 

@@ -120,13 +120,13 @@ def _completion(axis: "Axes", runs: Sequence[Run], colours: dict[str, Any]) -> N
 
 def _utilisation(axis: "Axes", first: dict[str, Run], colours: dict[str, Any]) -> None:
     """Draw the share that trained, averaged over short spans; of one or two policies also the allocated."""
-    end = max((_end(run) for run in first.values()), default=0.0) or 1.0
+    end = max((_find_end(run) for run in first.values()), default=0.0) or 1.0
     unit = time_unit(end)
     looks: dict[str, dict[str, Any]] = {"used": {"lw": 1.5}}
     if len(first) <= 2:  # noqa: PLR2004  (of more, nobody would find the way through the lines)
         looks["allocated"] = {"lw": 1.0, "ls": ":"}
     for name, run in first.items():
-        until = _end(run)
+        until = _find_end(run)
         spans = max(1, round(_LINE_BINS * until / end))
         edges = [until * number / spans / unit.seconds for number in range(spans + 1)]
         for of, look in looks.items():
@@ -144,7 +144,7 @@ def _utilisation(axis: "Axes", first: dict[str, Run], colours: dict[str, Any]) -
         axis.legend(loc="lower right", framealpha=0.9)
 
 
-def _end(run: Run) -> float:
+def _find_end(run: Run) -> float:
     """Return when the last thing of the run happened, seconds of the simulation."""
     return max([*(stay.end for stay in run.stays), *(point.at for point in run.use[-1:])], default=0.0)
 

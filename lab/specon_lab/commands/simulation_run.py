@@ -52,7 +52,7 @@ class Results(Struct, frozen=True, kw_only=True):
 
 def run_tasks(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress) -> Results:
     """Run every task; after Ctrl-C or SIGTERM return at once with the runs that are over."""
-    job = Job(work=_outcome_of, died=_died)
+    job = Job(work=_outcome_of, died=_report_death)
     done, interrupted = run_all(tasks, job, processes=processes, on_progress=on_progress)
     return Results(
         runs=tuple(result for result in done.values() if isinstance(result, Run)),
@@ -61,7 +61,7 @@ def run_tasks(tasks: Sequence[Task], *, processes: int, on_progress: OnProgress)
     )
 
 
-def _died(task: Task, reason: str) -> Run | Failure:
+def _report_death(task: Task, reason: str) -> Run | Failure:
     return Failure(policy=task.policy.label, seed=task.seed, reason=reason)
 
 

@@ -112,14 +112,14 @@ def _comparison(report: Report) -> Iterator[Row]:
     margin = f"over {report.hurt_margin_percent:g} %"
     helped = [(each.helped, each.helped_share) if each else _NOTHING for each in against]
     hurt = [(each.hurt, each.hurt_share) if each else _NOTHING for each in against]
-    yield f"  jobs helped ({margin})", [(_counted(*each), "") for each in helped]
-    yield f"  jobs hurt ({margin})", [(_counted(*each), "") for each in hurt]
+    yield f"  jobs helped ({margin})", [(_count(*each), "") for each in helped]
+    yield f"  jobs hurt ({margin})", [(_count(*each), "") for each in hurt]
     neither = [each.not_comparable if each else None for each in against]
     if any(each is not None and each.mean for each in neither):
-        yield "  jobs completed under neither", [(_counted(each, None), "") for each in neither]
+        yield "  jobs completed under neither", [(_count(each, None), "") for each in neither]
 
 
-def _counted(count: Interval | None, share: Interval | None) -> str:
+def _count(count: Interval | None, share: Interval | None) -> str:
     text = shown(count, "count")
     return text if share is None else f"{text} ({100 * share.mean:.1f} %)"
 

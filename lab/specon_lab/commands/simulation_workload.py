@@ -44,14 +44,14 @@ class Source(Struct, frozen=True, kw_only=True):
 @functools.lru_cache(maxsize=1)
 def _read(source: Source, seed: int) -> tuple[Workload, tuple[str, ...]]:
     if source.text.partition(":")[0] in WORKLOADS:
-        workload, warnings = _named(source, seed)
+        workload, warnings = _name(source, seed)
     else:
         workload, warnings = _trace(source)
     jobs = workload.jobs if source.most_jobs is None else workload.jobs[: source.most_jobs]
     return msgspec.structs.replace(workload, jobs=jobs, seed=seed), warnings
 
 
-def _named(source: Source, seed: int) -> tuple[Workload, tuple[str, ...]]:
+def _name(source: Source, seed: int) -> tuple[Workload, tuple[str, ...]]:
     try:
         workload = workload_named(source.text, seed)
     except ValueError as error:

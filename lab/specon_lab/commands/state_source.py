@@ -39,38 +39,38 @@ class Read(Struct, frozen=True, kw_only=True):
 def read_state(text: str, token: Path | None) -> Read:
     """Return the state that `--state` names; raises UsageError with what is wrong."""
     if text.startswith(_SCHEMES):
-        content, answered_at = _fetched(text, token)
-        read = _checked(text, _decoded(text, content), None)
+        content, answered_at = _fetch(text, token)
+        read = _check(text, _decode(text, content), None)
         if answered_at is None or not 0 <= answered_at - read.now <= _SAME_CLOCK:
             return read
         return Read(state=read.state, now=answered_at)
     path = Path(text)
     try:
         if path.is_dir():
-            return _recovered(path / NAME)
+            return _recover(path / NAME)
         with path.open("rb") as file:
             begin = file.read(len(_JOURNAL))
             if begin == _JOURNAL:
-                return _recovered(path)
+                return _recover(path)
             content = begin + file.read(_MOST_BYTES)
     except OSError as error:
         raise UsageError(f"--state: {text}: {error.strerror}") from error
     if len(content) > _MOST_BYTES:
         raise UsageError(f"--state: {text}: it is longer than {_MOST_BYTES} bytes")
-    return _checked(text, _decoded(text, content), None)
+    return _check(text, _decode(text, content), None)
 
 
-def _recovered(path: Path) -> Read:
+def _recover(path: Path) -> Read:
     try:
         found = recover(path)
     except JournalError as error:
         raise UsageError(f"--state: {error}") from error
     if found is None:
         raise UsageError(f"--state: {path}: there is no journal")
-    return _checked(str(path), found.state, found.last_at)
+    return _check(str(path), found.state, found.last_at)
 
 
-def _decoded(source: str, content: bytes) -> State:
+def _decode(source: str, content: bytes) -> State:
     if not content.strip():
         raise UsageError(f"--state: {source}: it is empty")
     try:
@@ -83,7 +83,7 @@ def _decoded(source: str, content: bytes) -> State:
         raise UsageError(f"--state: {source}: no state of a manager: {error}") from error
 
 
-def _checked(source: str, state: State, now: float | None) -> Read:
+def _check(source: str, state: State, now: float | None) -> Read:
     try:
         check_state(state)
     except ValueError as error:
@@ -91,7 +91,7 @@ def _checked(source: str, state: State, now: float | None) -> Read:
     return Read(state=state, now=latest(state) if now is None else now)
 
 
-def _fetched(url: str, token: Path | None) -> tuple[bytes, float | None]:
+def _fetch(url: str, token: Path | None) -> tuple[bytes, float | None]:
     """Return the answer, and when it was given, seconds since the epoch, where it says so."""
     address = url if url.rstrip("/").endswith(_PATH) else url.rstrip("/") + _PATH
     headers = {}

@@ -99,7 +99,10 @@ def main(arguments: argparse.Namespace) -> int:
     tasks = [Task(policy=each, forecast=expected, horizon=arguments.horizon) for each in policies]
     with progress([task.policy.label for task in tasks]) as on_progress:
         outcomes, interrupted = run_all(
-            tasks, Job(work=_outcome, died=_died), processes=_processes(arguments), on_progress=on_progress
+            tasks,
+            Job(work=_outcome, died=_report_death),
+            processes=_processes(arguments),
+            on_progress=on_progress,
         )
     if interrupted:
         print("specon: interrupted", file=sys.stderr)
@@ -191,6 +194,6 @@ def _outcome(task: Task, on_progress: Note) -> Outcome | str:
         return where(error)
 
 
-def _died(task: Task, reason: str) -> Outcome | str:
+def _report_death(task: Task, reason: str) -> Outcome | str:
     del task
     return reason

@@ -181,7 +181,7 @@ def to_json(found: WhatIf) -> bytes:
 
 
 def _now(judged: Sequence[Ruling], state: State) -> Now:
-    said = [_said(each, state) for each in judged]
+    said = [_describe(each, state) for each in judged]
     ordered = [each for each in said if each.refusal is None]
     refused = [each for each in said if each.refusal is not None]
     return Now(
@@ -192,7 +192,7 @@ def _now(judged: Sequence[Ruling], state: State) -> Now:
     )
 
 
-def _said(judged: Ruling, state: State) -> Said:
+def _describe(judged: Ruling, state: State) -> Said:
     proposal, objection = judged.proposal, judged.objection
     return Said(
         proposal=type(proposal).__name__,

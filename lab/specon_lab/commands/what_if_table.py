@@ -101,7 +101,7 @@ def _jobs(found: WhatIf, most: int) -> Table:
     table.add_column("estimate", no_wrap=True)
     for policy in found.policies:
         table.add_column(Text(printable(policy.policy)), justify="right", overflow="fold")
-    for number in _shown(found, most):
+    for number in _show(found, most):
         left = found.remaining[number]
         wide = "" if left.uncertainty is None else f" ± {left.uncertainty:,.0f}"
         ends = [policy.jobs[number] for policy in found.policies]
@@ -114,7 +114,7 @@ def _jobs(found: WhatIf, most: int) -> Table:
     return table
 
 
-def _shown(found: WhatIf, most: int) -> list[int]:
+def _show(found: WhatIf, most: int) -> list[int]:
     numbers = range(len(found.remaining))
     if len(numbers) <= most:
         return list(numbers)

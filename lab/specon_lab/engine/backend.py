@@ -212,7 +212,7 @@ class SimulatedBackend:
         if world.now < incarnation.ends_at:
             return
         self._checkpoints.leave(incarnation)
-        self._gone(incarnation, exit_code=_TERMINATED if incarnation.up else None, evicted=True)
+        self._note_gone(incarnation, exit_code=_TERMINATED if incarnation.up else None, evicted=True)
 
     def _complete(self, job: SimulatedJob) -> None:
         """Let a job end by itself: its training is complete."""
@@ -220,9 +220,9 @@ class SimulatedBackend:
         job.trainer.done = job.trainer.total
         job.complete, job.untold = True, len(job.incarnations)
         for incarnation in list(job.incarnations.values()):
-            self._gone(incarnation, exit_code=0, evicted=False)
+            self._note_gone(incarnation, exit_code=0, evicted=False)
 
-    def _gone(
+    def _note_gone(
         self, incarnation: Incarnation, *, exit_code: int | None, evicted: bool, reason: str = ""
     ) -> None:
         self._world.remove(incarnation)
@@ -240,7 +240,7 @@ class SimulatedBackend:
         """Let an incarnation be gone that nobody told to; one that had not come up was never seen."""
         told = incarnation.ending is not None
         if incarnation.up or told:
-            self._gone(incarnation, exit_code=None, evicted=told, reason=reason)
+            self._note_gone(incarnation, exit_code=None, evicted=told, reason=reason)
             return
         self._world.remove(incarnation)
         self._world.emit(ev.StartRefused(replica=incarnation.replica, start=incarnation.start, reason=reason))

@@ -42,7 +42,7 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
     state = world.state
     admissions, records = [], {}
     for name, underway in known.items():
-        state = state.with_job(_taken_over(state.jobs[name], underway.job))
+        state = state.with_job(_take_over(state.jobs[name], underway.job))
         for replica in underway.replicas:
             records[replica.name] = replica
             state = _with_record(state, replica)
@@ -70,7 +70,7 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         trainer.done = trainer.saved = underway.done_seconds
 
 
-def _taken_over(arrived: Job, known: Job) -> Job:
+def _take_over(arrived: Job, known: Job) -> Job:
     return msgspec.structs.replace(
         arrived,
         submitted_at=known.submitted_at,

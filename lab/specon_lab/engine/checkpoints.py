@@ -38,9 +38,11 @@ class Checkpoints:
             incarnation.saves[order.id] = None
             done = job.trainer.at(world.now)
             if training.save_seconds > 0:
-                world.agenda.at(world.now + training.save_seconds, self._saved, incarnation, order.id, done)
+                world.agenda.at(
+                    world.now + training.save_seconds, self._answer_saved, incarnation, order.id, done
+                )
             else:
-                self._saved(incarnation, order.id, done)
+                self._answer_saved(incarnation, order.id, done)
 
     def withdraw(self, order: WithdrawRequest) -> None:
         """Forget a request; a checkpoint that is being written then is not answered for."""
@@ -56,7 +58,7 @@ class Checkpoints:
         if job.submission.spec.checkpointing != "none":
             self._observation.farewell(incarnation, _checkpoint(job, job.trainer.saved, incarnation.replica))
 
-    def _saved(self, incarnation: Incarnation, instruction: str, done: float) -> None:
+    def _answer_saved(self, incarnation: Incarnation, instruction: str, done: float) -> None:
         """Answer that the checkpoint is written and verified, unless nobody waits for it any more."""
         job = incarnation.job
         if instruction not in incarnation.saves or incarnation.ending is not None:

@@ -146,22 +146,22 @@ class Pace:
         if not job.training:
             return
         world, trainer = self._world, job.trainer
-        rate = job.speed * _held_back(job)
+        rate = job.speed * _measure_hold(job)
         if rate == trainer.rate:
             return
         trainer.go_on(world.now, rate)
         job.version += 1
         if rate > 0:
             ends = world.now + trainer.left / rate
-            world.agenda.at(ends, self._end, job, job.version, passing=True)
+            world.agenda.at(ends, self._note_end, job, job.version, passing=True)
         self._changed(job)
 
-    def _end(self, job: SimulatedJob, version: int) -> None:
+    def _note_end(self, job: SimulatedJob, version: int) -> None:
         if version == job.version and job.training:
             self._finished(job)
 
 
-def _held_back(job: SimulatedJob) -> float:
+def _measure_hold(job: SimulatedJob) -> float:
     """Return which part of its speed is left to a job by those that share its nodes.
 
     The slowest replica decides, unless the workers take their steps from one pool: then their mean does, and

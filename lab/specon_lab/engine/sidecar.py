@@ -102,7 +102,7 @@ class Sidecar:
 
         Raises ValueError naming the argument that is out of bounds, and where `now` goes back.
         """
-        done = self._checked(now, done, rate)
+        done = self._check(now, done, rate)
         if first or not self._sequence:
             self._begin(now, done, rate)
         self._sequence += 1
@@ -146,7 +146,7 @@ class Sidecar:
         ahead = min(steps, printed + stride) / steps - done
         return now + max(0.0, ahead) / rate
 
-    def _checked(self, now: float, done: float, rate: float) -> float:
+    def _check(self, now: float, done: float, rate: float) -> float:
         if not (math.isfinite(now) and now >= self._now):
             raise ValueError(f"now {now} is before the last report, at {self._now}")
         if not -_SOONER <= done <= 1 + _SOONER:

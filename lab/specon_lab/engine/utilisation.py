@@ -104,14 +104,14 @@ class _Course:
         if len(self._pieces) >= 2 * _POINTS:
             whole = piece[0] + piece[1] - self._pieces[0][0]
             self._shortest = max(2 * self._shortest, whole / _POINTS)
-            self._pieces = list(self._joined())
+            self._pieces = list(self._join())
 
     def points(self) -> Iterator[UsePoint]:
         """Yield the pieces by time."""
         for at, _, held, used, waiting, running in self._pieces:
             yield UsePoint(at=at, allocated=held, used=used, waiting=waiting, running=running)
 
-    def _joined(self) -> Iterator[_Piece]:
+    def _join(self) -> Iterator[_Piece]:
         """Yield the pieces, those that are too short together with the next ones."""
         grown = None
         for piece in self._pieces:

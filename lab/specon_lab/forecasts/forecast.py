@@ -91,7 +91,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
     for job in sorted(state.jobs.values(), key=lambda job: (job.order, job.name)):
         replicas = tuple(state.replicas[name] for name in job.spec.replicas)
         left = _remaining(job, replicas, expected, state, now)
-        done = _done(job, replicas, left, now)
+        done = _measure_done(job, replicas, left, now)
         submissions.append(
             Submission(
                 at=0.0,
@@ -107,7 +107,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
                 ),
             )
         )
-        underway[job.name] = Underway(job=_shifted_job(job, now), replicas=replicas, done_seconds=done)
+        underway[job.name] = Underway(job=_shift_job(job, now), replicas=replicas, done_seconds=done)
         estimates.append(left)
     if not submissions:
         raise ValueError("jobs: all of them have ended")
@@ -116,11 +116,11 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
         workload=workload,
         beginning=Beginning(
             jobs={
-                name: msgspec.structs.replace(each, replicas=tuple(_shifted(r, now) for r in each.replicas))
+                name: msgspec.structs.replace(each, replicas=tuple(_shift(r, now) for r in each.replicas))
                 for name, each in underway.items()
             },
             served=state.served,
-            claims={name: _shifted_claim(claim, now) for name, claim in state.claims.items()},
+            claims={name: _shift_claim(claim, now) for name, claim in state.claims.items()},
             measured=state.measured,
             changed_at=state.changed_at - now,
         ),
@@ -142,7 +142,7 @@ def verdicts_now(
     asked = msgspec.structs.replace(state.settings, policy=policy, parameters=parameters, dry_run=False)
     state = msgspec.structs.replace(state.flattened(), settings=asked)
     if known.clairvoyant:
-        state = _informed(state, now, told)
+        state = _inform(state, now, told)
     state, snapshot = prepared(state, now)
     return plan(state, proposals(snapshot), now, snapshot)
 
@@ -177,7 +177,7 @@ def _remaining(
     )
 
 
-def _done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now: float) -> float:
+def _measure_done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now: float) -> float:
     """Return how much of its training is done, in the same seconds as what is left."""
     if left.basis == "measured":
         for told in (r.progress for r in replicas):
@@ -192,7 +192,7 @@ def _steps(replicas: tuple[Replica, ...]) -> int:
     return max(1, next((total for total in totals if total is not None), 1000))
 
 
-def _shifted_job(job: Job, now: float) -> Job:
+def _shift_job(job: Job, now: float) -> Job:
     return msgspec.structs.replace(
         job,
         submitted_at=job.submitted_at - now,
@@ -203,7 +203,7 @@ def _shifted_job(job: Job, now: float) -> Job:
     )
 
 
-def _shifted(replica: Replica, now: float) -> Replica:
+def _shift(replica: Replica, now: float) -> Replica:
     told = replica.progress
     progress: Progress = msgspec.structs.replace(
         told,
@@ -217,7 +217,7 @@ def _shifted(replica: Replica, now: float) -> Replica:
     )
 
 
-def _shifted_claim(claim: Claimed, now: float) -> Claimed:
+def _shift_claim(claim: Claimed, now: float) -> Claimed:
     return msgspec.structs.replace(claim, until=claim.until - now)
 
 
@@ -254,7 +254,7 @@ def _settings(state: State, workload: Workload) -> Settings:
     )
 
 
-def _informed(state: State, now: float, told: tuple[Remaining, ...]) -> State:
+def _inform(state: State, now: float, told: tuple[Remaining, ...]) -> State:
     """Return the state in which what is left is taken to be known."""
     jobs, replicas = dict(state.jobs), dict(state.replicas)
     for each in told:

@@ -67,7 +67,7 @@ class Knowledge:
             # Of a kind of which nobody is complete nothing is known, perhaps since all of it takes so long.
             if kind in self.by_kind:
                 return drawn
-            return max(longer_than, _bounded(drawn * _factor(rng, _UNKNOWN_SPREAD)))
+            return max(longer_than, _bound(drawn * _factor(rng, _UNKNOWN_SPREAD)))
         # Pareto of exponent 1, cut off.
         return longer_than / max(1.0 / _LONGEST, 1.0 - rng.random())
 
@@ -78,13 +78,13 @@ class Knowledge:
             spread = (
                 0.0 if left.uncertainty is None else left.uncertainty / max(_LEAST, left.seconds) / _WIDTH
             )
-            return _bounded(left.seconds * _factor(rng, spread))
+            return _bound(left.seconds * _factor(rng, spread))
         if left.basis == "declared":
-            return _bounded(left.seconds * _factor(rng, _DECLARED_SPREAD))
+            return _bound(left.seconds * _factor(rng, _DECLARED_SPREAD))
         if not self.enough:
             return _MOST  # so that nothing is built upon its end
         so_far = attained(job, self._now)
-        return _bounded(self.whole(job.kind, rng, so_far) - so_far)
+        return _bound(self.whole(job.kind, rng, so_far) - so_far)
 
 
 def _factor(rng: Random, spread: float) -> float:
@@ -92,5 +92,5 @@ def _factor(rng: Random, spread: float) -> float:
     return math.exp(min(2.0, spread) * deviate)
 
 
-def _bounded(seconds: float) -> float:
+def _bound(seconds: float) -> float:
     return min(_MOST, max(_LEAST, seconds))

@@ -22,7 +22,7 @@ def settled(state: State, now: float) -> State:
         members = [state.replicas[name] for name in job.spec.replicas]
         if any(r.leaving is not None and r.leaving.purpose in {"complete", "fail"} for r in members):
             continue
-        kept = [_arrived(_moved(r, state), ready) for r in members if not r.ended]
+        kept = [_let_arrive(_move(r, state), ready) for r in members if not r.ended]
         if not any(r.role != "ps" for r in kept):
             continue
         if not any(r.active for r in kept):
@@ -32,7 +32,7 @@ def settled(state: State, now: float) -> State:
     return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, transactions={}, requests={})
 
 
-def _moved(replica: Replica, state: State) -> Replica:
+def _move(replica: Replica, state: State) -> Replica:
     transaction = state.transaction_of(replica.name)
     if transaction is None:
         return replica
@@ -43,7 +43,7 @@ def _moved(replica: Replica, state: State) -> Replica:
     return msgspec.structs.replace(replica, phase=Phase.RUNNING, node=node or replica.node, leaving=None)
 
 
-def _arrived(replica: Replica, ready: set[str]) -> Replica:
+def _let_arrive(replica: Replica, ready: set[str]) -> Replica:
     """Return the replica as it is once its start or its end is over; on a node that is lost it waits."""
     phase = replica.phase
     if replica.leaving is not None and replica.leaving.purpose != "restart":

@@ -60,14 +60,14 @@ def expected_starts(
         *APPROXIMATIONS[1:],
     )
     return {
-        job: _told(found.by_job[job], found, worlds.unknown, assumptions)
+        job: _tell(found.by_job[job], found, worlds.unknown, assumptions)
         if job in found.by_job
         else ExpectedStart(why="it does not wait any more")
         for job in jobs
     }
 
 
-def _told(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...]) -> ExpectedStart:
+def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...]) -> ExpectedStart:
     if math.isfinite(start.latest):
         return ExpectedStart(
             in_seconds=round(start.median, 1),

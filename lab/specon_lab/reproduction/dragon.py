@@ -51,7 +51,7 @@ def sections(collected: Collected) -> Sequence[Section]:
     found = (
         Section(
             title="Figure 7: elapsed time of a job, in units of Kubeflow's",
-            rows=tuple(_elapsed_rows(collected)),
+            rows=tuple(_list_elapsed(collected)),
             remarks=_REMARKS["Figure 7"],
         ),
         Section(
@@ -87,7 +87,7 @@ _FITTED: Final = "the workload was fitted to Figures 6 to 8"
 _SUM: Final = "follows from the bars"
 
 
-def _elapsed_rows(collected: Collected) -> Iterator[Row]:
+def _list_elapsed(collected: Collected) -> Iterator[Row]:
     waiting = part("waiting", "paused")
     for what, scheduler, figure, paper in (
         ("Kubeflow, running", KUBEFLOW, part("running"), 0.66),
@@ -121,7 +121,9 @@ def _use_rows(collected: Collected) -> Iterator[Row]:
         ("locality-aware", LOCALITY, 45.0),
         ("DRAGON", "", 79.0),
     ):
-        yield from _row(what, _figures(collected, scheduler, _allocated), paper, None, unit="%", note=_FITTED)
+        yield from _row(
+            what, _figures(collected, scheduler, _measure_allocated), paper, None, unit="%", note=_FITTED
+        )
     apart = (None, allocated_with_a_tail(collected))
     yield from _row("Kubeflow, runs with a long tail only", apart, None, None, unit="%")
 
@@ -184,7 +186,7 @@ def _unit_rows(collected: Collected) -> Iterator[Row]:
         )
 
 
-def _allocated(run: Measures, _: Measures) -> float:
+def _measure_allocated(run: Measures, _: Measures) -> float:
     return 100 * run["allocated"]
 
 

@@ -103,11 +103,11 @@ def _run(key: str, workload: str, seed: int, scheduler: Scheduler, settings: Set
         policy=scheduler.policy,
         measure=measure,
         parameters=scheduler.parameters,
-        settings=settings if scheduler.bounded else _unbounded(settings),
+        settings=settings if scheduler.bounded else _unbind(settings),
     )
 
 
-def _unbounded(settings: Settings) -> Settings:
+def _unbind(settings: Settings) -> Settings:
     """Return settings without gate and budgets: the paper has neither."""
     return preempting_freely(
         msgspec.structs.replace(

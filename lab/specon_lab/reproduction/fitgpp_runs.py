@@ -126,14 +126,14 @@ def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the interface of repro
 def _quick() -> Iterator[Run]:
     small = "fitgpp:config=A,jobs=900,nodes=24"
     yield from _tables(small, seeds=(1,), default_seeds=(1,))
-    yield from _unlimited(small, seeds=(1,))
+    yield from _list_unlimited(small, seeds=(1,))
     yield from _figures(small, _Ranges((0.0, 4.0), (1, None), (0.3,), (1, 8)), seeds=(1,))
 
 
 def _full() -> Iterator[Run]:
     whole, part = f"fitgpp:config=A,jobs={TABLE_JOBS}", "fitgpp:config=A,jobs=8000"
     yield from _tables(whole, seeds=(1, 2, 3, 4, 5), default_seeds=(1, 2))
-    yield from _unlimited(whole, seeds=(1, 2, 3, 4, 5))
+    yield from _list_unlimited(whole, seeds=(1, 2, 3, 4, 5))
     yield from _figures(part, _Ranges(WEIGHTS, CAPS, PROPORTIONS, GRACE_FACTORS), seeds=(1, 2))
     for jobs in (SIZES[0], SIZES[-1]):
         for policy in ("fifo", "lrtp", "fitgpp"):
@@ -153,7 +153,7 @@ def _tables(workload: str, *, seeds: Sequence[int], default_seeds: Sequence[int]
             yield _run(table(policy, "default"), workload, seed, policy, {}, settings=DEFAULT)
 
 
-def _unlimited(workload: str, *, seeds: Sequence[int]) -> Iterator[Run]:
+def _list_unlimited(workload: str, *, seeds: Sequence[int]) -> Iterator[Run]:
     for policy in PREEMPTIVE:
         for seed in seeds:
             parameters = _literal(policy) | {"max_preemptions": None}

@@ -54,18 +54,18 @@ def values(collected: Collected, one: Cell | None) -> list[float]:
     """Return the figure of each seed for which all of it was measured, in the order of the seeds."""
     if one is None:
         return []
-    own = _measured(collected, one)
+    own = _measure(collected, one)
     other = one.over or one.minus
     if other is None:
         return [value for value in own if value is not None]
-    pairs = zip(own, _measured(collected, other), strict=False)
+    pairs = zip(own, _measure(collected, other), strict=False)
     both = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
     if one.minus is not None:
         return [one.sign * (mine - theirs) for mine, theirs in both]
     return [one.sign * 100 * (mine - theirs) / theirs for mine, theirs in both if theirs]
 
 
-def _measured(collected: Collected, one: Cell) -> list[float | None]:
+def _measure(collected: Collected, one: Cell) -> list[float | None]:
     return [measures.get(one.measure) for measures in collected.get(one.key, ())]
 
 

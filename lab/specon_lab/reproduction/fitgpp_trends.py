@@ -49,7 +49,7 @@ def sizes(collected: Collected) -> Section:
     ]
     return Section(
         title="The number of jobs",
-        rows=_known(rows),
+        rows=_keep_known(rows),
         remarks=_REMARKS["number of jobs"],
     )
 
@@ -86,7 +86,7 @@ def trace(collected: Collected) -> Section:
     ]
     return Section(
         title="Table 5: a workload in place of the private trace (orderings only)",
-        rows=_known(rows),
+        rows=_keep_known(rows),
         remarks=tuple(each.format(trace=keys.TRACE) for each in _REMARKS["Table 5"]),
     )
 
@@ -119,7 +119,7 @@ def _figure_4(collected: Collected) -> Section:
             _LEVEL,
         ),
     ]
-    return Section(title="Figure 4: s, the weight of the grace period", rows=_known(rows))
+    return Section(title="Figure 4: s, the weight of the grace period", rows=_keep_known(rows))
 
 
 def _figure_5(collected: Collected) -> Section:
@@ -143,7 +143,7 @@ def _figure_5(collected: Collected) -> Section:
         )
         for name in _CLASSES
     ]
-    return Section(title="Figure 5: P, the most preemptions of one job", rows=_known(rows))
+    return Section(title="Figure 5: P, the most preemptions of one job", rows=_keep_known(rows))
 
 
 def _figure_6(collected: Collected) -> Section:
@@ -178,7 +178,7 @@ def _figure_6(collected: Collected) -> Section:
         for share in keys.PROPORTIONS
         for policy in ("lrtp", "rand")
     ]
-    return Section(title="Figure 6: the proportion of trials", rows=_known(rows))
+    return Section(title="Figure 6: the proportion of trials", rows=_keep_known(rows))
 
 
 def _figure_7(collected: Collected) -> Section:
@@ -226,7 +226,7 @@ def _figure_7(collected: Collected) -> Section:
             unit="%",
         )
     )
-    return Section(title="Figure 7: the length of the grace periods", rows=_known(rows))
+    return Section(title="Figure 7: the length of the grace periods", rows=_keep_known(rows))
 
 
 def _variant(policy: str, value: float) -> str:
@@ -241,6 +241,6 @@ def _above(key: str, than: str, measure: str) -> Cell:
     return cell(key, measure, over=cell(than, measure))
 
 
-def _known(rows: Sequence[Row]) -> tuple[Row, ...]:
+def _keep_known(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Return the rows that have a figure: those without a number of the paper say nothing else."""
     return tuple(row for row in rows if row.literal is not None or row.default is not None)

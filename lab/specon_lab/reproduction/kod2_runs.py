@@ -82,7 +82,7 @@ def runs(quick: bool) -> Sequence[Run]:  # noqa: FBT001  (the interface of repro
 def _of_seed(seed: int, cells: Sequence[Cell], swept: Sequence[tuple[str, int]]) -> Iterator[Run]:
     for cell in cells:
         workload = workload_named(cell.workload, seed)
-        manager, unbounded = settings_for(workload), _unbounded(workload)
+        manager, unbounded = settings_for(workload), _unbind(workload)
         yield _run(cell, seed, "tf-operator", BASELINE, unbounded)
         if cell.batch == USE_BATCH:
             yield _run(cell, seed, "tf-operator-in-order", IN_ORDER, unbounded)
@@ -106,7 +106,7 @@ def _run(cell: Cell, seed: int, operator: str, parameters: Mapping[str, Any], se
     )
 
 
-def _unbounded(workload: Workload) -> Settings:
+def _unbind(workload: Workload) -> Settings:
     """Return settings without the manager's gate and budget of preemptions: put-backs count as such."""
     settings = preempting_freely(settings_for(workload))
     return msgspec.structs.replace(settings, gate=msgspec.structs.replace(settings.gate, enabled=False))
@@ -142,7 +142,7 @@ def measure_use(workload: str, outcome: Outcome) -> Measures:
     blocked = BLOCKED * len(requests) / sum(requests)  # of a core that is held
     for moment in range(1, MOMENTS + 1):
         until = moment * GRID
-        held, computed = cores * _held(outcome, until), _computed(given, outcome, until)
+        held, computed = cores * _measure_held(outcome, until), _measure_computed(given, outcome, until)
         measures[f"held {moment}"], measures[f"computed {moment}"] = held, computed
         measures[f"used {moment}"] = computed + blocked * max(0.0, held - computed)
         if until >= outcome.makespan:
@@ -167,7 +167,7 @@ def _until_killed(job: JobOutcome, outcome: Outcome) -> float:
     return _completion(job, outcome)
 
 
-def _held(outcome: Outcome, until: float) -> float:
+def _measure_held(outcome: Outcome, until: float) -> float:
     """Return the share of the cores that training jobs hold, times the seconds, up to a moment."""
     points = outcome.use
     ends = (*(point.at for point in points[1:]), outcome.makespan)
@@ -178,7 +178,7 @@ def _held(outcome: Outcome, until: float) -> float:
     )
 
 
-def _computed(given: Workload, outcome: Outcome, until: float) -> float:
+def _measure_computed(given: Workload, outcome: Outcome, until: float) -> float:
     """Return the core seconds that the workers computed up to a moment, without waiting for the network.
 
     What a job computes in all does not depend on where it runs: the time that one worker alone needs, times

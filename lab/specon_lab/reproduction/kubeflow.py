@@ -74,16 +74,16 @@ def measure(outcome: Outcome) -> Measures:
     """Return means over the jobs, seconds: from submission to end, and from the first training to the end."""
     jobs = outcome.jobs
     return {
-        "completion": _mean([_ended(job, outcome) - job.submitted_at for job in jobs]),
+        "completion": _mean([_find_end(job, outcome) - job.submitted_at for job in jobs]),
         "training": _mean(
-            [_ended(job, outcome) - job.started_at for job in jobs if job.started_at is not None]
+            [_find_end(job, outcome) - job.started_at for job in jobs if job.started_at is not None]
         ),
         "makespan": outcome.makespan,
         "unfinished": float(sum(job.state != "completed" for job in jobs)),
     }
 
 
-def _ended(job: JobOutcome, outcome: Outcome) -> float:
+def _find_end(job: JobOutcome, outcome: Outcome) -> float:
     """Return when a job was complete; one that never is, the end of all."""
     if job.state == "completed" and job.ended_at is not None:
         return job.ended_at
@@ -121,7 +121,8 @@ def _rows(collected: Collected, placement: str, name: str, what: str) -> Iterato
         if all(collected.get(f"{scenario}/{key}") for key in (placement, *MODES))
     ]
     savings = {
-        mode: [_saved(collected, scenario, placement, mode, name) for scenario in present] for mode in MODES
+        mode: [_measure_saved(collected, scenario, placement, mode, name) for scenario in present]
+        for mode in MODES
     }
     for index, scenario in enumerate(present):
         literal, default = (interval(savings[mode][index]) for mode in MODES)
@@ -144,7 +145,7 @@ def _means(savings: Sequence[Sequence[float]]) -> list[float]:
     return [_mean(values) for values in zip(*savings, strict=False)]
 
 
-def _saved(collected: Collected, scenario: int, placement: str, mode: str, name: str) -> list[float]:
+def _measure_saved(collected: Collected, scenario: int, placement: str, mode: str, name: str) -> list[float]:
     """Return by how many percent a time is shorter, for each seed."""
     pairs = zip(collected[f"{scenario}/{mode}"], collected[f"{scenario}/{placement}"], strict=False)
     return [100 * (1 - run[name] / other[name]) for run, other in pairs if other[name] > 0]

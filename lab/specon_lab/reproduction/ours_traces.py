@@ -186,7 +186,7 @@ def _beside_published(directory: Path, collected: Collected, trace: Trace) -> Se
             for our, file in zip(ours, files, strict=True)
             if file.stem in published
         ]
-        rows += _published_rows(name, pairs)
+        rows += _list_published(name, pairs)
     return Section(
         title=f"{trace.title}: beside published results",
         rows=[row for row in rows if row is not None],
@@ -194,7 +194,7 @@ def _beside_published(directory: Path, collected: Collected, trace: Trace) -> Se
     )
 
 
-def _published_rows(name: str, pairs: Sequence[tuple[Measures, Mapping[str, float]]]) -> Iterator[Row | None]:
+def _list_published(name: str, pairs: Sequence[tuple[Measures, Mapping[str, float]]]) -> Iterator[Row | None]:
     """Yield the rows beside one published policy, of the workloads all of whose jobs ended here too."""
     theirs, ours, faster = [], [], []
     for our, their in pairs:

@@ -78,7 +78,7 @@ def _cell(name: str, extra: str = "", suffix: str = "") -> Cell:
     return Cell(name=name + suffix, workload=workload, baseline=name + suffix)
 
 
-def _listed(seconds: Sequence[float]) -> str:
+def _list(seconds: Sequence[float]) -> str:
     return "/".join(f"{each:g}" for each in seconds)
 
 
@@ -98,7 +98,7 @@ TABLE_3: Final = tuple(
 NO_CONTENTION: Final = tuple(
     _cell(
         cell.name,
-        f":contention=0,seconds={_listed(UNDISTURBED if 'mixed' in cell.name else UNDISTURBED[:2])}",
+        f":contention=0,seconds={_list(UNDISTURBED if 'mixed' in cell.name else UNDISTURBED[:2])}",
         "-contention-0",
     )
     for cell in EXPERIMENTS
@@ -106,7 +106,7 @@ NO_CONTENTION: Final = tuple(
 """The same experiments where jobs do not disturb each other, with durations fitted to that."""
 
 LONGER: Final = _cell(
-    "mixed-50", f":seconds={_listed([1.25 * seconds for seconds in MIXED_SECONDS])}", "-1.25-times-as-long"
+    "mixed-50", f":seconds={_list([1.25 * seconds for seconds in MIXED_SECONDS])}", "-1.25-times-as-long"
 )
 """Figure 12 with longer jobs, so that the baseline's average is near the paper's: what load changes."""
 

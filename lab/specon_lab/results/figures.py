@@ -29,7 +29,7 @@ CLASSES: Final = ("trial", "best-effort")
 """The classes of jobs, as tables name them: `specon_manager.model.cluster.JobSpec.job_class`."""
 
 
-def _described() -> Iterator[tuple[str, Figure]]:
+def _describe() -> Iterator[tuple[str, Figure]]:
     for key, word in _TIMES.items():
         yield f"completion.{key}", Figure(title=f"completion time, {word}", unit="s")
     for key, word in _TIMES.items():
@@ -61,7 +61,7 @@ def _described() -> Iterator[tuple[str, Figure]]:
     yield "decisions", Figure(title="times the policy was asked", unit="count", better="neither")
 
 
-FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(dict(_described()))
+FIGURES: Final[Mapping[str, Figure]] = MappingProxyType(dict(_describe()))
 """Every figure by its key, in the order in which it is shown."""
 
 
@@ -78,7 +78,7 @@ def figures_of(outcome: Outcome) -> dict[str, float | None]:
         **times_of("convergence", (job.convergence_seconds for job in jobs)),
         "makespan": outcome.makespan if jobs else None,
         **_slowdowns(jobs),
-        "fairness.p99": percentile(_known(job.fairness for job in jobs), 99.0),
+        "fairness.p99": percentile(_keep_known(job.fairness for job in jobs), 99.0),
         "utilisation.allocated": outcome.allocated,
         "utilisation.used": outcome.used,
         "waiting.mean": mean([job.waited_seconds for job in jobs]),
@@ -101,19 +101,19 @@ def figures_of(outcome: Outcome) -> dict[str, float | None]:
 
 def times_of(prefix: str, seconds: Iterable[float | None]) -> dict[str, float | None]:
     """Return mean, median, 95th and 99th percentile of times; None among them is passed over."""
-    known = _known(seconds)
+    known = _keep_known(seconds)
     return {f"{prefix}.mean": mean(known), **_percentiles(prefix, known, _PERCENTILES)}
 
 
 def _slowdowns(jobs: Sequence[JobOutcome]) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for name in CLASSES:
-        known = _known(job.slowdown for job in jobs if job.job_class == name)
+        known = _keep_known(job.slowdown for job in jobs if job.job_class == name)
         found.update(_percentiles(f"slowdown.{name}", known, _PERCENTILES))
     return found
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _keep_known(values: Iterable[float | None]) -> list[float]:
     return sorted(value for value in values if value is not None)
 
 

@@ -200,12 +200,12 @@ def _summary(
     return PolicySummary(
         policy=runs[0].policy,
         seeds=tuple(run.seed for run in runs),
-        figures={key: interval(_known(run.figures[key] for run in runs), confidence) for key in FIGURES},
+        figures={key: interval(_keep_known(run.figures[key] for run in runs), confidence) for key in FIGURES},
         against=_against(pairs, margin_percent, confidence) if pairs else None,
         troubles=tuple(troubles[:MAX_TROUBLES]),
         troubles_not_listed=left - len(troubles[:MAX_TROUBLES]),
         refusals=dict(frequent),
-        seconds=interval(_known(run.seconds for run in runs), confidence),
+        seconds=interval(_keep_known(run.seconds for run in runs), confidence),
     )
 
 
@@ -222,7 +222,7 @@ def _against(pairs: Sequence[tuple[Run, Run]], margin_percent: float, confidence
         changes[key] = change([one for one, _ in known], [other for _, other in known], confidence)
 
     def over_runs(values: Iterable[float | None]) -> Interval | None:
-        return interval(_known(values), confidence)
+        return interval(_keep_known(values), confidence)
 
     return Against(
         seeds=tuple(run.seed for run, _ in pairs),
@@ -258,5 +258,5 @@ def _share(count: int, verdict: Verdicts) -> float | None:
     return count / comparable if comparable else None
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _keep_known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]

@@ -68,7 +68,7 @@ class Application:
         if not curves:
             raise TraceError([f"{folder}: holds no validation-<batch>.csv"])
         self._curves: Mapping[int, Sequence[Epoch]] = {batch: curves[batch] for batch in sorted(curves)}
-        self._points = _consolidated(
+        self._points = _consolidate(
             _rows(folder / "placements.csv", Placed), _rows(folder / "scalability.csv", Scaled)
         )
         if not self._points:
@@ -134,7 +134,7 @@ def _between(points: Sequence[tuple[float, float]], at: float) -> float:
     return low + (high - low) * (at - left) / (right - left)
 
 
-def _consolidated(placed: Sequence[Placed], scaled: Sequence[Scaled]) -> dict[int, list[Point]]:
+def _consolidate(placed: Sequence[Placed], scaled: Sequence[Scaled]) -> dict[int, list[Point]]:
     """Return the measurements by number of replicas, ascending, of those on as few nodes as possible."""
     found: dict[int, dict[float, Point]] = {}
     for row in placed:

@@ -125,7 +125,7 @@ class _Reading:
         except (msgspec.DecodeError, RecursionError):
             first = None
         if isinstance(first, dict) and not first.keys() & {"jobs", "jcts", "nodes", "failures", "sharing"}:
-            self._files.append((path.name, _known(json_lines(path), path.name, self._tell_unknown)))
+            self._files.append((path.name, _pass_known(json_lines(path), path.name, self._tell_unknown)))
             return
         document = json_document(path)
         jobs = document
@@ -143,7 +143,7 @@ class _Reading:
                 self._mistakes.add(path.name, None, str(error))
         if not isinstance(jobs, list):
             raise TraceError([f"{path.name}: jobs: must be a list"])
-        self._files.append((path.name, _known(_listed(jobs), path.name, self._tell_unknown)))
+        self._files.append((path.name, _pass_known(_list(jobs), path.name, self._tell_unknown)))
 
     def _take_form(self, form: Form, path: Path) -> None:
         if self._form is not None and self._form is not form:
@@ -198,7 +198,7 @@ class _Reading:
             sharing=document.sharing,
             **given,
         )
-        return _checked(workload, given)
+        return _check(workload, given)
 
     def _jobs(self, form: Form, shape: Shape) -> list[Submission]:
         """Return the jobs that the options ask for, in the order of arrival."""
@@ -230,7 +230,7 @@ class _Reading:
                 elif self._options.queue is None or row.queue == self._options.queue:
                     jobs.append(job)
         left_out.tell(self._warn, "rows are left out")
-        return _arranged(jobs, form, self._options)
+        return _arrange(jobs, form, self._options)
 
     def _row(
         self, form: Form, values: dict[str, Any], shape: Shape, place: tuple[str, int]
@@ -239,7 +239,7 @@ class _Reading:
         try:
             record = msgspec.convert(prepared(values), form.row, strict=False)
         except msgspec.ValidationError:
-            found = _mended(values, form.row)
+            found = _mend(values, form.row)
             if isinstance(found, list):
                 for problem in found:
                     self._mistakes.add(*place, problem)
@@ -275,7 +275,7 @@ def _form_of(table: Table) -> Form:
     raise TraceError([f"{table.file}: {problem}"])
 
 
-def _mended(values: dict[str, Any], kind: type[Struct]) -> Struct | list[str]:
+def _mend(values: dict[str, Any], kind: type[Struct]) -> Struct | list[str]:
     """Return the record without the spaces around its values, or everything that is wrong with it."""
     stripped = {key: value.strip() if isinstance(value, str) else value for key, value in values.items()}
     stripped = {key: value for key, value in stripped.items() if value != ""}
@@ -299,12 +299,14 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (a part of a line)
 
 
-def _listed(jobs: list[Any]) -> Iterator[Record]:
+def _list(jobs: list[Any]) -> Iterator[Record]:
     for number, job in enumerate(jobs, start=1):
         yield number, job if isinstance(job, dict) else "must be an object"
 
 
-def _known(records: Iterable[Record], file: str, tell: Callable[[str, list[str]], None]) -> Iterator[Record]:
+def _pass_known(
+    records: Iterable[Record], file: str, tell: Callable[[str, list[str]], None]
+) -> Iterator[Record]:
     """Pass the records on, and tell keys that are not known, each once, as far as they can be counted."""
     told: set[str] = set()
     for record in records:
@@ -316,7 +318,7 @@ def _known(records: Iterable[Record], file: str, tell: Callable[[str, list[str]]
         yield record
 
 
-def _arranged(jobs: list[Submission], form: Form, options: TraceOptions) -> list[Submission]:
+def _arrange(jobs: list[Submission], form: Form, options: TraceOptions) -> list[Submission]:
     """Return the jobs of the window in the order of arrival, with the times that they have in it."""
     jobs.sort(key=lambda job: job.at)
     if not jobs:
@@ -334,7 +336,7 @@ def _arranged(jobs: list[Submission], form: Form, options: TraceOptions) -> list
     ]
 
 
-def _checked(workload: Workload, given: Mapping[str, object]) -> Workload:
+def _check(workload: Workload, given: Mapping[str, object]) -> Workload:
     """Return the workload; raises TraceError where a number of the document is out of bounds."""
     for field in msgspec.structs.fields(Workload):
         if field.name in given:

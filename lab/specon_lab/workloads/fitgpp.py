@@ -130,7 +130,7 @@ def generate(settings: FitGppWorkload, seed: int) -> Workload:
     """Return the jobs with the minutes at which FIFO's load lets them in, in the order of submission."""
     configuration = CONFIGURATIONS[settings.config]
     draw = seeded(f"fitgpp {settings.config} {seed}")
-    drawn = [_drawn(configuration, settings, draw) for _ in range(settings.jobs or configuration.jobs)]
+    drawn = [_draw(configuration, settings, draw) for _ in range(settings.jobs or configuration.jobs)]
     submitted = submission_minutes(
         [job.demand for job in drawn],
         [-(-job.seconds // MINUTE) for job in drawn],  # the room is given to the next at the end of a minute
@@ -202,7 +202,7 @@ def _first_fit(free: Sequence[Sequence[int]], demand: Demand) -> int | None:
     return None
 
 
-def _drawn(configuration: Configuration, settings: FitGppWorkload, draw: Random) -> _Drawn:
+def _draw(configuration: Configuration, settings: FitGppWorkload, draw: Random) -> _Drawn:
     trial = draw.random() < settings.trials
     which = 0 if trial else 1
     minutes = configuration.minutes[which].draw(SHORTEST, LONGEST[which], draw.random())

@@ -19,7 +19,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001  (no other way)
-            meant = _meant(str(value), action.choices) or f"; {self.prog} --help lists them"
+            meant = _suggest(str(value), action.choices) or f"; {self.prog} --help lists them"
             raise argparse.ArgumentError(None, f"{str(value)[:80]!r} is no command{meant}")
         super()._check_value(action, value)
 
@@ -30,7 +30,7 @@ class CommandParser(argparse.ArgumentParser):
         flags = [flag for parser in chosen for flag in parser._option_string_actions]  # noqa: SLF001  (as above)
         for word in unknown:
             flag = word.partition("=")[0]
-            if flag.startswith("--") and (meant := _meant(flag, flags)):
+            if flag.startswith("--") and (meant := _suggest(flag, flags)):
                 message += meant
         if unknown and chosen:  # the usage of the command, not of all
             chosen[0].error(message)
@@ -95,6 +95,6 @@ def make_parser(
     return parser
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _suggest(word: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {found[0]}?" if found else ""

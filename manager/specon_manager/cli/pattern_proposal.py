@@ -52,7 +52,7 @@ def _of(group: Sequence[str], lines: Sequence[bytes]) -> Proposal | None:
     if not values:
         return None
     step = next((at for at in steps if at != values[0]), None)
-    return _tried(_pattern(group[0], values[0], step), lines)
+    return _try(_pattern(group[0], values[0], step), lines)
 
 
 def _counts(column: Sequence[str]) -> bool:
@@ -84,7 +84,7 @@ def _pattern(text: str, value: int, step: int | None) -> str:
     return "".join(parts)
 
 
-def _tried(pattern: str, lines: Sequence[bytes]) -> Proposal | None:
+def _try(pattern: str, lines: Sequence[bytes]) -> Proposal | None:
     try:
         reader = make_reader(REGULAR_EXPRESSION, FormatOptions(pattern=pattern))
     except ValueError:

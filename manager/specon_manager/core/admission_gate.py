@@ -22,7 +22,7 @@ def prepared(state: State, now: float) -> tuple[State, Snapshot]:
     """
     snapshot = state.snapshot(now)
     hidden = barred(snapshot)
-    attended = starvation.kept(_unclaimed(state, hidden), snapshot, hidden)
+    attended = starvation.kept(_forget_claims(state, hidden), snapshot, hidden)
     if attended is not state:
         snapshot = attended.snapshot(now)
     return attended, snapshot.without({**starvation.others(snapshot), **hidden})
@@ -62,7 +62,7 @@ def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
         queue = named(job)
         taken = queue in usage.queues and closed(usage.queues[queue], job) is None
         if taken and queue in kept:
-            found[job.name] = _kept_for(kept[queue], snapshot.now)
+            found[job.name] = _describe_kept(kept[queue], snapshot.now)
             continue
         amount = gang_requests(job, _members(job, snapshot))
         why = usage.against(job, amount)
@@ -81,7 +81,7 @@ def _members(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
     return snapshot.members.get(job.name, ())
 
 
-def _kept_for(job: Job, now: float) -> str:
+def _describe_kept(job: Job, now: float) -> str:
     waits = now - job.queued_at
     return f"what becomes free of queue {job.spec.queue} is for {job.name}, which waits for {waits:.0f} s"
 
@@ -114,7 +114,7 @@ def _ever_fits(queue: str, amount: Resources, usage: Usage) -> bool:
     )
 
 
-def _unclaimed(state: State, hidden: Mapping[str, str]) -> State:
+def _forget_claims(state: State, hidden: Mapping[str, str]) -> State:
     """Return the state in which no room is kept for jobs that could not take it."""
     if not hidden or hidden.keys().isdisjoint(state.claims):
         return state

@@ -92,7 +92,7 @@ def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ru
     for outlook in islice(outlooks(state, snapshot, memory.unhelped), _SEARCHES):
         against = outlook.objection
         if against is None:
-            moves = _begun(outlook, state, snapshot)
+            moves = _list_begun(outlook, state, snapshot)
             if not moves:
                 break  # others are in flight, and it has to wait for them
             verdicts = plan(judging, [*moves, *_claims(outlook, snapshot)], now, snapshot)
@@ -186,7 +186,7 @@ def _would_start(picture: Picture, best: Plan, state: State, snapshot: Snapshot)
     )
 
 
-def _begun(outlook: Outlook, state: State, snapshot: Snapshot) -> list[Migrate | MigrateGang]:
+def _list_begun(outlook: Outlook, state: State, snapshot: Snapshot) -> list[Migrate | MigrateGang]:
     """Return the moves of the plan that can begin beside what is in flight."""
     assert outlook.plan is not None
     budgets = state.settings.budgets

@@ -53,9 +53,9 @@ class Scene:
         claim, fixed = snapshot.claims.get(job.name), None
         groups = _groups(self.members(job))
         if claim is not None and claim.firm:
-            fixed = self._fixed(claim.placement, groups)
+            fixed = self._fix(claim.placement, groups)
             free = frozenset(range(len(self._nodes))) - fixed.keys()
-            units = tuple(_confined(unit, free) for unit in units)
+            units = tuple(_confine(unit, free) for unit in units)
         return Picture(
             nodes=self._nodes,
             rooms=self._rooms(job.name),
@@ -133,7 +133,7 @@ class Scene:
                 kept.setdefault(node, []).append(snapshot.replicas[replica].requests)
         return tuple(room_of(snapshot.room(node), kept.get(node, ())) for node in self._nodes)
 
-    def _fixed(
+    def _fix(
         self, placement: Sequence[tuple[str, str]], groups: Sequence[Group]
     ) -> dict[int, tuple[int, ...]]:
         found: dict[int, tuple[int, ...]] = {}
@@ -155,7 +155,7 @@ def _groups(members: Sequence[Replica]) -> tuple[Group, ...]:
     return tuple(Group(names=tuple(each), amount=amount) for amount, each in names.items())
 
 
-def _confined(unit: Unit, free: frozenset[int]) -> Unit:
+def _confine(unit: Unit, free: frozenset[int]) -> Unit:
     """Return the unit that goes to these nodes at most."""
     return Unit(
         name=unit.name,

@@ -59,7 +59,7 @@ class Turn(Struct, frozen=True, kw_only=True):
         """Return the turn once the proposal is accepted; `snapshot` is from before that."""
         if not self._concerns(proposal, snapshot):
             return self
-        amount = total([snapshot.replicas[name].requests for name in _started(proposal, snapshot)])
+        amount = total([snapshot.replicas[name].requests for name in _list_started(proposal, snapshot)])
         return msgspec.structs.replace(self, given=self.given + share(amount, self.quota))
 
     def _concerns(self, proposal: Proposal, snapshot: Snapshot) -> bool:
@@ -142,11 +142,11 @@ def next_turn(state: State, snapshot: Snapshot, done: Collection[str]) -> Turn |
         if queue != name
         for job in jobs
     }
-    most = math.inf if last else _shared_out(left, means, weights, snapshot)[name]
+    most = math.inf if last else _share_out(left, means, weights, snapshot)[name]
     return Turn(queue=name, most=most, last=last, others=others, quota=weights[name])
 
 
-def _shared_out(
+def _share_out(
     waiting: Mapping[str, list[Job]],
     means: Mapping[str, float],
     weights: Mapping[str, Resources],
@@ -182,7 +182,7 @@ def _whole(queues: Mapping[str, Queue]) -> Resources:
     return total([queue.quota for queue in queues.values()])
 
 
-def _started(proposal: Proposal, snapshot: Snapshot) -> Iterable[str]:
+def _list_started(proposal: Proposal, snapshot: Snapshot) -> Iterable[str]:
     if isinstance(proposal, Admit):
         return (proposal.replica,)
     placement = proposal.placement if isinstance(proposal, AdmitGang) else {}

@@ -31,25 +31,25 @@ def grouped(state: State, name: str, now: float, *, occupied: bool) -> State:
     if job is None:
         return state
     if job.owned:
-        return _observed(as_described(state, job), name, now)
+        return _observe(as_described(state, job), name, now)
     if job.ended_at is not None:
         return state
     present = _present(state, job)
     if all(replica.ended for replica in present):
         return _over(state, job, present, now)
     if any(replica.phase is Phase.FAILED for replica in present):
-        return _dissolved(state, job, present, "fail", now)
+        return _dissolve(state, job, present, "fail", now)
     if _workers_succeeded(present):
-        return _dissolved(state, job, present, "complete", now)
+        return _dissolve(state, job, present, "complete", now)
     if not any(replica.active for replica in present):
         if state.transactions_of(name):
-            return _trained(state, job, now, trains=False)  # what is in flight says what becomes of it
+            return _count_training(state, job, now, trains=False)  # what is in flight says what becomes of it
         state = _waits(state, job, now, since_now=occupied)
         # Without those that it had grown by, all of its workers may have succeeded.
         present = _present(state, state.jobs[name])
-        return _dissolved(state, job, present, "complete", now) if _workers_succeeded(present) else state
-    state = _trained(state, job, now, trains=_trains(state, job, present))
-    return _unclaimed(state, name)
+        return _dissolve(state, job, present, "complete", now) if _workers_succeeded(present) else state
+    state = _count_training(state, job, now, trains=_trains(state, job, present))
+    return _forget_claims(state, name)
 
 
 def gang_of(state: State, job: Job) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _present(state: State, job: Job) -> list[Replica]:
     return [replica for replica in members if replica.phase is not Phase.ABSENT]
 
 
-def _observed(state: State, name: str, now: float) -> State:
+def _observe(state: State, name: str, now: float) -> State:
     """Let the record of a job that its owner places say what is seen of it; it may begin again after its end.
 
     It is never among `ended_jobs`: it is remembered for as long as it is there.
@@ -99,7 +99,7 @@ def _observed(state: State, name: str, now: float) -> State:
         state = state.with_job(job)
     runs = any(replica.phase is Phase.RUNNING for replica in present)
     if runs:
-        state = _unclaimed(state, name)  # someone else may have let it run: it waits for no room any more
+        state = _forget_claims(state, name)  # someone else may have let it run: it waits for no room any more
     if job.spec.held and not job.admitted and runs and state.whole_of(name) is None:
         # It was let run by someone else, or before this manager came.
         job = msgspec.structs.replace(job, admitted=True)
@@ -112,7 +112,7 @@ def _observed(state: State, name: str, now: float) -> State:
     active = any(replica.active for replica in present)
     if not active:
         state = _let_room_go(state, present)
-    return _trained(state, job, now, trains=active and _trains(state, job, present))
+    return _count_training(state, job, now, trains=active and _trains(state, job, present))
 
 
 def _trains(state: State, job: Job, present: list[Replica]) -> bool:
@@ -133,7 +133,7 @@ def _lets_train(transaction: Transaction) -> bool:
     return transaction.kind in {Kind.SCALE_IN, Kind.SCALE_OUT} and not transaction.restart
 
 
-def _trained(state: State, job: Job, now: float, *, trains: bool) -> State:
+def _count_training(state: State, job: Job, now: float, *, trains: bool) -> State:
     """Let the time count that a job trains."""
     job = state.jobs[job.name]
     if trains == (job.trains_since is not None):
@@ -156,7 +156,7 @@ def _workers_succeeded(present: list[Replica]) -> bool:
 def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     """Close the job, and learn how long jobs of its kind train."""
     job = msgspec.structs.replace(_not_training(job, now), ended_at=now, release_due=None)
-    state = _unclaimed(state.with_job(job), job.name)
+    state = _forget_claims(state.with_job(job), job.name)
     if job.name in state.paces:
         others = {kind: paces for kind, paces in state.paces.items() if kind != job.name}
         state = msgspec.structs.replace(state, paces=others)
@@ -174,7 +174,7 @@ def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     return msgspec.structs.replace(state, served={**state.served, kind: learnt})
 
 
-def _unclaimed(state: State, name: str) -> State:
+def _forget_claims(state: State, name: str) -> State:
     """Return the state in which no room is kept for a job that does not wait."""
     if name not in state.claims:
         return state
@@ -182,7 +182,7 @@ def _unclaimed(state: State, name: str) -> State:
     return msgspec.structs.replace(state, claims=claims)
 
 
-def _dissolved(state: State, job: Job, present: list[Replica], purpose: str, now: float) -> State:
+def _dissolve(state: State, job: Job, present: list[Replica], purpose: str, now: float) -> State:
     """Let what is left of a job end: parameter servers never do by themselves, nor the peers of a failure."""
     why = "its job is complete" if purpose == "complete" else "another replica of its job failed for good"
     for replica in present:
@@ -199,7 +199,7 @@ def _dissolved(state: State, job: Job, present: list[Replica], purpose: str, now
                 replica, phase=phase, ended_at=now, deadline=None, lost_at=None, holds=False, note=why
             )
             state = state.with_replica(over)
-    state = _trained(state, job, now, trains=False)
+    state = _count_training(state, job, now, trains=False)
     present = _present(state, state.jobs[job.name])
     return _over(state, state.jobs[job.name], present, now) if all(r.ended for r in present) else state
 
@@ -213,7 +213,7 @@ def _waits(state: State, job: Job, now: float, *, since_now: bool) -> State:
         if not replica.ended and replica.phase is not phase:
             state = state.with_replica(msgspec.structs.replace(replica, phase=phase))
     state = _let_room_go(state, [state.replicas[replica.name] for replica in members])
-    state = _trained(state, job, now, trains=False)
+    state = _count_training(state, job, now, trains=False)
     job = state.jobs[job.name]
     if since_now and job.queued_at != now:
         state = state.with_job(msgspec.structs.replace(job, queued_at=now))

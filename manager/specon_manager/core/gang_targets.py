@@ -18,7 +18,7 @@ def to_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[s
     wanted = list(dict.fromkeys(nodes))
     members = _present(job, snapshot)
     leavers = [member for member in members if member.node not in wanted]
-    return _placed(job, members, leavers, wanted, snapshot)
+    return _place(job, members, leavers, wanted, snapshot)
 
 
 def off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
@@ -31,7 +31,7 @@ def off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | 
     others = Counter(member.node for member in members if member.node != node)
     nodes = [each.name for each in snapshot.ready_nodes if each.name != node]
     nodes.sort(key=lambda name: (-others[name], -_open_share(name, job, snapshot)))  # else by name
-    return _placed(job, members, leavers, nodes, snapshot)
+    return _place(job, members, leavers, nodes, snapshot)
 
 
 def anywhere(job: Job, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
@@ -40,7 +40,7 @@ def anywhere(job: Job, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
     here = {member.node for member in members}
     nodes = [each.name for each in snapshot.ready_nodes if each.name not in here]
     nodes.sort(key=lambda name: -_open_share(name, job, snapshot))  # else by name
-    return _placed(job, members, members, nodes, snapshot)
+    return _place(job, members, members, nodes, snapshot)
 
 
 def _present(job: Job, snapshot: Snapshot) -> list[Replica]:
@@ -48,7 +48,7 @@ def _present(job: Job, snapshot: Snapshot) -> list[Replica]:
     return [member for member in members if member.active]
 
 
-def _placed(
+def _place(
     job: Job, members: list[Replica], leavers: list[Replica], nodes: list[str], snapshot: Snapshot
 ) -> tuple[dict[str, str] | None, str]:
     placement = {member.name: member.node or "" for member in members}

@@ -53,7 +53,7 @@ def objection(replica: Replica, snapshot: Snapshot) -> str | None:
         return gone
     if job.owned and (against := _not_by_owner(job)):
         return against
-    return _unsaved(job, _savers(replica, snapshot))
+    return _explain_unsaved(job, _savers(replica, snapshot))
 
 
 def _not_by_owner(job: Job) -> str:
@@ -74,7 +74,7 @@ def _not_running(job: Job, snapshot: Snapshot) -> str:
     return ""
 
 
-def _unsaved(job: Job, savers: Iterable[Replica]) -> str | None:
+def _explain_unsaved(job: Job, savers: Iterable[Replica]) -> str | None:
     """Return why what was saved does not permit an end."""
     steps, savers = set[int](), list(savers)
     if not savers:

@@ -45,9 +45,9 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     owned = state.jobs[replica.job].owned
     if owned and replica.incarnation is not None:
         # Its owner starts one after the other: that there is another says that the former one is gone.
-        return _succeeded_by(state, replica, event, now)
+        return _note_success(state, replica, event, now)
     if not owned and _is_unwanted(replica, event):
-        return _sent_away(state, replica, event, now)
+        return _send_away(state, replica, event, now)
     progress = msgspec.structs.replace(
         replica.progress,
         sessions=(),
@@ -79,7 +79,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     return state, [weighed(running, "as its former incarnation had it")]
 
 
-def _succeeded_by(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
+def _note_success(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
     """Take note of the end of an incarnation that nobody told of, then of the start of the next one."""
     gone = ev.ReplicaGone(
         replica=replica.name, incarnation=replica.incarnation, evicted=True, reason="another one runs"
@@ -100,7 +100,7 @@ def _is_unwanted(replica: Replica, event: ev.ReplicaStarted) -> bool:
     return event.start is not None and event.start != replica.starts
 
 
-def _sent_away(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
+def _send_away(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
     """Tell an incarnation to end, until it is gone, that was ordered earlier or given up since."""
     spec, margin = state.jobs[replica.job].spec, state.settings.deadlines.eviction_margin
     known = Unwanted(
@@ -127,22 +127,22 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     """Take note that nothing of an incarnation is left: finished, told to end, or crashed."""
     key = None if event.incarnation is None else unwanted_key(event.replica, event.incarnation)
     if key is not None and key in state.unwanted:
-        return _unwanted_gone(state, key, event)
+        return _forget_unwanted(state, key, event)
     replica = state.replicas.get(event.replica)
     if replica is None or not replica.active or not _is_news(replica, event):
         return state, []
     replica = msgspec.structs.replace(
         replica, former=event.incarnation or replica.incarnation or replica.former
     )
-    state = _killed(state.with_replica(replica), event)
-    if _finished(replica, event):
+    state = _note_kill(state.with_replica(replica), event)
+    if _has_finished(replica, event):
         return ended(state, replica, Phase.SUCCEEDED, now), []
     if event.evicted and replica.leaving is None:
         return put_back(state, replica, _why(event), now), []
     return crashed(state, replica, _why(event), now), []
 
 
-def _killed(state: State, event: ev.ReplicaGone) -> State:
+def _note_kill(state: State, event: ev.ReplicaGone) -> State:
     """Take note that what a transaction told to end had to be killed."""
     transaction = state.transaction_of(event.replica)
     if not event.killed or transaction is None or event.replica not in transaction.ending:
@@ -151,7 +151,7 @@ def _killed(state: State, event: ev.ReplicaGone) -> State:
     return state.with_transaction(msgspec.structs.replace(transaction, killed=killed))
 
 
-def _unwanted_gone(state: State, key: str, event: ev.ReplicaGone) -> Step:
+def _forget_unwanted(state: State, key: str, event: ev.ReplicaGone) -> Step:
     """Forget an incarnation that was told to end; what it kept from starting is ordered once more."""
     unwanted = {name: each for name, each in state.unwanted.items() if name != key}
     state = msgspec.structs.replace(state, unwanted=unwanted)
@@ -171,7 +171,7 @@ def _is_news(replica: Replica, event: ev.ReplicaGone) -> bool:
     return replica.leaving is not None
 
 
-def _finished(replica: Replica, event: ev.ReplicaGone) -> bool:
+def _has_finished(replica: Replica, event: ev.ReplicaGone) -> bool:
     """Whether the training is complete; many trainers answer an eviction with exit code 0 as well."""
     if event.exit_code != 0:
         return False

@@ -15,7 +15,7 @@ BUSY: Final = "in flight, which is"
 def of_cluster(snapshot: Snapshot) -> Objection | None:
     """Return that as many moves are in flight as the cluster may have; a gang's counts as one."""
     moves = len(snapshot.moves)
-    return _spent(moves) if moves >= snapshot.settings.budgets.moves_at_once else None
+    return _object_spent(moves) if moves >= snapshot.settings.budgets.moves_at_once else None
 
 
 def of_replicas(replicas: Iterable[Replica], snapshot: Snapshot) -> Objection | None:
@@ -42,5 +42,5 @@ def of_nodes(nodes: Iterable[str | None], snapshot: Snapshot) -> Objection | Non
 
 
 @lru_cache(maxsize=16)
-def _spent(moves: int) -> Objection:
+def _object_spent(moves: int) -> Objection:
     return Objection(Refusal.CLUSTER_BUDGET, f"{moves} moves are {BUSY} the cluster's budget")

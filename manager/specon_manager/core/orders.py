@@ -35,12 +35,12 @@ def order(state: State, accepted: Iterable[Proposal], now: float, *, policy: str
     """
     actions: list[Action] = []
     for proposal in accepted:
-        state, ordered = _ordered(state, proposal, now, policy)
+        state, ordered = _order(state, proposal, now, policy)
         actions += ordered
     return state.flattened(), actions
 
 
-def _ordered(state: State, proposal: Proposal, now: float, policy: str) -> Step:
+def _order(state: State, proposal: Proposal, now: float, policy: str) -> Step:
     if isinstance(proposal, Admit):
         placement = {proposal.replica: proposal.node}
         job = state.jobs[state.replicas[proposal.replica].job]
@@ -58,15 +58,13 @@ def _ordered(state: State, proposal: Proposal, now: float, policy: str) -> Step:
         known = state.replicas[proposal.replica]
         replica = msgspec.structs.replace(known, weight=proposal.weight, weighed=True)
         return state.with_replica(replica), [weighed(replica, proposal.reason)]
-    return (
-        _claimed(state, proposal, now) if isinstance(proposal, Claim) else _looked_at(state, proposal)
-    ), []
+    return (_claim(state, proposal, now) if isinstance(proposal, Claim) else _look_at(state, proposal)), []
 
 
 def _at_once(state: State, proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, now: float) -> Step:
     """Start and end replicas one by one, as the simulations of the papers do."""
     if isinstance(proposal, ScaleIn | Preempt):
-        return _told_to_end(state, proposal, now)
+        return _tell_to_end(state, proposal, now)
     state, ordered = start(state, proposal.job, proposal.placement, proposal.reason, now)
     if isinstance(proposal, AdmitGang):
         for replica in absent(proposal, state.snapshot(now)):
@@ -134,7 +132,7 @@ def start_order(state: State, replica: Replica, reason: str) -> StartReplica:
     )
 
 
-def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
+def _tell_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
     job = state.jobs[proposal.job]
     wait = job.spec.grace_seconds + state.settings.deadlines.eviction_margin
     actions: list[Action] = []
@@ -146,7 +144,7 @@ def _told_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
     return msgspec.structs.replace(state, changed_at=now), actions
 
 
-def _claimed(state: State, proposal: Claim, now: float) -> State:
+def _claim(state: State, proposal: Claim, now: float) -> State:
     claims = {name: claim for name, claim in state.claims.items() if name != proposal.job}
     claim = claimed(proposal, now, wait=state.settings.deadlines.claim)
     if claim is not None:
@@ -154,7 +152,7 @@ def _claimed(state: State, proposal: Claim, now: float) -> State:
     return msgspec.structs.replace(state, claims=claims)
 
 
-def _looked_at(state: State, proposal: Stay) -> State:
+def _look_at(state: State, proposal: Stay) -> State:
     replica = state.replicas[proposal.replica]
     looked_at = (*replica.moved_for, proposal.purpose)
     return state.with_replica(msgspec.structs.replace(replica, moved_for=looked_at))

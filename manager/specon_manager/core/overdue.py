@@ -43,7 +43,7 @@ def catch_up(state: State, now: float) -> Step:
     for name in due.ends:
         state, ordered = told_again(state, state.replicas[name], now)
         actions += ordered
-    state, ordered = _unwanted_told_again(state, now)
+    state, ordered = _tell_unwanted_again(state, now)
     actions += ordered
     state, ordered = _owners_told_again(state, now)
     actions += ordered
@@ -55,7 +55,7 @@ def catch_up(state: State, now: float) -> Step:
     state, ordered = hanging.restarted(state, now)
     actions += ordered
     for name in due.restarts:
-        state, ordered = _started_again(state, state.replicas[name], now)
+        state, ordered = _start_again(state, state.replicas[name], now)
         actions += ordered
     return state, actions
 
@@ -96,7 +96,7 @@ def _not_started(state: State, replica: Replica, now: float) -> Step:
     return told_again(state, msgspec.structs.replace(replica, leaving=told, deadline=None), now)
 
 
-def _unwanted_told_again(state: State, now: float) -> Step:
+def _tell_unwanted_again(state: State, now: float) -> Step:
     actions = list[Action]()
     again = dict(state.unwanted)
     for key, known in state.unwanted.items():
@@ -172,7 +172,7 @@ def _put_back(state: State, job: Job, now: float) -> Step:
     return put_back(state, job, now, why)
 
 
-def _started_again(state: State, replica: Replica, now: float) -> Step:
+def _start_again(state: State, replica: Replica, now: float) -> Step:
     """Start what crashed where it has kept its room; where that node is not ready, let it go elsewhere."""
     job = state.jobs[replica.job]
     if not replica.holds or replica.phase is not Phase.PENDING or state.transactions_of(job.name):

@@ -28,7 +28,7 @@ def job_observed(state: State, event: ev.JobObserved, now: float) -> Step:
         return lifecycle.job_submitted(state, ev.JobSubmitted(spec), now)
     if not known.owned or known.spec == spec:
         return state, []
-    return _described_anew(state, known, spec, now)
+    return _describe_anew(state, known, spec, now)
 
 
 def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
@@ -51,7 +51,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     return state, actions
 
 
-def _described_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
+def _describe_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
     """Await what is new, and let go of what is named no more: at once, or when it has left its node."""
     unnamed = [name for name in (*job.spec.replicas, *job.dropped) if name not in set(spec.replicas)]
     staying = tuple(name for name in unnamed if state.replicas[name].phase is Phase.RUNNING)

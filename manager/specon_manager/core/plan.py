@@ -187,7 +187,7 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
     if isinstance(move, MigrateGang):
         job = snapshot.jobs[move.job]
         about = _present(job, snapshot)
-        targets: Iterable[str] = _joined(move, snapshot)
+        targets: Iterable[str] = _list_joined(move, snapshot)
         against = _no_places(move, snapshot) or to_move_gang(job, snapshot) or resting(job, snapshot)
     else:
         about, targets = (snapshot.replicas[move.replica],), (move.target,)
@@ -205,7 +205,7 @@ def objection_to_movers(about: Sequence[Replica], snapshot: Snapshot) -> Objecti
     """Return why no policy has these moved together now, wherever they would go."""
     return (
         next((each for each in map(_unproven, about) if each is not None), None)
-        or _eased_first(about[0], snapshot)
+        or _object_uneased(about[0], snapshot)
         or move_budgets.of_replicas(about, snapshot)
     )
 
@@ -240,7 +240,9 @@ def objection_to_gang_request(
         return objection
     move = MigrateGang(job=job.name, placement=placement, purpose="", reason="")
     here = (replica.node for replica in _present(job, snapshot))
-    return _no_places(move, snapshot) or move_budgets.of_nodes((*here, *_joined(move, snapshot)), snapshot)
+    return _no_places(move, snapshot) or move_budgets.of_nodes(
+        (*here, *_list_joined(move, snapshot)), snapshot
+    )
 
 
 def _present(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
@@ -248,7 +250,7 @@ def _present(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:
     return tuple(member for member in members if member.active)
 
 
-def _joined(move: MigrateGang, snapshot: Snapshot) -> list[str]:
+def _list_joined(move: MigrateGang, snapshot: Snapshot) -> list[str]:
     """Return the nodes of those replicas of the placement that do not run there already."""
     own = snapshot.jobs[move.job].spec.replicas
     return [
@@ -292,7 +294,7 @@ def _unproven(replica: Replica) -> Objection | None:
     return Objection(Refusal.UNPROVEN, text)
 
 
-def _eased_first(replica: Replica, snapshot: Snapshot) -> Objection | None:
+def _object_uneased(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return that less than a move is tried first."""
     if not eases_first(replica, snapshot):
         return None

@@ -65,7 +65,7 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         return refused(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
     if len(state.requests) >= _MOST:
         return refused(state, request, f"{_MOST} requests wait already", now), []
-    return _tried(state, request, now)
+    return _try(state, request, now)
 
 
 def request_withdrawn(state: State, event: ev.RequestWithdrawn, now: float) -> Step:
@@ -84,7 +84,7 @@ def try_requests(state: State, now: float) -> Step:
             why = f"it has waited for {now - request.at:.0f} s: {request.waits_for}"
             state = refused(state, request, why, now)
             continue
-        state, ordered = _tried(state, request, now)
+        state, ordered = _try(state, request, now)
         actions += ordered
     return state, actions
 
@@ -123,7 +123,7 @@ def is_known(state: State, name: str) -> bool:
     )
 
 
-def _tried(state: State, request: Request, now: float) -> Step:
+def _try(state: State, request: Request, now: float) -> Step:
     move, objection = judged(state, request, now)
     if objection is None and move is not None:
         requests = {name: each for name, each in state.requests.items() if name != request.id}
@@ -146,15 +146,15 @@ def judged(
     `may_yield`: whether what is to leave a node, and has room nowhere, is to be saved where it is.
     """
     snapshot = state.snapshot(now)
-    if (gone := _left_already(state, request)) is not None:
+    if (gone := _object_gone(state, request)) is not None:
         return None, gone
-    move, objection = _chosen(state, request, snapshot)
+    move, objection = _choose(state, request, snapshot)
     if may_yield and request.leave and objection is not None and objection.refusal in _NO_OTHER_NODE:
         move, objection = _yielding(state, request, snapshot, objection.text)
     return move, objection or (None if move is None else dry_run.objection(move, state.settings))
 
 
-def _left_already(state: State, request: Request) -> Objection | None:
+def _object_gone(state: State, request: Request) -> Objection | None:
     """Return that the replica is not on the node that it was to leave: with its gang it may have left."""
     replica = state.replicas.get(request.replica)
     if not request.leave or replica is None or state.transaction_of(replica.name) is not None:
@@ -183,7 +183,7 @@ def _yielding(
     return MigrateGang(job=job.name, placement=here, purpose=YIELDING, reason=reason), objection
 
 
-def _chosen(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | None, Objection | None]:
+def _choose(state: State, request: Request, snapshot: Snapshot) -> tuple[Move | None, Objection | None]:
     if not request.job:
         replica = state.replicas.get(request.replica)
         if replica is None:

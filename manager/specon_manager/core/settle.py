@@ -22,8 +22,8 @@ def settle(before: State, state: State, now: float, *, later: bool = False) -> S
     `later`: whether time has passed, so that deadlines count.
     """
     actions = list[Action]()
-    for name in sorted(_touched(before, state, later=later)):
-        occupied = _occupied(before, name)
+    for name in sorted(_find_touched(before, state, later=later)):
+        occupied = _is_occupied(before, name)
         for _ in range(_ROUNDS):
             former = state
             state = grouped(state, name, now, occupied=occupied)
@@ -37,7 +37,7 @@ def settle(before: State, state: State, now: float, *, later: bool = False) -> S
     return state, actions
 
 
-def _touched(before: State, state: State, *, later: bool) -> set[str]:
+def _find_touched(before: State, state: State, *, later: bool) -> set[str]:
     """Return the jobs whose records differ in what something may follow from."""
     found = set[str]()
     if later or _nodes_lost(before, state):
@@ -85,7 +85,7 @@ def _nodes_lost(before: State, state: State) -> bool:
     )
 
 
-def _occupied(before: State, name: str) -> bool:
+def _is_occupied(before: State, name: str) -> bool:
     job = before.jobs.get(name)
     return job is not None and any(
         replica in before.replicas and before.replicas[replica].active for replica in job.spec.replicas

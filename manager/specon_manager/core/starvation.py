@@ -75,7 +75,7 @@ def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
     }
     for name in firm:
         if name in waiting and _stands(state.claims[name], waiting[name], snapshot):
-            return _renewed(_without(state, [other for other in firm if other != name]), name, snapshot.now)
+            return _renew(_without(state, [other for other in firm if other != name]), name, snapshot.now)
     state = _without(state, firm)
     hopeless: set[object] = set()
     for job in sorted(waiting.values(), key=lambda job: (job.queued_at, job.order, job.name)):
@@ -83,7 +83,7 @@ def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
         shape = (spec.requests, spec.ps_requests, len(spec.ps), spec.fewest_workers, spec.constraints)
         if shape in hopeless:
             continue
-        placement = _placed(job, snapshot)
+        placement = _place(job, snapshot)
         if placement is None:
             hopeless.add(shape)
             continue
@@ -132,7 +132,7 @@ def admission(snapshot: Snapshot, proposals: Iterable[Proposal]) -> AdmitGang | 
 
 def objection(proposal: Proposal, snapshot: Snapshot) -> Objection | None:
     """Return why the head's room is not to be taken by what a running job proposes, nor its claim changed."""
-    if isinstance(proposal, ScaleOut) and (closed := _closed(proposal, snapshot)) is not None:
+    if isinstance(proposal, ScaleOut) and (closed := _object_closed(proposal, snapshot)) is not None:
         return closed
     found = head(snapshot)
     if found is None:
@@ -149,7 +149,7 @@ def objection(proposal: Proposal, snapshot: Snapshot) -> Objection | None:
         placement = {name: node for name, node in proposal.placement.items() if nodes[name] != node}
     else:
         return None
-    return _infringed(placement, name, claim, snapshot)
+    return _object_infringed(placement, name, claim, snapshot)
 
 
 def instead(against: Objection | None, proposal: Proposal, snapshot: Snapshot) -> Objection | None:
@@ -163,10 +163,10 @@ def instead(against: Objection | None, proposal: Proposal, snapshot: Snapshot) -
         placement = proposal.placement
     else:
         return against
-    return _infringed(placement, *found, snapshot) or against
+    return _object_infringed(placement, *found, snapshot) or against
 
 
-def _closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
+def _object_closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
     """Return for whom what becomes free of the quota of the job's queue is kept; None: for nobody."""
     job = snapshot.jobs.get(proposal.job)
     if snapshot.settings.starvation is None or job is None or not job.spec.queue:
@@ -180,7 +180,7 @@ def _closed(proposal: ScaleOut, snapshot: Snapshot) -> Objection | None:
     return None
 
 
-def _infringed(
+def _object_infringed(
     placement: Mapping[str, str], name: str, claim: Claimed, snapshot: Snapshot
 ) -> Objection | None:
     """Return which node would not keep the head's share beside what is to be placed there; None: none."""
@@ -219,7 +219,7 @@ def _stands(claim: Claimed, job: Job, snapshot: Snapshot) -> bool:
     return True
 
 
-def _placed(job: Job, snapshot: Snapshot) -> tuple[tuple[str, str], ...] | None:
+def _place(job: Job, snapshot: Snapshot) -> tuple[tuple[str, str], ...] | None:
     """Place the smallest gang as if the nodes were empty, on those first on which most is free already."""
     nodes = [
         node for node in snapshot.ready_nodes if snapshot.objection_to(node.name, job.name) is None
@@ -256,7 +256,7 @@ def _without(state: State, names: Iterable[str]) -> State:
     return msgspec.structs.replace(state, claims=claims)
 
 
-def _renewed(state: State, name: str, now: float) -> State:
+def _renew(state: State, name: str, now: float) -> State:
     claim = state.claims[name]
     if claim.until - now > _CLAIMED_FOR / 2:
         return state

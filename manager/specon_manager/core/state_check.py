@@ -27,7 +27,7 @@ def latest(state: State) -> float:
 def check_state(state: State) -> None:
     """Raise ValueError naming what is wrong with a state that can be read and not be used."""
     mistakes = itertools.chain(
-        _names(state), _missing(state), _shared(state), _in_flight(state), _numbers(state)
+        _names(state), _missing(state), _list_shared(state), _in_flight(state), _numbers(state)
     )
     mistake = next(mistakes, None)
     if mistake is not None:
@@ -67,7 +67,7 @@ def _in_flight(state: State) -> Iterator[str]:
             yield f"claims: there is no job {job!r}"
 
 
-def _shared(state: State) -> Iterator[str]:
+def _list_shared(state: State) -> Iterator[str]:
     for job in state.jobs.values():
         if len(set(job.spec.replicas)) < len(job.spec.replicas):
             yield f"jobs: {job.name} names a replica twice"

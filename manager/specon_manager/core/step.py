@@ -61,7 +61,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
     actions += followed
     if isinstance(event, ev.Tick):
         before = state
-        state, decided = _decided(before, now)
+        state, decided = _decide(before, now)
         state, followed = settle(before, state, now)
         actions += decided + followed
     return state, actions
@@ -92,7 +92,7 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     return pruned(state), actions
 
 
-def _decided(state: State, now: float) -> Step:
+def _decide(state: State, now: float) -> Step:
     """Ask the policy, and order what the plan accepts of its proposals; requests that wait go first."""
     state, actions = requested_moves.try_requests(state, now)
     state, ordered = early_leave.leave_early(state, now)
@@ -105,7 +105,7 @@ def _decided(state: State, now: float) -> Step:
     before = state.claims
     turn = fair_shares.next_turn(state, snapshot, ())
     seen = snapshot if turn is None else turn.seen(snapshot)
-    state, ordered = _carried_out(state, plan(state, proposals(seen), now, seen, turn), now)
+    state, ordered = _carry_out(state, plan(state, proposals(seen), now, seen, turn), now)
     if turn is not None and not turn.last:
         state, more = _other_turns(state, now, turn.queue)
         ordered += more
@@ -115,7 +115,7 @@ def _decided(state: State, now: float) -> Step:
     if ordered or state.claims is not before:
         state, snapshot = prepared(state, now)
     state, verdicts = defragment.judged(state, snapshot, now)
-    state, ordered = _carried_out(state, verdicts, now, DEFRAGMENT)
+    state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
     return state, actions + ordered
 
 
@@ -130,12 +130,12 @@ def _other_turns(state: State, now: float, first: str) -> Step:
             return state, actions
         seen = turn.seen(snapshot)
         admissions = [each for each in proposals(seen) if isinstance(each, Admit | AdmitGang)]
-        state, ordered = _carried_out(state, plan(state, admissions, now, seen, turn), now)
+        state, ordered = _carry_out(state, plan(state, admissions, now, seen, turn), now)
         actions += ordered
         done.append(turn.queue)
 
 
-def _carried_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str = "") -> Step:
+def _carry_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str = "") -> Step:
     """Remember what was decided, by this policy or the one that is set, and order what was accepted."""
     state = _remember(state, verdicts, now, policy or state.settings.policy)
     accepted = [verdict.proposal for verdict in verdicts if verdict.objection is None]

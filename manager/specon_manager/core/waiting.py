@@ -134,7 +134,7 @@ def _why(state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "
         return "quota", hidden.barred[job.name]
     if job.name in hidden.behind:
         return "starvation", hidden.behind[job.name]
-    kept = f"{_claimed(job, snapshot)}{_made(job, state, snapshot)}"
+    kept = f"{_describe_claim(job, snapshot)}{_describe_room(job, state, snapshot)}"
     if (needs := rooms.missing(job, members)) is not None:
         return "room", f"{needs}{kept}"
     last = state.verdicts.get(job.name)
@@ -151,7 +151,7 @@ def _why(state: State, job: Job, snapshot: Snapshot, hidden: "_Hidden", rooms: "
     )
 
 
-def _claimed(job: Job, snapshot: Snapshot) -> str:
+def _describe_claim(job: Job, snapshot: Snapshot) -> str:
     """Return where room is kept for the job, in words; empty where none is."""
     claim = snapshot.claims.get(job.name)
     if claim is None or claim.until <= snapshot.now:
@@ -162,7 +162,7 @@ def _claimed(job: Job, snapshot: Snapshot) -> str:
     return f"; room is kept for it on {listed}, for {claim.until - snapshot.now:.0f} s more at most"
 
 
-def _made(job: Job, state: State, snapshot: Snapshot) -> str:
+def _describe_room(job: Job, state: State, snapshot: Snapshot) -> str:
     """Return which moves make room for the job, or why none do, in words; empty where nobody looked."""
     if moves := [each.id for each in snapshot.moves if each.beneficiary == job.name]:
         return f"; room is made for it by {', '.join(moves)}"

@@ -35,7 +35,7 @@ def hangs(replica: Replica, snapshot: Snapshot) -> bool:
     now = snapshot.now if replica.progress.reported_at is None else replica.progress.reported_at
     since = now - _RECENT * silence_of(replica.progress, now)
     return not any(
-        each.phase in _MISSING or each.leaving is not None or _trained(each, since) for each in members
+        each.phase in _MISSING or each.leaving is not None or _has_trained(each, since) for each in members
     )
 
 
@@ -48,7 +48,7 @@ def silence_of(progress: Progress, now: float) -> float:
     )
 
 
-def _trained(replica: Replica, since: float) -> bool:
+def _has_trained(replica: Replica, since: float) -> bool:
     progress = replica.progress
     return progress.hang is None and progress.step_at is not None and progress.step_at > since
 

@@ -30,7 +30,7 @@ def renewed(
     if _follows(before, after):
         found = tuple(differing(before, after))
         added = [name for name in found if name not in position]
-        return (position if not added else _extended(position, added)), found
+        return (position if not added else _extend(position, added)), found
     was, now = flat(before), flat(after)
     names, known = list(now), list(position)
     if names == known:
@@ -43,8 +43,8 @@ def renewed(
     added = names[len(known) :]
     if not gone:
         same = compress(known, map(is_not, was.values(), now.values()))
-        return _extended(position, added), [*same, *added]
-    position = _extended({name: position[name] for name in known}, added)
+        return _extend(position, added), [*same, *added]
+    position = _extend({name: position[name] for name in known}, added)
     return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
 
 
@@ -116,7 +116,7 @@ def _follows(before: Mapping[str, V], after: Mapping[str, V]) -> bool:
     return after.base is before.base and len(laid) <= len(after.laid) and all(map(eq, laid, after.laid))
 
 
-def _extended(position: Positions, names: Sequence[str]) -> Positions:
+def _extend(position: Positions, names: Sequence[str]) -> Positions:
     """Return the positions with those of more names, behind all others."""
     if not names:
         return position

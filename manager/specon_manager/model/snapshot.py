@@ -297,36 +297,36 @@ class Snapshot:
             msgspec.structs.replace(self.replicas[name], phase=Phase.STARTING, node=node, holds=False)
             for name, node in placement.items()
         ]
-        return self._changed(records, claims=self._unclaimed(record.job for record in records))
+        return self._change(records, claims=self._find_unclaimed(record.job for record in records))
 
     def with_records(self, records: Iterable[Replica]) -> "Snapshot":
         """Return the snapshot with these records in place of the former ones of the same replicas."""
-        return self._changed(list(records))
+        return self._change(list(records))
 
     def with_transaction(self, transaction: Transaction) -> "Snapshot":
         """Return the snapshot in which the transaction is in flight; what waits for room has it by then."""
         records = [self.replicas[name] for name in transaction.concerned]
         transactions = {**self.transactions, transaction.id: transaction}
-        claims = self._unclaimed([transaction.job])
-        return self._changed(records, transactions=transactions, claims=claims)
+        claims = self._find_unclaimed([transaction.job])
+        return self._change(records, transactions=transactions, claims=claims)
 
     def with_claim(self, job: str, claim: Claimed | None) -> "Snapshot":
         """Return the snapshot in which the job has this claim, or none."""
         claims = {name: other for name, other in self.claims.items() if name != job}
-        return self._changed([], claims=claims if claim is None else {**claims, job: claim})
+        return self._change([], claims=claims if claim is None else {**claims, job: claim})
 
     def without(self, withheld: Mapping[str, str]) -> "Snapshot":
         """Return the snapshot in which these waiting jobs are not seen, each for its reason."""
-        return self._changed([], withheld=withheld) if withheld else self
+        return self._change([], withheld=withheld) if withheld else self
 
-    def _unclaimed(self, jobs: Iterable[str]) -> Mapping[str, Claimed] | None:
+    def _find_unclaimed(self, jobs: Iterable[str]) -> Mapping[str, Claimed] | None:
         """Return the claims without those of these jobs, None where they have none."""
         gone = set(jobs)
         if gone.isdisjoint(self.claims):
             return None
         return {job: claim for job, claim in self.claims.items() if job not in gone}
 
-    def _changed(
+    def _change(
         self,
         records: list[Replica],
         *,
@@ -458,9 +458,9 @@ class Snapshot:
         if self.firm is not None and (job == self.firm or self._occupies(job)):
             # The claims of others do not count against a firm one; nor does that against what crashed of a
             # job that continues as soon as it is whole again.
-            taken = [] if job == self.firm else self._taken_beside(node, job, self.firm)
+            taken = [] if job == self.firm else self._list_taken(node, job, self.firm)
         else:
-            taken = self._taken_beside(node, job)
+            taken = self._list_taken(node, job)
         return room - total(taken) if taken else room
 
     @cached_property
@@ -469,7 +469,7 @@ class Snapshot:
         firm = (name for name, claim in self.claims.items() if claim.firm)
         return next((name for name in sorted(firm) if name in self.jobs), None)
 
-    def _taken_beside(self, node: str, *jobs: str | None) -> list[Resources]:
+    def _list_taken(self, node: str, *jobs: str | None) -> list[Resources]:
         """Return what others than these jobs claim on a node."""
         return [amount for owner, amount in self._claimed.get(node, ()) if owner not in jobs]
 

@@ -99,7 +99,7 @@ class Survey:
             was, now = before.get(name), replicas.get(name)
             if was is None or now is None or name in moving or name in former or not _stays(was, now):
                 touched.append(name)
-            elif not _judged_alike(was, now):
+            elif not _is_judged_alike(was, now):
                 judged.append(name)
         if len(touched) + len(judged) > _MANY * len(replicas):
             return Survey.of(replicas, moving)
@@ -265,7 +265,7 @@ def _stays(was: Replica, now: Replica) -> bool:
     )
 
 
-def _judged_alike(was: Replica, now: Replica) -> bool:
+def _is_judged_alike(was: Replica, now: Replica) -> bool:
     """Whether a survey tells the same of what the sidecar says."""
     before, after = was.progress, now.progress
     if before.category is not after.category:

@@ -54,7 +54,7 @@ def propose(snapshot: Snapshot, settings: DragonSettings) -> Iterator[Proposal]:
         yield from call.launches()
         return
     queue = snapshot.waiting
-    yield from call.books.redeem(queue, call.smallest, lambda job: _waited(job, snapshot))
+    yield from call.books.redeem(queue, call.smallest, lambda job: _describe_wait(job, snapshot))
     yield from call.scale_down_as_published() if settings.literal else call.scale_down()
     started = list(call.launches())
     yield from started
@@ -82,7 +82,7 @@ class _Call:
             spec = job.spec
             if job.name in self.books.settled or too_large.covers(spec, spec.fewest_workers):
                 continue
-            placement = self._placed(spec, self.books.idle, spec.wanted_workers) or self.smallest(
+            placement = self._place(spec, self.books.idle, spec.wanted_workers) or self.smallest(
                 spec, self.books.idle
             )
             if placement is None:
@@ -94,7 +94,7 @@ class _Call:
     def scale_down(self) -> Iterator[Proposal]:
         """(1), (2) Start urgent jobs, the smallest first, in what is idle or in what others can spare."""
         for job in sorted(self._urgent(), key=self._size):
-            waited = _waited(job, self.snapshot)
+            waited = _describe_wait(job, self.snapshot)
             if (placement := self.smallest(job.spec, self.books.idle)) is not None:
                 self._crowd.add(placement)
                 yield self.books.start(job, placement, f"{waited}, the smallest urgent job")
@@ -120,7 +120,7 @@ class _Call:
         victims = list[Replica]()
         for workers in spare:
             victims += workers[: max(0, need - len(victims))]
-        why = f"makes room for {job.name}, which {_waited(job, self.snapshot)}"
+        why = f"makes room for {job.name}, which {_describe_wait(job, self.snapshot)}"
         yield from self.books.scale_in(victims, why)
 
     def scale_up(self) -> Iterator[Proposal]:
@@ -150,7 +150,7 @@ class _Call:
 
     def smallest(self, spec: JobSpec, idle: Idle) -> dict[str, str] | None:
         """Place a gang with the fewest workers that it can train with."""
-        return self._placed(spec, idle, spec.fewest_workers)
+        return self._place(spec, idle, spec.fewest_workers)
 
     def _on_one(self, spec: JobSpec, idle: Idle, workers: int | None = None) -> dict[str, str] | None:
         """Place a gang of that size, None: the smallest, on one node; None: no node holds it."""
@@ -160,7 +160,7 @@ class _Call:
             order = idle.by_most_idle(spec)[::-1]
         return on_one_node(spec, idle, most=workers, least=workers, order=order)
 
-    def _placed(self, spec: JobSpec, idle: Idle, workers: int) -> dict[str, str] | None:
+    def _place(self, spec: JobSpec, idle: Idle, workers: int) -> dict[str, str] | None:
         """Place a gang of that size on one node, or else on the fewest; None: it has no room."""
         return self._on_one(spec, idle, workers) or spread(
             spec, idle, most=workers, least=workers, order=self._crowd.order(spec)
@@ -224,5 +224,5 @@ class _Call:
         ]
 
 
-def _waited(job: Job, snapshot: Snapshot) -> str:
+def _describe_wait(job: Job, snapshot: Snapshot) -> str:
     return f"waited {snapshot.now - job.queued_at:.0f} s"

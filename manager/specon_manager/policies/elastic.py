@@ -76,14 +76,14 @@ class Books:
         self.idle.start(job.spec, placement)
         self.settled[job.name] = job
         self.changed = True
-        reason = f"{why}; {_described(job.spec, placement)}"
+        reason = f"{why}; {_describe(job.spec, placement)}"
         return AdmitGang(job=job.name, placement=placement, reason=reason)
 
     def claim(self, job: Job, placement: Mapping[str, str], why: str) -> Claim:
         """Count room as kept for a waiting job, and return the proposal."""
         self.idle.keep(job.spec, placement)
         self.settled[job.name] = job
-        return Claim(job=job.name, placement=placement, reason=f"{why}; {_described(job.spec, placement)}")
+        return Claim(job=job.name, placement=placement, reason=f"{why}; {_describe(job.spec, placement)}")
 
     def scale_in(self, workers: Iterable[Replica], why: str) -> Iterator[ScaleIn]:
         """Count workers as told to end, and return one proposal for each of their jobs."""
@@ -133,7 +133,7 @@ class Books:
         spec, workers = job.spec, self.in_turn(job)
         if spec.checkpointing == "none":
             return []  # what it did would be lost
-        if self._fixed(job):
+        if self._is_fixed(job):
             return []
         may_go = [worker for worker in workers if worker.index > 0]
         return may_go[: max(0, len(workers) - spec.fewest_workers)]
@@ -147,7 +147,7 @@ class Books:
             return sorted(workers, key=lambda worker: -worker.index)
         return sorted(workers, key=lambda w: (w.node in near, rank.get(w.node or "", -1), -w.index))
 
-    def _fixed(self, job: Job) -> bool:
+    def _is_fixed(self, job: Job) -> bool:
         """Whether the number of its workers cannot be changed, or not now."""
         return to_resizing(job, self.snapshot) is not None
 
@@ -161,7 +161,7 @@ class Books:
 
         None while not every replica trains, or some of it is told to end: a job grows or shrinks, not both.
         """
-        if job.trains_since is None or self._fixed(job):
+        if job.trains_since is None or self._is_fixed(job):
             return []
         members = self.snapshot.members.get(job.name, ())
         if any(self.snapshot.leaves(replica) or replica.name in self._gone for replica in members):
@@ -252,7 +252,7 @@ def never_fits(spec: JobSpec, snapshot: Snapshot, place: Place) -> bool:
     return place(spec, Idle(snapshot, emptied=True)) is None
 
 
-def _described(spec: JobSpec, placement: Mapping[str, str]) -> str:
+def _describe(spec: JobSpec, placement: Mapping[str, str]) -> str:
     workers = len(placement) - len(spec.ps)
     nodes = ", ".join(dict.fromkeys(placement.values()))
     return f"{workers} of {spec.wanted_workers} workers, on {nodes}"

@@ -52,7 +52,7 @@ def resize(
         return
     # A job that was changed a moment ago has just paused for it.
     steady = [job for job in elastic if snapshot.now - (job.trains_since or 0.0) >= resize_seconds]
-    yield from _given_back(books, steady)
+    yield from _give_back(books, steady)
     yield from _grow(expected, books, steady, resize_seconds)
 
 
@@ -84,7 +84,7 @@ def _books(snapshot: Snapshot, proposals: Iterable[Proposal]) -> Books:
     return books
 
 
-def _given_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
+def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
     """End the workers that were tried beyond what the owner asked for, and brought nothing."""
     for job in elastic:
         workers, wanted = len(books.snapshot.workers(job.name)), job.spec.wanted_workers

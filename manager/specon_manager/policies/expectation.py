@@ -153,12 +153,12 @@ class Expectation:
             left = max(0, progress.total_steps - progress.step)
             if progress.cpu_per_step is not None and not reserves(job.spec):
                 alone = left * progress.cpu_per_step / self._cores(replica)
-                return max(0.0, alone - self._passed(job, replica) * self._share(replica))
+                return max(0.0, alone - self._measure_passed(job, replica) * self._share(replica))
             if progress.remaining_seconds is not None and progress.reported_at is not None:
-                return progress.remaining_seconds.value - self._passed(job, replica)
+                return progress.remaining_seconds.value - self._measure_passed(job, replica)
         return None
 
-    def _passed(self, job: Job, replica: Replica) -> float:
+    def _measure_passed(self, job: Job, replica: Replica) -> float:
         """Return how long the job has trained since the replica's last report, seconds, as far as is known.
 
         A report may be older than the last start: while a job waits nothing of what is left gets done.

@@ -91,7 +91,7 @@ class FittingGracePeriod:
                     idle.give(freed, held)
             idle.take(node, amounts)
             placement[replica.name] = node
-        return self._chosen(victims, placement)
+        return self._choose(victims, placement)
 
     def _fitting(
         self, trial: Queued, amounts: Resources, idle: Idle, victims: dict[str, tuple[Candidate, str]]
@@ -102,7 +102,7 @@ class FittingGracePeriod:
             if not gives_way(candidate, trial):
                 continue
             for node, held in candidate.frees:
-                if amounts.fits(free[node] + held) and self._left(candidate, victims):
+                if amounts.fits(free[node] + held) and self._is_left(candidate, victims):
                     return candidate, node
         return None
 
@@ -118,12 +118,12 @@ class FittingGracePeriod:
         settings = self._settings
         if self._drawn is None:
             self._drawn = shuffled(self._ranked, settings.seed, self._now)
-        left = [c for c in self._drawn if gives_way(c, trial) and self._left(c, victims)]
+        left = [c for c in self._drawn if gives_way(c, trial) and self._is_left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:
             if left:
                 victims[left[0].name] = (left[0], why)
-            return self._chosen(victims, {}) if victims else None
+            return self._choose(victims, {}) if victims else None
         found = one_by_one(replicas, idle, left)
         if found is None:
             return None
@@ -132,13 +132,13 @@ class FittingGracePeriod:
         for candidate in gone:
             if any(node in used for node, _ in candidate.frees):  # nobody ends for room that is not needed
                 victims[candidate.name] = (candidate, why)
-        return self._chosen(victims, placement | places)
+        return self._choose(victims, placement | places)
 
-    def _chosen(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, str]) -> Choice:
+    def _choose(self, victims: dict[str, tuple[Candidate, str]], placement: dict[str, str]) -> Choice:
         self._gone.update(victims)
         return Choice(list(victims.values()), placement)
 
-    def _left(self, candidate: Candidate, victims: Container[str]) -> bool:
+    def _is_left(self, candidate: Candidate, victims: Container[str]) -> bool:
         return candidate.name not in victims and candidate.name not in self._gone
 
     def _why(self, candidate: Candidate, node: str) -> str:

@@ -46,7 +46,7 @@ def on_one_node(
     for node in nodes:
         if best >= most:
             break
-        held = _held(amounts, spec, idle, node)
+        held = _count_held(amounts, spec, idle, node)
         if held > best:
             best, best_node = held, node
     if not best_node:
@@ -80,8 +80,10 @@ def spread(
         return None
     nodes = idle.by_most_idle(spec, among) if order is None else among
     amounts = _amounts(spec, max(1, most))
-    home = max(nodes, key=lambda node: _held(amounts[: most + 1], spec, idle, node))  # of equals the first
-    if not apart and spec.ps and _held(amounts[:2], spec, idle, home) < 1:
+    home = max(
+        nodes, key=lambda node: _count_held(amounts[: most + 1], spec, idle, node)
+    )  # of equals the first
+    if not apart and spec.ps and _count_held(amounts[:2], spec, idle, home) < 1:
         return None
     placement = _servers_first(spec, idle, _first([home], nodes), most, least)
     return _workers_first(spec, idle, nodes, most, least) if placement is None and apart else placement
@@ -165,7 +167,7 @@ def _amounts(spec: JobSpec, most: int) -> list[Resources]:
     return amounts
 
 
-def _held(amounts: Iterable[Resources], spec: JobSpec, idle: Idle, node: str) -> int:
+def _count_held(amounts: Iterable[Resources], spec: JobSpec, idle: Idle, node: str) -> int:
     """Return how many workers a node holds beside all parameter servers, -1 where it does not hold those."""
     number = -1
     for amount in amounts:

@@ -46,10 +46,10 @@ class Lateness:
     def contention(self) -> float:
         """How many times the capacity of the ready nodes all jobs that have not ended ask for, at least 1."""
         whole = total([node.capacity for node in self._snapshot.ready_nodes])
-        asked = total(list(_asked(self._snapshot.jobs.values())))
+        asked = total(list(_list_requests(self._snapshot.jobs.values())))
         return max(1.0, *asked.shares(whole))
 
 
-def _asked(jobs: Iterable[Job]) -> Iterable[Resources]:
+def _list_requests(jobs: Iterable[Job]) -> Iterable[Resources]:
     for job in jobs:
         yield NOTHING if job.ended_at is not None else needed(job.spec, job.spec.wanted_workers)

@@ -24,13 +24,13 @@ def propose(snapshot: Snapshot, settings: LrtpSettings) -> Iterator[Proposal]:
     def strategy_of(running: list[Candidate]) -> Sequential:
         candidates = preemptible(running, settings.max_preemptions)
         seconds = {candidate.name: remaining_seconds(candidate.job, snapshot) for candidate in candidates}
-        candidates.sort(key=lambda one: (-_known(seconds[one.name]), one.job.order, one.name))
+        candidates.sort(key=lambda one: (-_read_remaining(seconds[one.name]), one.job.order, one.name))
         return Sequential(candidates, lambda one: _why(seconds[one.name]))
 
     return trials_first(snapshot, settings, strategy_of)
 
 
-def _known(seconds: float) -> float:
+def _read_remaining(seconds: float) -> float:
     """Return the remaining time, nothing where it is not known: those go last."""
     return 0.0 if math.isinf(seconds) else seconds
 

@@ -62,7 +62,11 @@ def _over_nodes(replicas: Sequence[Replica], idle: Idle) -> dict[str, str] | Non
     free = {node: idle.open(node) for node in idle.roomy(_least(left))}
     while left:
         node, held = max(
-            ((node, _held(left, room)) for node, room in free.items() if node not in placement.values()),
+            (
+                (node, _count_held(left, room))
+                for node, room in free.items()
+                if node not in placement.values()
+            ),
             key=lambda found: found[1],  # of equals the first
             default=("", 0),
         )
@@ -85,7 +89,7 @@ def _least(replicas: Sequence[Replica]) -> Resources:
     )
 
 
-def _held(replicas: Sequence[Replica], room: Resources) -> int:
+def _count_held(replicas: Sequence[Replica], room: Resources) -> int:
     """Return how many of the replicas, in their order, the room holds together."""
     used, number = NOTHING, 0
     for replica in replicas:

@@ -58,7 +58,7 @@ def propose(snapshot: Snapshot, settings: QuotaFifoSettings) -> Iterator[Proposa
             for name, queue in queues.items()
         )
         job = queues[name].popleft()
-        placement = _placed(job, quotas, idle, crowd=crowd, too_large=too_large, settings=settings)
+        placement = _place(job, quotas, idle, crowd=crowd, too_large=too_large, settings=settings)
         if placement is not None:
             yield AdmitGang(job=job.name, placement=placement, reason=quotas.words(job, borrows=borrows))
             idle.start(job.spec, placement)
@@ -70,7 +70,7 @@ def propose(snapshot: Snapshot, settings: QuotaFifoSettings) -> Iterator[Proposa
             del queues[name]
 
 
-def _placed(
+def _place(
     job: Job, quotas: "_Quotas", idle: Idle, *, crowd: Crowd, too_large: TooLarge, settings: QuotaFifoSettings
 ) -> dict[str, str] | None:
     """Place a job with all workers that it asked for, or, with `partial`, with as many as possible."""

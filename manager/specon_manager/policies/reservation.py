@@ -90,7 +90,7 @@ class Reservation:
         snapshot, expected = self._snapshot, self._expected
         idle = Idle(snapshot, choice=self._idle.choice)
         idle.release(job.name)
-        promised = self._promised(placed, proposals)
+        promised = self._promise(placed, proposals)
         for name, node in promised.items():
             idle.release(snapshot.replicas[name].job)
             idle.take(node, snapshot.replicas[name].requests)
@@ -122,7 +122,7 @@ class Reservation:
             return Claim(job=job.name, placement=placement, reason=why)
         return None
 
-    def _promised(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, str]:
+    def _promise(self, placed: Sequence[Placed], proposals: Sequence[Proposal]) -> dict[str, str]:
         """Return what the call starts: node by replica."""
         found = dict[str, str]()
         for proposal in proposals:

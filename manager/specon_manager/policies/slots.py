@@ -42,7 +42,7 @@ class Room:
     def place(self, spec: JobSpec, workers: int) -> dict[str, str] | None:
         """Place all parameter servers and so many workers: on one node, or on the most idle ones."""
         if spec.requests == NOTHING:
-            return self._shared(spec, workers)
+            return self._share(spec, workers)
         return on_one_node(spec, self._idle, most=workers, least=workers) or spread(
             spec, self._idle, most=workers, least=workers
         )
@@ -82,7 +82,7 @@ class Room:
             return 0.0
         return 1.0 / -(-spec.wanted_workers // self._all_slots)
 
-    def _shared(self, spec: JobSpec, workers: int) -> dict[str, str] | None:
+    def _share(self, spec: JobSpec, workers: int) -> dict[str, str] | None:
         slots, placement = dict(self._slots), dict[str, str]()
         for name in spec.worker_names[:workers]:
             need = self._slot(spec, name)

@@ -102,7 +102,7 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     ranking = [(scores[name], index) for index, name in enumerate(names)]
     heapq.heapify(ranking)
     literal, weight = settings.literal, settings.converged_weight
-    crowded = _crowded(snapshot, settings)
+    crowded = _find_crowded(snapshot, settings)
     requests = [replica for replica in _asking(snapshot, literal=literal) if replica.node in crowded]
     requests.sort(key=attrgetter("progress.category_since"))  # of equals, those submitted first
     lowest, first = ranking[0]  # the score and the place in `names` of the best target
@@ -179,7 +179,7 @@ def _rebalance(snapshot: Snapshot, taken: set[str]) -> Iterator[Migrate]:
                 passed.append(replica)
                 barred.append(replica)
                 continue
-            yield _balanced(replica, node, held, source, factor)
+            yield _balance(replica, node, held, source, factor)
             held[source] -= 1
             held[node] += 1
         # Another node may take what this one may not. An idle one may not either, unless a taint or a label
@@ -198,7 +198,7 @@ def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migra
     if idle:
         for node, replica in zip(idle if factor else (), candidates, strict=False):
             if replica.node in held:
-                yield _balanced(replica, node, held, replica.node, factor)
+                yield _balance(replica, node, held, replica.node, factor)
         return
     first: dict[str, Replica] = {}
     for replica in candidates:
@@ -208,7 +208,7 @@ def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migra
         taker = next((node for node in takers if held[node] < factor - 1), None)
         if taker is None:
             return
-        yield _balanced(first[source], taker, held, source, factor)
+        yield _balance(first[source], taker, held, source, factor)
         held[source] -= 1
         held[taker] += 1
 
@@ -228,7 +228,7 @@ def _latest_converged(snapshot: Snapshot, taken: set[str]) -> list[Replica]:
     return sorted(chosen, key=lambda replica: (-replica.progress.category_since, replica.name))
 
 
-def _balanced(replica: Replica, node: str, held: Mapping[str, int], source: str, factor: int) -> Migrate:
+def _balance(replica: Replica, node: str, held: Mapping[str, int], source: str, factor: int) -> Migrate:
     return Migrate(
         replica=replica.name,
         target=node,
@@ -253,7 +253,7 @@ def _movable(snapshot: Snapshot, purpose: str) -> list[Replica]:
     return [replica for replica in snapshot.settled if purpose not in replica.moved_for]
 
 
-def _crowded(snapshot: Snapshot, settings: SpeConSettings) -> set[str]:
+def _find_crowded(snapshot: Snapshot, settings: SpeConSettings) -> set[str]:
     """Algorithm 1, line 15: the nodes with enough growing replicas to make room for."""
     enough = 2 if settings.literal else settings.min_growing
     counts = ((node.name, snapshot.census(node.name)) for node in snapshot.ready_nodes)

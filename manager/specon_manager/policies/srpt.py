@@ -68,38 +68,38 @@ class _Ranking:
         for rank, _, job in sorted((self._rank(job), job.order, job) for job in self._snapshot.waiting):
             if too_large.covers(job.spec, job.spec.fewest_workers):
                 continue
-            if (placement := self._sized(job, self._now)) is not None:
-                yield from self._admitted(job, placement)
+            if (placement := self._size(job, self._now)) is not None:
+                yield from self._admit(job, placement)
                 continue
             if (plan := self._room_made(job, rank)) is None:
                 too_large.add(job.spec, job.spec.fewest_workers)
                 continue
-            yield from self._preempted(job, *plan)
-        yield from self._given_up()
+            yield from self._preempt(job, *plan)
+        yield from self._give_up()
 
-    def _admitted(self, job: Job, placement: Mapping[str, str]) -> Iterator[Proposal]:
+    def _admit(self, job: Job, placement: Mapping[str, str]) -> Iterator[Proposal]:
         """Start a job, or let it have the claims to its room first."""
         asked: dict[str, Resources] = {}
         for replica, node in placement.items():
             asked[node] = asked.get(node, NOTHING) + job.spec.requests_of(replica)
         if not all(self._unclaimed.fits(node, amount, job.name) for node, amount in asked.items()):
-            yield from self._claimed(job, placement)
+            yield from self._claim(job, placement)
             return
         self._unclaimed.start(job.spec, placement)
         self._settle(job, placement)
         why = f"{self._words(job)} left, least of those that have room"
         yield AdmitGang(job=job.name, placement=placement, reason=why)
 
-    def _preempted(self, job: Job, victims: list[Job], placement: Mapping[str, str]) -> Iterator[Proposal]:
+    def _preempt(self, job: Job, victims: list[Job], placement: Mapping[str, str]) -> Iterator[Proposal]:
         """End the victims and keep what they leave for the job."""
         for victim in victims:
             self._soon.give(victim.spec, self._places(victim))
             self._victims.remove((self._rank(victim), victim.order, victim))
             why = f"{self._words(victim)} left, {job.name} has {self._words(job)}"
             yield Preempt(job=victim.name, reason=why)
-        yield from self._claimed(job, placement)
+        yield from self._claim(job, placement)
 
-    def _claimed(self, job: Job, placement: Mapping[str, str]) -> Iterator[Claim]:
+    def _claim(self, job: Job, placement: Mapping[str, str]) -> Iterator[Claim]:
         """Keep room for a job, unless it has that claim already."""
         self._settle(job, placement)
         held = self._snapshot.claims.get(job.name)
@@ -123,7 +123,7 @@ class _Ranking:
         longest = [victim for _, _, victim in reversed(self._victims[first:])]
 
         def placed(number: int) -> dict[str, str] | None:
-            return self._sized(job, self._without(longest[:number]))
+            return self._size(job, self._without(longest[:number]))
 
         if (placement := placed(len(longest))) is None:
             return None
@@ -136,12 +136,12 @@ class _Ranking:
                 low = middle + 1
         nodes = set(placement.values())
         chosen = [victim for victim in longest[:high] if nodes & set(self._places(victim).values())]
-        if (near := self._sized(job, self._without(chosen))) is None:
+        if (near := self._size(job, self._without(chosen))) is None:
             return longest[:high], placement
         placement = near
         for victim in reversed(chosen[:]):  # the shortest is let off first
             fewer = [other for other in chosen if other is not victim]
-            if (still := self._sized(job, self._without(fewer))) is not None:
+            if (still := self._size(job, self._without(fewer))) is not None:
                 chosen, placement = fewer, still
         return chosen, placement
 
@@ -151,7 +151,7 @@ class _Ranking:
             room.give(victim.spec, self._places(victim))
         return room
 
-    def _sized(self, job: Job, room: Room) -> dict[str, str] | None:
+    def _size(self, job: Job, room: Room) -> dict[str, str] | None:
         """Place a job with the workers that its owner asked for, or with the fewest that it can use."""
         spec = job.spec
         return room.place(spec, spec.wanted_workers) or (
@@ -179,7 +179,7 @@ class _Ranking:
         seconds = remaining_work(job, self._snapshot)
         return "an unknown time" if math.isinf(seconds) else f"{seconds:.0f} s"
 
-    def _given_up(self) -> Iterator[Claim]:
+    def _give_up(self) -> Iterator[Claim]:
         """Give back claims that no longer lead to an admission."""
         for job in self._snapshot.waiting:
             if job.name in self._snapshot.claims and job.name not in self._settled:

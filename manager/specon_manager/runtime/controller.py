@@ -184,10 +184,10 @@ class Controller:
             await asyncio.sleep(0)
         refused = await self._commit(actions)
         for action in actions:
-            if (why := refused.get(_recorded_as(action))) is None:
+            if (why := refused.get(_find_record(action))) is None:
                 self._dispatch(action)
             else:
-                self._failed(action, why)
+                self._note_failure(action, why)
 
     async def _commit(self, actions: Sequence[Action]) -> Mapping[str, str]:
         """Return once what was looked at is on record; tell those who wait for it."""
@@ -258,7 +258,7 @@ class Controller:
         task = asyncio.create_task(self._carry_out(action, before))
         self._last[key] = task
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._done(key, done))
+        task.add_done_callback(lambda done: self._note_done(key, done))
 
     async def _carry_out(self, order: Order, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -273,9 +273,9 @@ class Controller:
             self._woken.set()
         except Exception as error:  # noqa: BLE001  (the rim: whatever a backend runs into becomes an event)
             _log.exception("%s failed: %s", type(order).__name__, order.reason)
-            self._failed(order, f"{type(error).__name__}: {error}")
+            self._note_failure(order, f"{type(error).__name__}: {error}")
 
-    def _failed(self, order: Action, reason: str) -> None:
+    def _note_failure(self, order: Action, reason: str) -> None:
         """Tell `step` of a failed order; a failed eviction is ordered again when it is overdue."""
         if isinstance(order, StartReplica):
             self.post(StartRefused(replica=order.replica, start=order.start, reason=reason))
@@ -288,13 +288,13 @@ class Controller:
             job = job_of(order.replica)
             self.post(JobRefused(job=job, transaction=order.transaction, reason=reason))
 
-    def _done(self, key: str, task: asyncio.Task[None]) -> None:
+    def _note_done(self, key: str, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if self._last.get(key) is task:
             del self._last[key]
 
 
-def _recorded_as(action: Action) -> str:
+def _find_record(action: Action) -> str:
     """Return the id of the transaction that must be on record before the action; empty for none."""
     return action.transaction if isinstance(action, HoldRoom | PlaceJob | RequestCheckpoint) else ""
 

@@ -171,7 +171,7 @@ def cut(path: Path) -> tuple[int, Path] | None:
         return None
     kept = path.with_name(f".{path.name}.cut")
     with path.open("rb") as lines:
-        _written(kept, b"".join(itertools.islice(lines, good))).close()
+        _write_anew(kept, b"".join(itertools.islice(lines, good))).close()
     names = (path.with_name(f"{path.name}.damaged-{number}") for number in itertools.count(1))
     damaged = next(name for name in names if not name.exists())
     os.link(path, damaged)
@@ -273,7 +273,7 @@ class Journal:
         line, seal = sealed(self._begin(state), 0)
         path = self._path.with_name(f".{self._path.name}.next")
         try:
-            following = _written(path, line)
+            following = _write_anew(path, line)
             for age in range(_KEPT - 1, 0, -1):
                 older = self._path.with_name(f"{self._path.name}.{age}")
                 if older.exists():
@@ -313,7 +313,7 @@ class Journal:
         self.size += len(line)
 
 
-def _written(path: Path, content: bytes) -> AppendFile:
+def _write_anew(path: Path, content: bytes) -> AppendFile:
     """Return a new file with this content, on disk. Raises OSError, DiskFullError, UnwritableError."""
     path.unlink(missing_ok=True)
     file = AppendFile(path)

@@ -71,7 +71,7 @@ class Past:
 
     def _begin(self, record: Record) -> None:
         self.state = first_state(record)
-        self._told = _told_before(record["state"])
+        self._told = _find_told(record["state"])
         self.began_at = float(record["at"])
         last_at = record.get("last_at")
         self.last_at = self.began_at if last_at is None else float(last_at)
@@ -81,7 +81,7 @@ def first_state(begin: Record) -> State:
     """Return what the first line of such a journal says was there. Raises msgspec.ValidationError."""
     known = begin["state"]
     jobs = msgspec.convert(known.get("jobs", {}), dict[str, Job])
-    unordered = _unordered(known.get("changes", {}))
+    unordered = _find_unordered(known.get("changes", {}))
     replicas = {name: _replica(each, unordered) for name, each in known.get("replicas", {}).items()}
     pause = known.get("pause")
     return State(
@@ -100,7 +100,7 @@ def first_state(begin: Record) -> State:
     )
 
 
-def _told_before(known: Record) -> dict[str, str]:
+def _find_told(known: Record) -> dict[str, str]:
     """Return the incarnation by replica of what was told to end when a file was begun."""
     moving = {move["replica"] for move in known.get("moves", {}).values() if move["state"] == "Evicting"}
     return {
@@ -119,8 +119,8 @@ def taken_in(state: State, step: Record) -> State:
     actions = step.get("actions", ())
     for action in actions:
         if action.get("type") == "StartReplica":
-            state = _ordered(state, action, now)
-    state = _counted(state, (event, *actions))
+            state = _order(state, action, now)
+    state = _count(state, (event, *actions))
     named = [each["replica"] for each in (event, *actions) if "replica" in each]
     for job in dict.fromkeys(map(job_of, named)):
         state = _whole(before, state, job, now)
@@ -137,7 +137,7 @@ def closed(state: State, now: float, *, told: Mapping[str, str]) -> State:
         if replica is not None and replica.incarnation is not None and replica.incarnation == incarnation:
             state = _resting(state, replica, now)
     for name in state.jobs:
-        state = _torn(_whole(state, state, name, now), name, now)
+        state = _tear(_whole(state, state, name, now), name, now)
     return state.flattened()
 
 
@@ -155,7 +155,7 @@ def _resting(state: State, replica: Replica, now: float) -> State:
     )
 
 
-def _counted(state: State, records: Iterable[Record]) -> State:
+def _count(state: State, records: Iterable[Record]) -> State:
     """Let no transaction have the number of a move or a change of then: sidecars may remember its request."""
     ids = (str(each.get(key, "")) for each in records for key in ("id", "move"))
     numbers = [int(found[1]) for each in ids if (found := _ID.match(each))]
@@ -174,7 +174,7 @@ def _whole(before: State, state: State, name: str, now: float) -> State:
     return grouped(_without_spare(state, name), name, now, occupied=occupied)
 
 
-def _unordered(changes: Mapping[str, Record]) -> set[str]:
+def _find_unordered(changes: Mapping[str, Record]) -> set[str]:
     """Return the jobs of which nothing was told to start yet, though some replicas were noted as starting."""
     return {each["job"] for each in changes.values() if each["state"] in _BEFORE_STARTS}
 
@@ -204,27 +204,27 @@ def _node_gone(state: State, event: Record, now: float) -> State:
     return msgspec.structs.replace(state, nodes=nodes)
 
 
-def _submitted(state: State, event: Record, now: float) -> State:
+def _submit(state: State, event: Record, now: float) -> State:
     submitted = msgspec.convert(event, ev.JobSubmitted)
     return job_submitted(state, submitted, now)[0]
 
 
-def _settled(state: State, event: Record, now: float) -> State:
+def _settle(state: State, event: Record, now: float) -> State:
     del now
     return msgspec.structs.replace(state, settings=msgspec.convert(event["settings"], Settings))
 
 
-def _paused(state: State, event: Record, now: float) -> State:
+def _pause(state: State, event: Record, now: float) -> State:
     reason = event.get("reason")
     return msgspec.structs.replace(state, pause=None if reason is None else Pause(since=now, reason=reason))
 
 
-def _reported(state: State, event: Record, now: float) -> State:
+def _report(state: State, event: Record, now: float) -> State:
     learnt = learn(state, msgspec.convert(event, ev.ReportReceived).report, now)
     return state if learnt is None else learnt
 
 
-def _started(state: State, event: Record, now: float) -> State:
+def _start(state: State, event: Record, now: float) -> State:
     del now
     replica = state.replicas.get(event["replica"])
     if replica is None or replica.phase is not Phase.STARTING:
@@ -244,7 +244,7 @@ def _started(state: State, event: Record, now: float) -> State:
     )
 
 
-def _gone(state: State, event: Record, now: float) -> State:
+def _note_gone(state: State, event: Record, now: float) -> State:
     """Take note of an end: a success, an end that was ordered, or a crash, which counts."""
     told = msgspec.convert({**event, "type": "ReplicaGone"}, ev.ReplicaGone)
     known = state.replicas.get(told.replica)
@@ -258,12 +258,12 @@ def _gone(state: State, event: Record, now: float) -> State:
         replica = msgspec.structs.replace(replica, phase=Phase.PENDING, crashes=known.crashes, ended_at=None)
         state = state.with_replica(replica)
     if replica.phase is Phase.PENDING and told.evicted:
-        # It was to leave: it is missed only where no one else of its job knows of that (`_torn`).
+        # It was to leave: it is missed only where no one else of its job knows of that (`_tear`).
         state = state.with_replica(msgspec.structs.replace(replica, lost_at=None, holds=False))
     return state
 
 
-def _refused(state: State, event: Record, now: float) -> State:
+def _refuse(state: State, event: Record, now: float) -> State:
     del now
     replica = state.replicas.get(event["replica"])
     if replica is None or replica.phase is not Phase.STARTING or event.get("start") != replica.starts:
@@ -271,7 +271,7 @@ def _refused(state: State, event: Record, now: float) -> State:
     return state.with_replica(msgspec.structs.replace(replica, phase=Phase.PENDING, deadline=None))
 
 
-def _ordered(state: State, action: Record, now: float) -> State:
+def _order(state: State, action: Record, now: float) -> State:
     """Take note of a start. Whatever it seemed to be before: what was ordered to start was not over."""
     replica = state.replicas.get(action["replica"])
     if replica is None or replica.phase is Phase.SUCCEEDED or replica.incarnation is not None:
@@ -316,7 +316,7 @@ def _without_spare(state: State, name: str) -> State:
     return state
 
 
-def _torn(state: State, name: str, now: float) -> State:
+def _tear(state: State, name: str, now: float) -> State:
     """Let what waits beside others of a job that trains as one be missed, so that it is seen to."""
     members = _members(state, name)
     if not state.jobs[name].spec.coupled or not any(each.active for each in members):
@@ -331,11 +331,11 @@ def _torn(state: State, name: str, now: float) -> State:
 _SEEN: Final[Mapping[str, Callable[[State, Record, float], State]]] = {
     "NodeObserved": _node,
     "NodeGone": _node_gone,
-    "JobSubmitted": _submitted,
-    "ManagerStarted": _settled,
-    "Paused": _paused,
-    "ReportReceived": _reported,
-    "ReplicaStarted": _started,
-    "ReplicaGone": _gone,
-    "StartRefused": _refused,
+    "JobSubmitted": _submit,
+    "ManagerStarted": _settle,
+    "Paused": _pause,
+    "ReportReceived": _report,
+    "ReplicaStarted": _start,
+    "ReplicaGone": _note_gone,
+    "StartRefused": _refuse,
 }

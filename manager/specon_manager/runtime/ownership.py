@@ -25,10 +25,10 @@ def check_ours(directory: Path) -> None:
     directory of ours that nobody else may write, in a sticky one, or in those of the system. Raises
     NotOursError, and OSError where something cannot be looked at.
     """
-    *links, (real, found) = _followed(directory)
+    *links, (real, found) = _follow(directory)
     for link, seen in links:
         if seen.st_uid not in {os.geteuid(), _ROOT}:
-            raise NotOursError(_described(link, seen, "another user made this link"))
+            raise NotOursError(_describe(link, seen, "another user made this link"))
         _check_place(link)
     _check(real, found)
     _check_place(real)
@@ -45,19 +45,19 @@ def check_private(path: Path) -> None:
     found = path.lstat()
     _check(path, found)
     if stat.S_ISREG(found.st_mode) and found.st_mode & _PRIVATE:
-        raise NotOursError(_described(path, found, f"others may read this key: chmod 600 {path}"))
+        raise NotOursError(_describe(path, found, f"others may read this key: chmod 600 {path}"))
     if not stat.S_ISREG(found.st_mode):
-        raise NotOursError(_described(path, found, "a key is a regular file"))
+        raise NotOursError(_describe(path, found, "a key is a regular file"))
 
 
 def _check(path: Path, found: os.stat_result) -> None:
     if found.st_uid != os.geteuid():
         us = _user(os.geteuid())
         raise NotOursError(
-            _described(path, found, f"it does not belong to {us}, who runs this: use another directory")
+            _describe(path, found, f"it does not belong to {us}, who runs this: use another directory")
         )
     if not stat.S_ISLNK(found.st_mode) and _others_may_write(found):
-        raise NotOursError(_described(path, found, f"others may write it: chmod go-w {path}"))
+        raise NotOursError(_describe(path, found, f"others may write it: chmod go-w {path}"))
 
 
 def _check_place(path: Path) -> None:
@@ -65,11 +65,11 @@ def _check_place(path: Path) -> None:
     for parent in path.parents:
         found = parent.lstat()
         if found.st_uid not in {os.geteuid(), _ROOT}:
-            raise NotOursError(_described(parent, found, f"{path} lies in a directory of another user"))
+            raise NotOursError(_describe(parent, found, f"{path} lies in a directory of another user"))
         if found.st_mode & stat.S_ISVTX:
             return
         if _others_may_write(found):
-            raise NotOursError(_described(parent, found, f"others may put something else in place of {path}"))
+            raise NotOursError(_describe(parent, found, f"others may put something else in place of {path}"))
         if found.st_uid == os.geteuid():
             return
 
@@ -89,7 +89,7 @@ def _is_private_group(found: os.stat_result) -> bool:
     return group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
 
 
-def _followed(path: Path) -> list[tuple[Path, os.stat_result]]:
+def _follow(path: Path) -> list[tuple[Path, os.stat_result]]:
     """Return every link on the way to a directory, and the directory itself as the last. Raises OSError.
 
     The paths of all of them have no links in them.
@@ -114,7 +114,7 @@ def _followed(path: Path) -> list[tuple[Path, os.stat_result]]:
     return [*links, (current, current.lstat())]
 
 
-def _described(path: Path, found: os.stat_result, what: str) -> str:
+def _describe(path: Path, found: os.stat_result, what: str) -> str:
     mode = stat.S_IMODE(found.st_mode)
     return f"{path} (owner {_user(found.st_uid)}, mode {mode:04o}): {what}"
 

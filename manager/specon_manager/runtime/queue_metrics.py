@@ -101,7 +101,7 @@ class QueueMetrics:
         """Take in the start of a replica, with which a job that its owner places begins."""
         known = after.replicas.get(replica)
         if known is not None and known.job in after.jobs:
-            self._admitted(before.jobs.get(known.job), after.jobs[known.job])
+            self._admit(before.jobs.get(known.job), after.jobs[known.job])
 
     def ended(self, ended: Iterable[Transaction]) -> None:
         """Take in the transactions that ended: preemptions and scalings of jobs that are changed by them."""
@@ -120,7 +120,7 @@ class QueueMetrics:
             for name, job in after.jobs.items():
                 former = before.jobs.get(name)
                 if former is not None and former is not job:
-                    self._admitted(former, job)
+                    self._admit(former, job)
                     if not job.spec.transacted:
                         self._preemptions.inc(max(0, job.preemptions - former.preemptions))
         if after.replicas is not before.replicas:
@@ -135,7 +135,7 @@ class QueueMetrics:
             self._counted_at = now
             self._count_queues(after, now)
 
-    def _admitted(self, before: Job | None, after: Job) -> None:
+    def _admit(self, before: Job | None, after: Job) -> None:
         if after.admitted_at is not None and (before is None or before.admitted_at is None):
             self._waited.observe(max(0.0, after.admitted_at - after.submitted_at))
 

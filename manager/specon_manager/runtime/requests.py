@@ -111,7 +111,7 @@ async def ask_for_move(body: bytes, controller: Controller, asking: dict[str, st
 
     `asking` has the names of the requests that are not on record yet, by the asker's ids.
     """
-    wanted = _decoded(body, MoveWanted)
+    wanted = _decode(body, MoveWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
     name = wanted.name()
@@ -151,7 +151,7 @@ async def withdraw(name: str, controller: Controller) -> Answer:
 
 async def pause(body: bytes, controller: Controller) -> Answer:
     """Let nothing new be ordered: 200 once that holds, 422."""
-    wanted = _decoded(body or b"{}", PauseWanted)
+    wanted = _decode(body or b"{}", PauseWanted)
     if isinstance(wanted, Refused):
         return Answer(422, wanted)
     return await _set_pause(controller, " ".join(wanted.reason.split()))
@@ -188,12 +188,12 @@ def _under(key: str, state: State, asking: Mapping[str, str]) -> str | None:
 def _told(state: State, name: str) -> MoveTold | None:
     """Return what is known of the move of that id; one that has just ended is at the end of the history."""
     if (request := state.requests.get(name)) is not None:
-        return _told_of(row_of_request(request, state))
+        return _describe_move(row_of_request(request, state))
     known = state.transactions.get(name) or next((e for e in reversed(state.history) if e.id == name), None)
-    return None if known is None else _told_of(row_of(known, state))
+    return None if known is None else _describe_move(row_of(known, state))
 
 
-def _told_of(row: TransactionRow) -> MoveTold:
+def _describe_move(row: TransactionRow) -> MoveTold:
     return MoveTold(
         move=row.id,
         replica=row.replica or "",
@@ -210,7 +210,7 @@ def _told_of(row: TransactionRow) -> MoveTold:
 T = TypeVar("T", bound=Struct)
 
 
-def _decoded(body: bytes, kind: type[T]) -> T | Refused:
+def _decode(body: bytes, kind: type[T]) -> T | Refused:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

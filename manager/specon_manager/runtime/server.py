@@ -154,18 +154,18 @@ class Server:
         application.add_routes(
             [
                 *(self._probes() if self._probes_here else ()),
-                web.post("/v1/reports", self._unhurried(self._report)),
-                web.get("/v1/instructions", self._unhurried(self._instructions)),
-                web.post("/v1/acknowledgements", self._unhurried(self._acknowledge)),
-                web.get("/v1/checkpoint", self._unhurried(self._checkpoint)),
-                web.get("/v1/output", self._unhurried(self._output)),
-                web.get("/v1/state", self._unhurried(self._owner(self._state))),
-                web.get("/v1/starts", self._unhurried(self._owner(self._starts))),
-                web.post("/v1/jobs", self._unhurried(self._owner(self._submit))),
-                web.post("/v1/moves", self._unhurried(self._owner(self._order))),
-                web.delete("/v1/moves/{move}", self._unhurried(self._owner(self._order))),
-                web.post("/v1/pause", self._unhurried(self._owner(self._order))),
-                web.delete("/v1/pause", self._unhurried(self._owner(self._order))),
+                web.post("/v1/reports", self._calm(self._report)),
+                web.get("/v1/instructions", self._calm(self._instructions)),
+                web.post("/v1/acknowledgements", self._calm(self._acknowledge)),
+                web.get("/v1/checkpoint", self._calm(self._checkpoint)),
+                web.get("/v1/output", self._calm(self._output)),
+                web.get("/v1/state", self._calm(self._owner(self._state))),
+                web.get("/v1/starts", self._calm(self._owner(self._starts))),
+                web.post("/v1/jobs", self._calm(self._owner(self._submit))),
+                web.post("/v1/moves", self._calm(self._owner(self._order))),
+                web.delete("/v1/moves/{move}", self._calm(self._owner(self._order))),
+                web.post("/v1/pause", self._calm(self._owner(self._order))),
+                web.delete("/v1/pause", self._calm(self._owner(self._order))),
                 *self._routes,
             ]
         )
@@ -279,7 +279,7 @@ class Server:
         refusal = await self._check(
             request, controller, query.get("replica", ""), query.get("incarnation", "")
         )
-        return refusal or await self._relay(request, _shown(request) or "")
+        return refusal or await self._relay(request, _show(request) or "")
 
     async def _state(self, request: web.Request, controller: Controller) -> web.Response:
         del request
@@ -325,7 +325,7 @@ class Server:
         self, request: web.Request, controller: Controller, replica: str, incarnation: str
     ) -> web.Response | None:
         """Return the refusal of a message for an incarnation that the token, or the state, does not have."""
-        shown = _shown(request)
+        shown = _show(request)
         if shown is None:
             return _problem(401, "no bearer token")
         if not await self._identities.may_report(shown, replica, incarnation):
@@ -351,7 +351,7 @@ class Server:
         """Return the handler behind a check of the owner's token."""
 
         async def checked(request: web.Request, controller: Controller) -> web.StreamResponse:
-            shown = _shown(request)
+            shown = _show(request)
             if shown is None:
                 return _problem(401, "no bearer token")
             if not await self._identities.is_owner(shown):
@@ -360,7 +360,7 @@ class Server:
 
         return checked
 
-    def _unhurried(self, handler: "_Handler") -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _calm(self, handler: "_Handler") -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         """Return the handler with the answers of a standby, and those to slow clients."""
 
         async def answered(request: web.Request) -> web.StreamResponse:
@@ -394,7 +394,7 @@ class Server:
 _Handler = Callable[[web.Request, Controller], Awaitable[web.StreamResponse]]
 
 
-def _shown(request: web.Request) -> str | None:
+def _show(request: web.Request) -> str | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 

@@ -93,9 +93,9 @@ class SpeedMetrics:
         if after.transactions is not before.transactions:
             for name, each in after.transactions.items():
                 if each.kind is Kind.MOVE and name not in before.transactions:
-                    self._before[name] = self._touched(each, after)
+                    self._before[name] = self._touch(each, after)
         for each in ended:
-            self._end(each, after)
+            self._note_end(each, after)
 
     def tick(self, state: State, now: float) -> None:
         """Give up what can be measured no more, and forget replicas that are gone."""
@@ -109,7 +109,7 @@ class SpeedMetrics:
         if len(self._paces) > len(state.replicas):
             self._paces = {name: pace for name, pace in self._paces.items() if name in state.replicas}
 
-    def _touched(self, move: Transaction, state: State) -> dict[str, tuple[Part, float | None]]:
+    def _touch(self, move: Transaction, state: State) -> dict[str, tuple[Part, float | None]]:
         touched: dict[str, tuple[Part, float | None]] = {}
         before, after = move.before, move.after
         left = {node for name, node in before.items() if after.get(name) != node}
@@ -125,7 +125,7 @@ class SpeedMetrics:
             touched[replica.name] = ("moved" if replica.name in before else part, speed)
         return touched
 
-    def _end(self, move: Transaction, state: State) -> None:
+    def _note_end(self, move: Transaction, state: State) -> None:
         touched = self._before.pop(move.id, {})
         if move.state is not TransactionState.SUCCEEDED or move.ended_at is None:
             return

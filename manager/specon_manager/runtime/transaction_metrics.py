@@ -110,7 +110,7 @@ class TransactionMetrics:
                 if name not in before.transactions:
                     self._begin(each, after)
         for each in ended:
-            self._end(each)
+            self._note_end(each)
 
     def count(self, state: State, now: float) -> None:
         """Set the gauges."""
@@ -151,7 +151,7 @@ class TransactionMetrics:
             for state in sorted(FINAL_STATES):
                 self._ended.labels(kind.value, state.value, policy)
 
-    def _end(self, transaction: Transaction) -> None:
+    def _note_end(self, transaction: Transaction) -> None:
         self._expect(transaction.policy)
         converged_at = self._converged_at.pop(transaction.id, None)
         if transaction.saved_in_place:

@@ -111,7 +111,7 @@ class ClusterManager:
             relay=None if outputs is None else LogRelay(outputs, identities.pod_of, settings.log_streams),
         )
         self._webhook = webhook_routes(
-            self._injection, self._pinned, self._cluster_metrics.admitted, arriving=self._arriving
+            self._injection, self._list_pinned, self._cluster_metrics.admitted, arriving=self._arriving
         )
         self._desk = self._eviction_desk(settings) if settings.interception.enabled else None
         if self._desk is not None:
@@ -298,7 +298,7 @@ class ClusterManager:
         synced = self._migrations.synced.is_set() and self._pins.synced.is_set()
         return self._certificate.loaded.is_set() and synced
 
-    def _pinned(self) -> Mapping[str, str]:
+    def _list_pinned(self) -> Mapping[str, str]:
         """Return the hostname by replica; no replica moves while its job changes, and so none has two."""
         return {**self._pins.pins, **self._migrations.pins}
 

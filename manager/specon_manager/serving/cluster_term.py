@@ -220,18 +220,18 @@ class Term:
 
     async def _tell_queues(self, controller: Controller) -> None:
         """Tell of queues that change once the manager has begun with those it knew."""
-        await _begun(controller)
+        await _await_begin(controller)
         await self._queues.tell(controller.post)
 
     async def _keep_gates(self, controller: Controller) -> None:
         """Look after Kueue's gates once it is known what runs: before, nobody could be asked to save."""
         assert self._gatekeeper is not None
-        await _begun(controller)
+        await _await_begin(controller)
         await self._gatekeeper.run(lambda: controller.state, self._now, controller.post)
 
     async def _answer_requests(self, controller: Controller) -> None:
         """Take requests for moves once the pods are known: before, no request would name one of them."""
-        await _begun(controller)
+        await _await_begin(controller)
 
         def is_known(move: str) -> bool:
             state = controller.state
@@ -288,7 +288,7 @@ class Term:
         _log.warning("pod %s/%s: %s", namespace, pod, text)
 
 
-async def _begun(controller: Controller) -> None:
+async def _await_begin(controller: Controller) -> None:
     """Wait for the first step, which comes after the backend's begin."""
     begun = asyncio.Event()
     controller.observers.append(lambda _: begun.set())

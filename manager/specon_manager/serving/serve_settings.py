@@ -230,11 +230,11 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
     for flag, url in (("--webhook-url", arguments.webhook_url), ("--reports-url", arguments.reports_url)):
         if url is not None and not url.startswith("https://"):
             mistakes.append(f"{flag}: {url!r} does not begin with https://")
-    listen = _tried("--listen", read_address, arguments.listen, mistakes)
-    reports_listen = _tried("--reports-listen", read_address, arguments.reports_listen, mistakes)
-    metrics_listen = _tried("--metrics-listen", read_address, arguments.metrics_listen, mistakes)
+    listen = _try("--listen", read_address, arguments.listen, mistakes)
+    reports_listen = _try("--reports-listen", read_address, arguments.reports_listen, mistakes)
+    metrics_listen = _try("--metrics-listen", read_address, arguments.metrics_listen, mistakes)
     page = (
-        _tried("--page-listen", read_address, arguments.page_listen, mistakes)
+        _try("--page-listen", read_address, arguments.page_listen, mistakes)
         if arguments.page_listen
         else None
     )
@@ -318,7 +318,7 @@ def read_address(text: str) -> Address:
     return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104  (a pod's server)
 
 
-def _tried(flag: str, read: Callable[[str], Address], text: str, mistakes: list[str]) -> Address | None:
+def _try(flag: str, read: Callable[[str], Address], text: str, mistakes: list[str]) -> Address | None:
     try:
         return read(text)
     except ValueError as error:

@@ -57,9 +57,9 @@ def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[l
     found = [job for job in state.jobs.values() if job.ended_at is None and _waits(state, job, moving)]
     found.sort(key=lambda job: (job.queued_at or job.submitted_at, job.order, job.name))
     waits = waiting_of(state, now) if found else {}
-    return [_queued_row(state, job, waits.get(job.name), starts(job.name)) for job in found[:QUEUE]], len(
-        found
-    )
+    return [
+        _make_queued_row(state, job, waits.get(job.name), starts(job.name)) for job in found[:QUEUE]
+    ], len(found)
 
 
 def decisions(state: State) -> list[dict[str, Any]]:
@@ -74,7 +74,9 @@ def decisions(state: State) -> list[dict[str, Any]]:
     return [bounded(row) for row in rows]
 
 
-def _queued_row(state: State, job: Job, waits: Waiting | None, start: ExpectedStart | None) -> dict[str, Any]:
+def _make_queued_row(
+    state: State, job: Job, waits: Waiting | None, start: ExpectedStart | None
+) -> dict[str, Any]:
     """Return a job that waits: since when, for how many workers, what for, and where room is kept for it."""
     claim = state.claims.get(job.name)
     return {

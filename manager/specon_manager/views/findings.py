@@ -165,7 +165,7 @@ def _of_job(view: View, job: Job, logs: Mapping[str, Sequence[str]]) -> Iterator
     for replica in known:
         label = replica_label(state, replica.name)
         if replica.crashes or replica.phase is Phase.FAILED:
-            yield _crashed(replica, label, logs.get(replica.name, ()))
+            yield _find_crash(replica, label, logs.get(replica.name, ()))
         if replica.phase is not Phase.RUNNING:
             continue
         unheard = _unheard(view, job, replica, label)
@@ -213,7 +213,7 @@ def _of_moves(rows: Collection[TransactionRow]) -> Iterator[Finding]:
         )
 
 
-def _crashed(replica: Replica, label: str, lines: Sequence[str]) -> Finding:
+def _find_crash(replica: Replica, label: str, lines: Sequence[str]) -> Finding:
     over = replica.phase is Phase.FAILED
     times = "once" if replica.crashes == 1 else f"{replica.crashes} times"
     return Finding(

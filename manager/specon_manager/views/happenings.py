@@ -26,8 +26,8 @@ def happenings(before: State, after: State, *, began: float, now: float, verbose
     """
     found = [
         *_nodes(before, after, now),
-        *_submitted(before, after),
-        *_decided(before, after, verbose=verbose),
+        *_list_submitted(before, after),
+        *_list_decided(before, after, verbose=verbose),
         *_replicas(before, after, now),
         *_transactions(before, after, now),
         *_requests(before, after, now),
@@ -50,7 +50,7 @@ def _nodes(before: State, after: State, now: float) -> Iterator[Happening]:
             yield now, f"node {name}: {'ready again' if node.ready else 'not ready'}"
 
 
-def _submitted(before: State, after: State) -> Iterator[Happening]:
+def _list_submitted(before: State, after: State) -> Iterator[Happening]:
     if before.jobs is after.jobs:
         return
     for name, job in after.jobs.items():
@@ -59,7 +59,7 @@ def _submitted(before: State, after: State) -> Iterator[Happening]:
             yield job.submitted_at, f"{job_label(name)} submitted" + (f", {count} replicas" * (count != 1))
 
 
-def _decided(before: State, after: State, *, verbose: bool) -> Iterator[Happening]:
+def _list_decided(before: State, after: State, *, verbose: bool) -> Iterator[Happening]:
     for decision in _new_decisions(before, after):
         if decision.refusal is None or verbose:
             outcome = "accepted" if decision.refusal is None else f"refused ({decision.refusal})"
@@ -170,13 +170,13 @@ def _jobs_ended(before: State, after: State) -> Iterator[Happening]:
     for name, job in after.jobs.items():
         known = before.jobs.get(name)
         if job.ended_at is not None and (known is None or known.ended_at is None):
-            how = "failed" if _failed(after, job) else "finished"
+            how = "failed" if _has_failed(after, job) else "finished"
             yield (
                 job.ended_at,
                 f"{job_label(name)} {how}, {job.ended_at - job.submitted_at:.1f} s after its submission",
             )
 
 
-def _failed(state: State, job: Job) -> bool:
+def _has_failed(state: State, job: Job) -> bool:
     replicas = (state.replicas.get(name) for name in job.spec.replicas)
     return any(replica is not None and replica.phase is Phase.FAILED for replica in replicas)

@@ -97,7 +97,7 @@ def picture(
     shown = _most_interesting(state, replicas)
     points = max(2, min(POINTS, _ALL_POINTS // max(1, len(shown))))
     nodes = _nodes(state, on_node)
-    moved_at = _moved_at(state.history)
+    moved_at = _find_moves(state.history)
     rows, left_out = activity.transactions(state)
     queue, waiting = activity.queue(state, now, starts)
     decisions = activity.decisions(state)
@@ -150,7 +150,7 @@ def _outcomes(history: Iterable[Transaction], *, moves: bool) -> Mapping[str, in
     return {state.value: found[state] for state in TransactionState if state in FINAL_STATES}
 
 
-def _moved_at(history: Iterable[Transaction]) -> Mapping[str, list[float]]:
+def _find_moves(history: Iterable[Transaction]) -> Mapping[str, list[float]]:
     """Return, by replica, when it was gone from its node for a move that succeeded or did not."""
     found: dict[str, list[float]] = {}
     for each in history:

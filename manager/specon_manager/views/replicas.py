@@ -173,7 +173,7 @@ def top_of(
     replicas = [each for each in there if ended or each.phase not in _ENDED]
     over = Counter(str(each.phase) for each in there if each.phase in {Phase.FAILED, Phase.SUCCEEDED})
     of_jobs = _of_jobs(view)
-    rows = _sorted((_row(of_jobs, state, replica, view.now) for replica in replicas), sort, reverse=reverse)
+    rows = _sort((_row(of_jobs, state, replica, view.now) for replica in replicas), sort, reverse=reverse)
     shown = rows if most is None else rows[:most]
     counted = Counter(str(r.progress.category) for r in replicas if r.phase is Phase.RUNNING)
     pause, flying = state.pause, [row for row in view.transactions if row.in_flight]
@@ -197,7 +197,7 @@ def top_of(
     )
 
 
-def _sorted(rows: Iterable[ReplicaRow], sort: str, *, reverse: bool) -> list[ReplicaRow]:
+def _sort(rows: Iterable[ReplicaRow], sort: str, *, reverse: bool) -> list[ReplicaRow]:
     key = KEYS[sort]
     named = sorted(rows, key=lambda row: row.replica)
     has = [row for row in named if not key(row)[0]]

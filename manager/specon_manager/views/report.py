@@ -65,11 +65,11 @@ def report_of(
     moves = [row for row in ended if row.is_move]
     good = [row for row in ended if row.succeeded]
     moved = [row for row in good if row.is_move]
-    freed = [_freed(view, row, moved) for row in moved]
+    freed = [_measure_freed(view, row, moved) for row in moved]
     known = [each for each in freed if each is not None]
     downtimes = [row.downtime_seconds for row in moved if row.downtime_seconds is not None]
     cpu, gpu = (sum(each[at] for each in known) for at in (1, 2))
-    helped, hurt = (None, None) if forecasts is None else _expected(good, forecasts)
+    helped, hurt = (None, None) if forecasts is None else _split_by_forecast(good, forecasts)
     return Report(
         manager=where,
         since=iso(since),
@@ -92,7 +92,7 @@ def report_of(
     )
 
 
-def _freed(
+def _measure_freed(
     view: View, row: TransactionRow, moved: Sequence[TransactionRow]
 ) -> tuple[float, float, float] | None:
     """Return replica-hours, core-hours and GPU-hours of a move; None of a job that is not known any more."""
@@ -111,7 +111,7 @@ def _freed(
     return hours * len(ways), hours * sum(each.cpu for each in asked), hours * sum(each.gpu for each in asked)
 
 
-def _expected(
+def _split_by_forecast(
     rows: Sequence[TransactionRow], forecasts: Forecasts
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the jobs that were expected to get more in all, and those that were expected to get less."""

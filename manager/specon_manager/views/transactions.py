@@ -125,7 +125,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
     moves = transaction.kind is Kind.MOVE
     alone = moves and not transaction.whole
     gang = len(transaction.concerned) if moves and not alone else None
-    source, target = _joined(nodes_of(transaction.before)), _joined(nodes_of(transaction.after))
+    source, target = _join(nodes_of(transaction.before)), _join(nodes_of(transaction.after))
     before, after = workers(transaction.before), workers(transaction.after)
     return TransactionRow(
         id=transaction.id if name is None else name,
@@ -188,7 +188,7 @@ def row_of_wish(state: State, job: str, replica: str | None, targets: Collection
     names = () if known is None else known.spec.replicas
     found = (state.replicas.get(name) for name in (names if replica is None else (replica,)))
     members = {each.name: each.node or "" for each in found if each is not None and each.active}
-    source, target = _joined(nodes_of(members)), _joined(targets)
+    source, target = _join(nodes_of(members)), _join(targets)
     return TransactionRow(
         id="",
         kind=str(Kind.MOVE),
@@ -272,7 +272,7 @@ def what(
     return f"{kind} {before} -> {after}" if kind in {str(Kind.SCALE_IN), str(Kind.SCALE_OUT)} else kind
 
 
-def _joined(nodes: Iterable[str]) -> str | None:
+def _join(nodes: Iterable[str]) -> str | None:
     return ",".join(nodes) or None
 
 

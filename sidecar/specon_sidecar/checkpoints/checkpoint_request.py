@@ -208,12 +208,12 @@ class Checkpoints:
     async def _carry_out(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str, float]:
         """Return the checkpoint, or None and the reason; then nobody pauses. And when that was known."""
         if self._lease is None:
-            return *await self._obtained(instruction), self._time.now()
+            return *await self._obtain(instruction), self._time.now()
         if instruction.pause:
             await self._on_lease(self._lease.begin, instruction.id)
         else:
             await self._on_lease(self._lease.end, self._time.now())
-        checkpoint, reason = await self._obtained(instruction)
+        checkpoint, reason = await self._obtain(instruction)
         if reason:
             await self.release(instruction.id)
         elif self._lease.holds(instruction.id):
@@ -224,7 +224,7 @@ class Checkpoints:
         async with self._leasing:
             await asyncio.to_thread(change, argument)
 
-    async def _obtained(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
+    async def _obtain(self, instruction: CheckpointInstruction) -> tuple[Checkpoint | None, str]:
         if self._mode.kind == "none":
             return None, "the job declares no way to a checkpoint"
         try:
@@ -283,7 +283,7 @@ class Checkpoints:
         """Return what the trainer's helper said became of the request; None as long as it said nothing."""
         if asking.refused:
             return None, asking.refused
-        saved = self._saved_since(before) if asking.saved is None else asking.saved
+        saved = self._find_saved(before) if asking.saved is None else asking.saved
         if saved is None:
             return None
         try:
@@ -292,7 +292,7 @@ class Checkpoints:
             self.unreadable += 1
             return None, str(error)
 
-    def _saved_since(self, before: Saved | None) -> Saved | None:
+    def _find_saved(self, before: Saved | None) -> Saved | None:
         """Return what the trainer's helper told of since, where the trainer is asked in another way."""
         if self._mode.kind == "hook" or not self._told or self._told[-1] is before:
             return None

@@ -186,8 +186,8 @@ class CheckpointWatch:
         marker = self._marker_of(path)
         if marker is not None:
             # An older marker belongs to an earlier content of the same name.
-            return _modified_ns(marker) >= found.fingerprint.modified_ns
-        declared = _modified_ns(_declaration_of(path))
+            return _read_modified(marker) >= found.fingerprint.modified_ns
+        declared = _read_modified(_declaration_of(path))
         if 0 < declared < found.fingerprint.modified_ns:
             renamed = False  # the declaration may be that of the content before, and about to be replaced
         return unchanged >= (min(_QUIET_SCAN_SECONDS, self.settle) if renamed else self.settle)
@@ -199,7 +199,7 @@ class CheckpointWatch:
         if shared and not path.is_dir():
             marker = None
         for file in (_declaration_of(path), marker):
-            step = None if file is None else _declared_step(file)
+            step = None if file is None else _read_declared(file)
             if step is not None:
                 return step
         return told_step(path, declared.steps)
@@ -209,7 +209,7 @@ def _declaration_of(path: Path) -> Path:
     return path.with_name(path.name + ".json")
 
 
-def _modified_ns(file: Path) -> int:
+def _read_modified(file: Path) -> int:
     """Return when the file was modified, in nanoseconds since 1970; -1 where none can be seen."""
     try:
         return file.stat().st_mtime_ns
@@ -236,7 +236,7 @@ def candidate_at(path: Path, *, step: int | None = None) -> Candidate:
     )
 
 
-def _declared_step(file: Path) -> int | None:
+def _read_declared(file: Path) -> int | None:
     """Return the step in a JSON object with `step`, or in a text that is a number; None without one."""
     try:
         if leads_out(file, file.parent):

@@ -157,7 +157,7 @@ def _ubjson(name: str, raw: io.RawIOBase, size: int) -> None:
 def _json(name: str, raw: io.RawIOBase, size: int) -> None:
     """Check that a JSON object is whole: of a long one that all is closed, of a huge one its last byte."""
     if _DECODED < size <= MAX_HEADER:
-        _closed(name, raw)
+        _check_closed(name, raw)
     if size > _DECODED:
         if not _at(raw, size - 64, 64).rstrip().endswith(b"}"):
             raise UnreadableError(f"{name}: its outermost object is not closed")
@@ -168,7 +168,7 @@ def _json(name: str, raw: io.RawIOBase, size: int) -> None:
         raise UnreadableError(f"{name}: damaged: {error}"[:300]) from error
 
 
-def _closed(name: str, raw: io.RawIOBase) -> None:
+def _check_closed(name: str, raw: io.RawIOBase) -> None:
     """Check that all is closed that a JSON text opens. Decoded it would take three times its size.
 
     A backslash at the end of a piece belongs to what follows.

@@ -59,7 +59,7 @@ def _in_folder(
     with io.BufferedReader(open_regular(folder / _INDEX)) as opened:
         content = opened.read(_MAX_INDEX_BYTES)
     try:
-        named = _named(content, cancelled or Event())
+        named = _list_named(content, cancelled or Event())
     except PartsError as error:
         if not parts:
             return {}  # a file of that name means something else to others
@@ -75,7 +75,7 @@ def _in_folder(
     return named
 
 
-def _named(content: bytes, cancelled: Event) -> dict[str, Stretches]:
+def _list_named(content: bytes, cancelled: Event) -> dict[str, Stretches]:
     """Return the stretches that the index names, by part."""
     found: dict[str, Stretches] = {}
     last: deque[str | int | None] = deque(maxlen=6)

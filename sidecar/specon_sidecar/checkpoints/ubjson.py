@@ -64,7 +64,7 @@ class Values:
         """Skip one value; return it where others lie in it, and it is only open now."""
         kind = self._read(1)
         if kind in _OPENS:
-            return self._opened_by(kind)
+            return self._open_by(kind)
         if kind in {b"S", b"H"}:
             self._forward(self._length())
         elif kind in _WIDTHS:
@@ -73,7 +73,7 @@ class Values:
             raise ValueError(f"no value: {kind!r}")
         return None
 
-    def _opened_by(self, kind: bytes) -> "_Open | None":
+    def _open_by(self, kind: bytes) -> "_Open | None":
         following = self._opened.peek(1)[:1]
         if following == b"$" and kind == b"[":
             self._read(1)

@@ -90,7 +90,7 @@ def verify(
                 verified = None
         if verified is None:
             until = began + budget.seconds
-            verified = _sampled(path, sizes, cancelled, lambda: clock() > until)
+            verified = _sample(path, sizes, cancelled, lambda: clock() > until)
         after = fingerprint(path)
     except OSError as error:
         if cancelled.is_set():
@@ -186,7 +186,7 @@ def _read_to_end(opened: IO[bytes], once: ReadOnce) -> None:
         once.go_on()
 
 
-def _sampled(path: Path, sizes: Sizes, cancelled: Event, late: Callable[[], bool]) -> Verified:
+def _sample(path: Path, sizes: Sizes, cancelled: Event, late: Callable[[], bool]) -> Verified:
     """Read the ends of each file, then blocks here and there, as far as bytes and time allow."""
     allowed = max(_BLOCK, sum(sizes.files.values()) // _SHARE)
     digest, read = hashlib.sha256(), 0

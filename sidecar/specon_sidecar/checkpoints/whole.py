@@ -85,7 +85,7 @@ def _special(path: Path, declared: CheckpointFormat, files: Mapping[str, int], *
     if declared.name == "transformers" and not marked:
         _transformers(path, files)
     elif declared.name == "deepspeed":
-        _deepspeed(path, files)
+        _check_deepspeed(path, files)
     elif declared.name == "backup-and-restore":
         _fields(path / "training_metadata.json")
         weights = (path / "latest.weights.h5").stat().st_mtime_ns
@@ -117,7 +117,7 @@ def _only_model(path: Path) -> bool:
         return False
 
 
-def _deepspeed(path: Path, files: Mapping[str, int]) -> None:
+def _check_deepspeed(path: Path, files: Mapping[str, int]) -> None:
     """Check that each rank's part is there: how many there are the model's file says."""
     ranks: dict[str, set[int]] = {}
     for name in files:
@@ -180,7 +180,7 @@ def told_step(path: Path, steps: Iterable[Step]) -> int | None:
         if step.file:
             found: object = _key(path / step.file, step.key)
         elif step.key:
-            found = _pickled(path, step.key)
+            found = _read_pickled(path, step.key)
         else:
             found = named_step((step,), path.name)
         if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10**18:
@@ -195,7 +195,7 @@ def _key(file: Path, key: str) -> object:
         return None
 
 
-def _pickled(path: Path, key: str) -> int | None:
+def _read_pickled(path: Path, key: str) -> int | None:
     try:
         with open_regular(path) as raw:
             return pickled(raw, key)

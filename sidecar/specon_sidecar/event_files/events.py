@@ -246,7 +246,7 @@ class EventFiles:
         if not whole:
             self._problem(f"{self._path} has more than {MOST_ENTRIES} entries: not all were looked at")
         files = [
-            _File(entry.name, entry.name.rpartition("/")[0], entry.status.st_size, _begun(entry))
+            _File(entry.name, entry.name.rpartition("/")[0], entry.status.st_size, _find_begin(entry))
             for entry in entries
             if is_event_name(entry.name)
         ]
@@ -292,7 +292,7 @@ def _file_size(log: Log) -> int:
     return log.path.stat().st_size if log.kind == "file" else 0
 
 
-def _begun(entry: Entry) -> float:
+def _find_begin(entry: Entry) -> float:
     """Return when a file was begun: its name tells it, else its last change is the best guess."""
     found = _BEGUN.search(entry.name.rpartition("/")[2])
     return float(found[1]) if found else entry.status.st_mtime

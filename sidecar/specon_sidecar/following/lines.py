@@ -41,7 +41,7 @@ class LineSplitter:
                 self._decoder = codecs.getincrementaldecoder(self._width)("replace")
                 chunk = chunk[_MARK_BYTES:]
         if self._decoder is not None:
-            chunk = self._decoded(self._decoder, chunk)
+            chunk = self._decode(self._decoder, chunk)
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
         else:
             end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
@@ -76,7 +76,7 @@ class LineSplitter:
         self._decoder = None
         self.pending = 0
 
-    def _decoded(self, decoder: codecs.IncrementalDecoder, chunk: bytes) -> bytes:
+    def _decode(self, decoder: codecs.IncrementalDecoder, chunk: bytes) -> bytes:
         """Return the chunk in UTF-8; bytes that wait are counted as they stand in the file."""
         text = decoder.decode(chunk)
         end = max(text.rfind("\n"), text.rfind("\r")) + 1

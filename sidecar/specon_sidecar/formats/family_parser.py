@@ -75,7 +75,7 @@ class FamilyParser(LineParser):
         elif self._needle in line and all(needle in line for needle in self._more):
             sample = self._read(line)
         if sample is not None:
-            return self._held_back(sample)
+            return self._hold_back(sample)
         if self._also is not None and any(needle in line for needle in _VALIDATION_NEEDLES):
             self._note(line)
         if self._context_needle is not None and self._context_needle in line:
@@ -95,7 +95,7 @@ class FamilyParser(LineParser):
         fields: _Fields = {
             key.removeprefix("eval_"): one for key, one in match.groupdict().items() if one is not None
         }
-        picked = self._picked(fields, text, rank)
+        picked = self._pick(fields, text, rank)
         if picked is None:
             return None
         if self._place is not None:
@@ -109,7 +109,7 @@ class FamilyParser(LineParser):
             return sample
         return self._of_epoch(sample, fields, has_bar=b"[" in text or b"\xe2\x94\x81" in text)
 
-    def _picked(self, fields: _Fields, text: bytes, rank: int | None) -> tuple[str, float] | None:
+    def _pick(self, fields: _Fields, text: bytes, rank: int | None) -> tuple[str, float] | None:
         """Return the metric of a line and its value, if its process counts."""
         value = fields.get("value")
         if value is not None:
@@ -142,7 +142,7 @@ class FamilyParser(LineParser):
         self._pending = None
         return held if self._beside is None else self._beside.finish()
 
-    def _held_back(self, sample: Sample) -> Sample | None:
+    def _hold_back(self, sample: Sample) -> Sample | None:
         """Return a sample, or what waited until it came: a better state of its place may come, or its bar."""
         if not self._family.is_bar:
             return sample if self._beside is None else self._beside.hold(sample)

@@ -31,9 +31,9 @@ class JsonLines(LineParser):
         record = _decode(line[start:] if start else line)
         if record is None:
             return None
-        return self._records.sample(record.items()) or self._nested(record)
+        return self._records.sample(record.items()) or self._read_nested(record)
 
-    def _nested(self, record: dict[str, Any]) -> Sample | None:
+    def _read_nested(self, record: dict[str, Any]) -> Sample | None:
         inner = [(key, value) for key, value in record.items() if isinstance(value, dict)]
         if not inner:
             return None

@@ -164,7 +164,7 @@ class Surroundings:
             of = to_step(heading[2]) if heading[2] else None
             if of:
                 self._epochs = of
-                self._source["heading"] = self._source["epochs"] = _told(b"the heading ", text)
+                self._source["heading"] = self._source["epochs"] = _describe(b"the heading ", text)
             return
         for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
             stated = expression.search(text)
@@ -184,9 +184,9 @@ class Surroundings:
             return  # what each epoch says counts more than a configuration
         else:
             self._epochs = count
-        self._source[name] = _told(b"the line ", text)
+        self._source[name] = _describe(b"the line ", text)
 
 
-def _told(what: bytes, text: bytes) -> str:
+def _describe(what: bytes, text: bytes) -> str:
     shown = b" ".join(text[:60].split())
     return (what + b"'" + shown + b"'").decode("utf-8", "replace")

@@ -186,9 +186,9 @@ class Hook:
         elif said.saved is not None:
             # In this order: what is verified then is compared with how it looked when it was told.
             await self._listener.on_saved(said.saved)
-            self._answered(said.saved.request, said.saved)
+            self._answer(said.saved.request, said.saved)
         elif said.refused is not None:
-            self._answered(said.refused.request, said.refused)
+            self._answer(said.refused.request, said.refused)
         elif said.resumed is not None:
             _LOG.info("the trainer went on from %s at step %d", said.resumed.path, said.resumed.step)
 
@@ -196,7 +196,7 @@ class Hook:
         self.spoke = True
         self.framework = hello.framework or self.framework
 
-    def _answered(self, request: str | None, answer: Saved | Refused) -> None:
+    def _answer(self, request: str | None, answer: Saved | Refused) -> None:
         if request is None or self._asked is None or request != self._asked[0]:
             return
         self._answers.setdefault(request, answer)

@@ -48,14 +48,14 @@ class Lookout:
         last look it was kept from training.
         """
         hung, done = self.hangs, self._observer.curve.done
-        signs = await asyncio.to_thread(self._seen)
+        signs = await asyncio.to_thread(self._look)
         return self._watch.look(now, signs, paused=paused, done=done is not None and done >= 1) != hung
 
     def evidence(self, now: float) -> Hang | None:
         """Return what shows that it hangs; None where it does not."""
         return self._watch.evidence(now, [line.decode("utf-8", "replace") for line in self._ends])
 
-    def _seen(self) -> Signs:
+    def _look(self) -> Signs:
         root = None if self._process is None else self._process.root
         activity = None if root is None else self._meter.read(root)
         return Signs(activity=activity, lines=self._observer.lines, saved=_mark(self._checkpoints))

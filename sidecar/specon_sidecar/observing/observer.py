@@ -113,8 +113,8 @@ class Observer:
             since=self.judgement.since - away,
             idle_intervals=self.judgement.idle_intervals + missed,
         )
-        self._first = _seen(state.first, now - away)
-        self._former = _seen(state.former, now - away)
+        self._first = _see(state.first, now - away)
+        self._former = _see(state.former, now - away)
         self.steps.go_on(state.gaps, now if state.gaps else None)
 
     @property
@@ -451,7 +451,7 @@ def _placed(sample: Sample, place: Sample) -> Sample:
     )
 
 
-def _seen(observation: Observation | None, now: float) -> tuple[Sample, float] | None:
+def _see(observation: Observation | None, now: float) -> tuple[Sample, float] | None:
     """Return a sample of a state with its time; `now` is when the state was taken."""
     if observation is None:
         return None

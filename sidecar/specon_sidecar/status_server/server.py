@@ -59,7 +59,7 @@ class StatusServer:
         try:
             async with asyncio.timeout(_SECONDS):
                 if self._open <= _AT_ONCE:
-                    writer.write(_response(await self._judged(reader)))
+                    writer.write(_response(await self._judge(reader)))
                     await writer.drain()
                 elif self._open <= _AT_ONCE + _REFUSED_AT_ONCE:
                     writer.write(_response(HTTPStatus.SERVICE_UNAVAILABLE))
@@ -74,7 +74,7 @@ class StatusServer:
             self._open -= 1
             writer.close()
 
-    async def _judged(self, reader: asyncio.StreamReader) -> HTTPStatus:
+    async def _judge(self, reader: asyncio.StreamReader) -> HTTPStatus:
         """Read a request, hand on what it says, and return its answer."""
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")

@@ -56,12 +56,12 @@ class ActivityMeter:
             if fields is None or fields[0] in {b"Z", b"X"}:
                 continue
             states[fields[0].decode("ascii", "replace")] += 1
-            wanted, more = _wanted(directory, _MAX_THREADS - threads)
+            wanted, more = _read_wait(directory, _MAX_THREADS - threads)
             threads += more
             if wanted is None:  # no such statistics here: coarser, and without the waiting
                 ticks = int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
                 wanted = ticks / os.sysconf("SC_CLK_TCK")
-            now[pid] = _Process(int(fields[_STARTED]), wanted, _moved(directory / "io"))
+            now[pid] = _Process(int(fields[_STARTED]), wanted, _count_moved(directory / "io"))
         if not now:
             return None
         wanted, moved = 0.0, 0
@@ -107,7 +107,7 @@ def _children(threads: Path) -> Iterator[int]:
             continue
 
 
-def _wanted(directory: Path, most: int) -> tuple[float | None, int]:
+def _read_wait(directory: Path, most: int) -> tuple[float | None, int]:
     """Return for how many seconds the threads of a process ran or waited for a processor, and how many."""
     wanted, threads = 0, 0
     for name in _names(directory / "task"):
@@ -142,7 +142,7 @@ def _fields(file: Path) -> list[bytes] | None:
     return fields if len(fields) > _STARTED else None
 
 
-def _moved(file: Path) -> int:
+def _count_moved(file: Path) -> int:
     try:
         lines = file.read_bytes().splitlines()
     except OSError:

@@ -36,13 +36,13 @@ class TrainingTime:
     def now(self) -> float:
         """Return the time, less what the trainer was stopped."""
         now = self._time.now()
-        self._latest = max(self._latest, now - self._stopped(now))
+        self._latest = max(self._latest, now - self._read_stopped(now))
         return self._latest
 
     @property
     def stopped(self) -> float:
         """For how long the trainer was stopped so far, seconds."""
-        return self._stopped(self._time.now())
+        return self._read_stopped(self._time.now())
 
     async def sleep_until(self, due: float, step: float) -> None:
         """Return when this clock shows `due`; while it stands still it is looked at every `step` seconds."""
@@ -52,7 +52,7 @@ class TrainingTime:
             left = due - self.now()
             left = max(left, step) if left > step * 1e-6 else 0.0
 
-    def _stopped(self, now: float) -> float:
+    def _read_stopped(self, now: float) -> float:
         self._read()
         since = self._account.since
         stopped = 0.0 if since is None else min(max(0.0, now - since), _LONGEST_STOP)

@@ -30,7 +30,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
 def _section(name: str, parser: argparse.ArgumentParser) -> list[str]:
     lines = [f"### {name}", "", f"{_sentence(parser.description or '')}", ""]
     rows = [
-        f"| {_shown(action)} | {_default(action)} | {_cell(_help(action))} |"
+        f"| {_show(action)} | {_default(action)} | {_cell(_help(action))} |"
         for action in parser._actions  # noqa: SLF001  (as above)
         if action.help != argparse.SUPPRESS and not isinstance(action, argparse._HelpAction)  # noqa: SLF001  (as above)
     ]
@@ -39,7 +39,7 @@ def _section(name: str, parser: argparse.ArgumentParser) -> list[str]:
     return lines
 
 
-def _shown(action: argparse.Action) -> str:
+def _show(action: argparse.Action) -> str:
     if action.choices is not None and action.metavar is None:
         value = "|".join(str(one) for one in action.choices)
     else:

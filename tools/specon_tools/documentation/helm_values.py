@@ -31,7 +31,7 @@ def table(values: str, schema: Object) -> str:
         raise TypeError("values.yaml: is no mapping")
     lines = values.splitlines()
     rows = [
-        f"| `{path}` | {_default(node)} | {_cell(_comment(lines, line))} | {_cell(_allowed(schema, path))} |"
+        f"| `{path}` | {_default(node)} | {_cell(_comment(lines, line))} | {_cell(_allow(schema, path))} |"
         for path, node, line in _leaves(root)
     ]
     return "\n".join(["| value | default | meaning | may be |", "|---|---|---|---|", *rows, ""])
@@ -61,12 +61,12 @@ def _comment(lines: Sequence[str], line: int) -> str:
     return " ".join(words)
 
 
-def _allowed(schema: Object, path: str) -> str:
+def _allow(schema: Object, path: str) -> str:
     """Return in words what the schema lets a value be."""
     found: Any = schema
     for part in path.split("."):
-        found = _followed(schema, found).get("properties", {}).get(part, {})
-    found = _followed(schema, found)
+        found = _follow(schema, found).get("properties", {}).get(part, {})
+    found = _follow(schema, found)
     if "enum" in found:
         return ", ".join(f"`{one}`" for one in found["enum"])
     kind = found.get("type", "")
@@ -81,13 +81,13 @@ def _allowed(schema: Object, path: str) -> str:
         )
         if name in found
     ]
-    items = _followed(schema, found.get("items", {})).get("enum")
+    items = _follow(schema, found.get("items", {})).get("enum")
     if items:
         bounds.append(f"of {', '.join(f'`{one}`' for one in items)}")
     return " ".join([text, *bounds]).strip()
 
 
-def _followed(schema: Object, found: Object) -> Object:
+def _follow(schema: Object, found: Object) -> Object:
     while "$ref" in found:
         found = schema["definitions"][str(found["$ref"]).rpartition("/")[2]]
     return found

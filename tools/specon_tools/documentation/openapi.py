@@ -109,7 +109,7 @@ def _paths() -> Object:
         "summary": "Ask from which checkpoint an incarnation may go on",
         "description": "The newest that is known; that of the move in flight, where there is one.",
         "parameters": whose,
-        "responses": {"200": _answered("Resumable", "It, or none for the first incarnation.")},
+        "responses": {"200": _answer("Resumable", "It, or none for the first incarnation.")},
     }
     output = {
         "summary": "Read what the trainer prints",
@@ -141,11 +141,11 @@ def _paths() -> Object:
             ),
             _query("known", {"type": "string"}, "Identifiers of known instructions, between commas."),
         ],
-        "responses": {"200": _answered("Instructions", "What is to be done, until it is acknowledged.")},
+        "responses": {"200": _answer("Instructions", "What is to be done, until it is acknowledged.")},
     }
     state = {
         "summary": "Read the whole state",
-        "responses": {"200": _answered("State", "Nodes, jobs, replicas, moves and the last decisions.")},
+        "responses": {"200": _answer("State", "Nodes, jobs, replicas, moves and the last decisions.")},
     }
     starts = {
         "summary": "Read when jobs that wait are expected to start",
@@ -184,8 +184,8 @@ def _paths() -> Object:
         ),
         "requestBody": _body("MoveWanted"),
         "responses": {
-            "201": _answered("MoveTold", "It has begun, and is on record."),
-            "202": _answered("MoveTold", "It is queued until others have ended, and on record."),
+            "201": _answer("MoveTold", "It has begun, and is on record."),
+            "202": _answer("MoveTold", "It is queued until others have ended, and on record."),
         },
     }
     withdraw = {
@@ -200,17 +200,17 @@ def _paths() -> Object:
                 "schema": {"type": "string"},
             }
         ],
-        "responses": {"200": _answered("MoveTold", "It is withdrawn, and that is on record.")},
+        "responses": {"200": _answer("MoveTold", "It is withdrawn, and that is on record.")},
     }
     pause = {
         "summary": "Order nothing new from now on",
         "description": "Moves in flight come to their end. Local managers only.",
         "requestBody": _body("PauseWanted", required=False),
-        "responses": {"200": _answered("PauseTold", "Nothing new is ordered.")},
+        "responses": {"200": _answer("PauseTold", "Nothing new is ordered.")},
     }
     resume = {
         "summary": "End the pause",
-        "responses": {"200": _answered("PauseTold", "There is no pause.")},
+        "responses": {"200": _answer("PauseTold", "There is no pause.")},
     }
     probe = {"200": _text("Yes."), "503": _text("Not yet.")}
     metrics = {
@@ -253,7 +253,7 @@ def _body(name: str, *, required: bool = True) -> Object:
     return {"required": required, "content": _json({"$ref": _TEMPLATE.format(name=name)})}
 
 
-def _answered(name: str, description: str) -> Object:
+def _answer(name: str, description: str) -> Object:
     return {"description": description, "content": _json({"$ref": _TEMPLATE.format(name=name)})}
 
 

@@ -192,7 +192,7 @@ def drawn(page: str, picture: Picture) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{_WIDTH}" {_READ}>',
         f'<title id="t">{escape(picture.title)}</title>',
-        f'<desc id="d">{escape(_described(rows, picture))}</desc>',
+        f'<desc id="d">{escape(_describe(rows, picture))}</desc>',
         f"<style>{_STYLE}</style>",
         f'<rect class="p" width="{_WIDTH}" height="{height}"/>',
         f'<text class="h" x="10" y="20">{escape(picture.title)}</text>',
@@ -228,7 +228,7 @@ def _bars(row: Row, picture: Picture, top: int, scale: float) -> Iterator[str]:
         yield f'<text class="v" x="{x:.0f}" y="{y + _BAR - 2}">{escape(printed)}</text>'
 
 
-def _described(rows: Sequence[Row], picture: Picture) -> str:
+def _describe(rows: Sequence[Row], picture: Picture) -> str:
     names = [name for _, name, _ in picture.columns]
     said = (
         f"{row.label}: "

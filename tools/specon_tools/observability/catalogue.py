@@ -62,8 +62,8 @@ def catalogue() -> tuple[MetricInfo, ...]:
         recorder = _Recorder()
         for part in parts:
             part(recorder)
-        found += sorted(_registered(recorder, told_by), key=lambda info: info.name)
-    sidecar = (_info(family, _sampled(family), SIDECAR) for family in SidecarCollector(_full).collect())
+        found += sorted(_register(recorder, told_by), key=lambda info: info.name)
+    sidecar = (_info(family, _sample(family), SIDECAR) for family in SidecarCollector(_full).collect())
     return (*found, *sorted(sidecar, key=lambda info: info.name))
 
 
@@ -76,7 +76,7 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _registered(recorder: _Recorder, told_by: str) -> Iterator[MetricInfo]:
+def _register(recorder: _Recorder, told_by: str) -> Iterator[MetricInfo]:
     for collector in recorder.collectors:
         for family in collector.describe():  # type: ignore[attr-defined]
             # The library tells labels with samples only, and there are none yet.
@@ -84,7 +84,7 @@ def _registered(recorder: _Recorder, told_by: str) -> Iterator[MetricInfo]:
             yield _info(family, tuple(getattr(owner, "_labelnames", ())), told_by)
 
 
-def _sampled(family: Metric) -> tuple[str, ...]:
+def _sample(family: Metric) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for sample in family.samples for label in sample.labels))
 
 

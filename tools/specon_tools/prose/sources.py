@@ -66,7 +66,7 @@ def chart(root: Path) -> Iterator[Text]:
             for field in ("summary", "description"):
                 yield Text(f"alert {rule['alert']}", _without_code(rule["annotations"][field]))
     for path in sorted((folder / "files/dashboards").glob("*.json")):
-        yield from _described(f"dashboard {path.stem}", json.loads(path.read_text()))
+        yield from _describe(f"dashboard {path.stem}", json.loads(path.read_text()))
 
 
 def _comments(name: str, content: str) -> Iterator[Text]:
@@ -80,17 +80,17 @@ def _comments(name: str, content: str) -> Iterator[Text]:
             block = []
 
 
-def _described(place: str, node: Any) -> Iterator[Text]:
+def _describe(place: str, node: Any) -> Iterator[Text]:
     if isinstance(node, dict):
         below = f"{place}, {node['title']}" if node.get("title") else place
         for field in _DESCRIBED:
             if isinstance(node.get(field), str):
                 yield Text(below, _without_code(node[field]))
         for value in node.values():
-            yield from _described(below, value)
+            yield from _describe(below, value)
     elif isinstance(node, list):
         for value in node:
-            yield from _described(place, value)
+            yield from _describe(place, value)
 
 
 def _without_code(text: str) -> str:

@@ -19,11 +19,11 @@ def animation(pictures: Sequence[bytes], *, milliseconds: int, most_bytes: int =
     Every other picture is left out until the animation fits, and the others are shown for longer. Raises
     ValueError where it never fits, or where there are no pictures.
     """
-    frames = _without_repetitions([_fitted(picture) for picture in pictures])
+    frames = _without_repetitions([_fit(picture) for picture in pictures])
     if not frames:
         raise ValueError("there are no pictures to put together")
     while True:
-        content = _encoded(frames, milliseconds)
+        content = _encode(frames, milliseconds)
         if len(content) <= most_bytes:
             return content
         if len(frames) <= _FEWEST:
@@ -31,7 +31,7 @@ def animation(pictures: Sequence[bytes], *, milliseconds: int, most_bytes: int =
         frames, milliseconds = [*frames[:-1:2], frames[-1]], 2 * milliseconds
 
 
-def _fitted(picture: bytes) -> Image.Image:
+def _fit(picture: bytes) -> Image.Image:
     frame = Image.open(io.BytesIO(picture)).convert("RGB")
     if frame.width <= _WIDTH:
         return frame
@@ -47,7 +47,7 @@ def _without_repetitions(frames: Sequence[Image.Image]) -> list[Image.Image]:
     return kept
 
 
-def _encoded(frames: Sequence[Image.Image], milliseconds: int) -> bytes:
+def _encode(frames: Sequence[Image.Image], milliseconds: int) -> bytes:
     content = io.BytesIO()
     durations = [milliseconds] * (len(frames) - 1) + [_LAST_MILLISECONDS]
     frames[0].save(

@@ -83,14 +83,14 @@ def _watch(page: Page, seconds: float, every: float) -> Pictures:
         if page.locator("#moves li.move").count():
             moving = frames[-1]
         elif page.locator("#jobs .in-moves:not(:empty)").count() and not dark:
-            dark = _opened(page)
+            dark = _open(page)
         sys.stderr.write(f"\r{len(frames)} pictures, {max(0.0, until - time.monotonic()):.0f} s left ")
         time.sleep(max(0.0, every - (time.monotonic() - began)))
     sys.stderr.write("\n")
     return Pictures(frames, moving or frames[-1], dark or frames[-1])
 
 
-def _opened(page: Page) -> bytes:
+def _open(page: Page) -> bytes:
     """Return a dark picture of the row of a job that was moved, and leave the page as it was."""
     page.emulate_media(color_scheme="dark")
     opener = page.locator("#jobs tbody:has(.in-moves:not(:empty)) .opener").first

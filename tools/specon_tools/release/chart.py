@@ -19,13 +19,13 @@ _ADDRESS: Final = re.compile(r"https://[\w.-]+(:\d{1,5})?(/[\w.~-]+)*/?")
 
 def with_images(values: str, registry: str, digests: Mapping[str, str]) -> str:
     """Return values.yaml with that registry and those digests; raises ValueError where one is missing."""
-    values = _replaced(values, f"  registry: {LOCAL}\n", f"  registry: {registry}\n")
+    values = _replace(values, f"  registry: {LOCAL}\n", f"  registry: {registry}\n")
     for name in ("manager", "sidecar"):
         head, found, tail = values.partition(f"  repository: {name}\n")
         if not found:
             raise ValueError(f"values.yaml: has no repository {name}")
         values = (
-            head + found + _replaced(tail, 'digest: ""\n', f"digest: {digests[name]}\n", all_of_them=False)
+            head + found + _replace(tail, 'digest: ""\n', f"digest: {digests[name]}\n", all_of_them=False)
         )
     return values
 
@@ -37,7 +37,7 @@ def with_release(chart: str, registry: str, source: str) -> str:
     return chart + (f"home: {source}\nsources: [{source}]\n" if source else "")
 
 
-def _replaced(text: str, old: str, new: str, *, all_of_them: bool = True) -> str:
+def _replace(text: str, old: str, new: str, *, all_of_them: bool = True) -> str:
     if old not in text or (all_of_them and text.count(old) != 1):
         raise ValueError(f"values.yaml: {old.strip()!r} is not there once")
     return text.replace(old, new, 1)

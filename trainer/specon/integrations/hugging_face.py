@@ -100,7 +100,7 @@ def patch(module: Any) -> None:
 
     @functools.wraps(train)
     def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
-        given = _given(self, train, arguments, named)
+        given = _give(self, train, arguments, named)
         return train(self, *arguments, **named) if given is None else train(*given.args, **given.kwargs)
 
     @functools.wraps(save)
@@ -131,7 +131,7 @@ def _add(trainer: Any) -> None:
 
 
 @IT.guarded
-def _given(trainer: Any, train: Any, arguments: Any, named: Any) -> Any:
+def _give(trainer: Any, train: Any, arguments: Any, named: Any) -> Any:
     """Return the arguments with the checkpoint among them, where the script names none; else None.
 
     None and False name none, as `TrainingArguments.resume_from_checkpoint` does, which `train` does not read.

@@ -162,18 +162,18 @@ def patch(module: Any) -> None:
 
     @functools.wraps(fit)
     def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
-        given = _given(self, fit, arguments, named)
+        given = _give(self, fit, arguments, named)
         return fit(self, *arguments, **named) if given is None else fit(*given.args, **given.kwargs)
 
     trainer.fit = wrapped
 
 
 @IT.guarded
-def _given(model: Any, fit: Any, arguments: Any, named: Any) -> Any:
+def _give(model: Any, fit: Any, arguments: Any, named: Any) -> Any:
     """Return the arguments with our callback among them."""
     given = inspect.signature(fit).bind(model, *arguments, **named)
     callbacks: Any = given.arguments.get("callbacks")
-    known = _known(callbacks)
+    known = _find_known(callbacks)
     if known is None:
         known = callback()
         if hasattr(callbacks, "append") and hasattr(callbacks, "set_params"):  # a list of Keras's own
@@ -190,7 +190,7 @@ def _given(model: Any, fit: Any, arguments: Any, named: Any) -> Any:
     return given
 
 
-def _known(callbacks: Any) -> Any:
+def _find_known(callbacks: Any) -> Any:
     listed = getattr(callbacks, "callbacks", callbacks)
     listed = listed if isinstance(listed, (list, tuple)) else [listed]
     return next((each for each in listed if isinstance(each, _class())), None)

@@ -214,20 +214,20 @@ def _before(module: Any, name: str, act: Callable[..., None]) -> None:
     setattr(module, name, wrapped)
 
 
-def _saved_file(_: Any, obj: Any = None, f: Any = None, *__: Any, **___: Any) -> None:
+def _note_saved_file(_: Any, obj: Any = None, f: Any = None, *__: Any, **___: Any) -> None:
     if _can_go_on(obj):
         _was_saved(f)
 
 
-def _loaded_file(_: Any, f: Any = None, *__: Any, **___: Any) -> None:
+def _note_loaded_file(_: Any, f: Any = None, *__: Any, **___: Any) -> None:
     _was_loaded(f)
 
 
-def _saved_folder(_: Any, *__: Any, checkpoint_id: Any = None, **___: Any) -> None:
+def _note_saved_folder(_: Any, *__: Any, checkpoint_id: Any = None, **___: Any) -> None:
     _was_saved(checkpoint_id)
 
 
-def _loaded_folder(_: Any, *__: Any, checkpoint_id: Any = None, **___: Any) -> None:
+def _note_loaded_folder(_: Any, *__: Any, checkpoint_id: Any = None, **___: Any) -> None:
     _was_loaded(checkpoint_id)
 
 
@@ -249,12 +249,12 @@ def patch(module: Any) -> None:
             module.register_optimizer_step_pre_hook(_before_step)
             module.register_optimizer_step_post_hook(_after_step)
     elif name == "torch.serialization":
-        _after(module, "save", _saved_file)
-        _after(module, "load", _loaded_file)
+        _after(module, "save", _note_saved_file)
+        _after(module, "load", _note_loaded_file)
     elif name == "torch.distributed.checkpoint.state_dict_saver":
-        _after(module, "save", _saved_folder)
+        _after(module, "save", _note_saved_folder)
     elif name == "torch.distributed.checkpoint.state_dict_loader":
-        _after(module, "load", _loaded_folder)
+        _after(module, "load", _note_loaded_folder)
     elif name == "torch._tensor":
         _before(module.Tensor, "backward", _backward)
     elif name == "torch.amp.grad_scaler":

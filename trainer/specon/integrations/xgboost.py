@@ -103,11 +103,11 @@ def callback() -> Any:
 
 def patch(module: Any) -> None:
     """Give each training the callback, and the verified model where the script names none."""
-    wrap_train(module, _given)
+    wrap_train(module, _give)
 
 
 @IT.guarded
-def _given(train: Any, arguments: Any, named: Any) -> Any:
+def _give(train: Any, arguments: Any, named: Any) -> Any:
     """Return the arguments with ours among them."""
     IT.trainings += 1
     signature = inspect.signature(train)

@@ -140,10 +140,10 @@ class KubeIdentities:
         if asking is None:
             asking = asyncio.ensure_future(self._review(token, audience, key))
             self._asking[key] = asking
-            asking.add_done_callback(lambda done: self._answered(key, done))
+            asking.add_done_callback(lambda done: self._answer(key, done))
         return await asyncio.shield(asking)
 
-    def _answered(self, key: tuple[bytes, str], done: asyncio.Future[Caller | None]) -> None:
+    def _answer(self, key: tuple[bytes, str], done: asyncio.Future[Caller | None]) -> None:
         del self._asking[key]
         if not done.cancelled():
             done.exception()  # seen, even where all who asked have gone

@@ -66,10 +66,10 @@ class KubeBackend:
         `now` is the manager's clock, seconds.
         """
         self._holds, self._sleep = holds, sleep
-        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep, fixed=self._fixed)
+        self._hands = Hands(api=api, keeper=keeper, fence=self._fence, sleep=sleep, fixed=self._fix)
         self._background = Background()
         self._watch = ClusterWatch(
-            api, settings.watch, remark=remark, noticed=self._noticed, background=self._background
+            api, settings.watch, remark=remark, noticed=self._notice, background=self._background
         )
         self._ledger = self._watch.ledger
         self._reweighting = Reweighting(api, self._fence)
@@ -197,7 +197,7 @@ class KubeBackend:
 
     # -- watching --------------------------------------------------------------------------------
 
-    def _noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
+    def _notice(self, before: PodInfo | None, after: PodInfo | None) -> None:
         self._placer.noticed(before, after)
         pod = after if after is not None else before
         if pod is not None and pod.detail is not None and pod.detail.placeholder:
@@ -277,7 +277,7 @@ class KubeBackend:
     def _owner(self, replica: str) -> OwnerInfo | None:
         return self._ledger.owner_of_job(job_of(replica))
 
-    def _fixed(self, owner: OwnerInfo) -> None:
+    def _fix(self, owner: OwnerInfo) -> None:
         self._ledger.fix(owner)
         self._watch.wake()
 

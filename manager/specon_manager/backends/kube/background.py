@@ -33,7 +33,7 @@ class Background:
         """
         task = asyncio.create_task(work, name=name or named(work))
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._done(done, endless=endless))
+        task.add_done_callback(lambda done: self._note_done(done, endless=endless))
         return task
 
     async def broken(self) -> NoReturn:
@@ -48,7 +48,7 @@ class Background:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _done(self, task: asyncio.Task[None], *, endless: bool) -> None:
+    def _note_done(self, task: asyncio.Task[None], *, endless: bool) -> None:
         self._tasks.discard(task)
         if task.cancelled() or self._why is not None:
             return

@@ -216,7 +216,7 @@ class Defence:
                 return  # another one comes for that room
             raise
         for room in found:
-            await self._gone(room)
+            await self._forget_gone(room)
             if self._holds_target(room):
                 await give_back(self._hands, placeholder_name(room.move, replica), pod.namespace)
 
@@ -224,19 +224,19 @@ class Defence:
         """Give back what is kept for a replica on a node: it is there."""
         for room in self._rooms_of(replica):
             if room.node == node:
-                await self._gone(room)
+                await self._forget_gone(room)
 
     async def release(self, order: ReleaseRoom) -> None:
         """Give back the room on the target of a replica; what it leaves is kept until the end of its move."""
         target = self._targets.get(order.replica)
         if target is not None and (target.move, target.node) == (order.transaction, order.node):
             self._targets[order.replica] = msgspec.structs.replace(target, wanted=False)
-            await self._gone(Guard(target.move, order.replica, target.node))
+            await self._forget_gone(Guard(target.move, order.replica, target.node))
 
     async def settle(self) -> None:
         """Give back what was kept for moves that are over."""
         over = [each for each in self._guards.values() if not self._in_force(each.move, each.replica)]
-        await self._each(map(self._gone, over))
+        await self._each(map(self._forget_gone, over))
 
     def _rooms_of(self, replica: str) -> list[Guard]:
         """Return all that may be kept for a replica, its target too, which a mere placeholder may hold."""
@@ -254,7 +254,7 @@ class Defence:
         known = self._watch.nodes.node(node)
         return "" if known is None else known.hostname
 
-    async def _gone(self, guard: Guard) -> None:
+    async def _forget_gone(self, guard: Guard) -> None:
         if guard.name in self._guards:
             await give_back(self._hands, guard.name, guard.replica.partition("/")[0])
             self._guards.pop(guard.name, None)

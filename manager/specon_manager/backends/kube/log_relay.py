@@ -45,30 +45,28 @@ class LogRelay:
         """Answer a sidecar with the log of a container of its pod: of none else, whatever it asks for."""
         container, since = request.query.get("container", ""), request.query.get("since", "")
         if not _CONTAINER.fullmatch(container) or (since and not _SINCE.fullmatch(since)):
-            return _refused(
-                400, "container, since: a name and a time such as 2026-11-23T07:00:00Z are wanted"
-            )
+            return _refuse(400, "container, since: a name and a time such as 2026-11-23T07:00:00Z are wanted")
         pod = await self._pod_of(token)
         if pod is None:
-            return _refused(403, "the token is bound to no pod")
+            return _refuse(403, "the token is bound to no pod")
         former = self._open.get(pod)
         if former is None and self.streams >= self._most:
-            return _refused(_UNAVAILABLE, f"{self._most} logs are relayed already: settings.log_streams")
+            return _refuse(_UNAVAILABLE, f"{self._most} logs are relayed already: settings.log_streams")
         if former is not None and not former.expired():
             former.reschedule(0.0)  # one for each pod: none of them takes the places of others
         try:
             async with asyncio.timeout(None) as ending:
                 self._open[pod] = ending
-                return await self._relayed(request, *pod, container, since)
+                return await self._relay(request, *pod, container, since)
         except TimeoutError:
             if request.transport is not None:
                 request.transport.abort()  # who asks twice may have stopped reading here
-            return _refused(_UNAVAILABLE, "the log is relayed to whoever asked for it later")
+            return _refuse(_UNAVAILABLE, "the log is relayed to whoever asked for it later")
         finally:
             if self._open.get(pod) is ending:
                 del self._open[pod]
 
-    async def _relayed(
+    async def _relay(
         self, request: web.Request, namespace: str, name: str, container: str, since: str
     ) -> web.StreamResponse:
         query = {"container": container, "sinceTime": since, "timestamps": "true"}
@@ -80,9 +78,9 @@ class LogRelay:
                 await _copy(pieces, response, request)
                 return response
         except ApiError as error:
-            return _refused(409 if error.status == 400 else _UNAVAILABLE, str(error))  # noqa: PLR2004  (Bad Request)
+            return _refuse(409 if error.status == 400 else _UNAVAILABLE, str(error))  # noqa: PLR2004  (Bad Request)
         except ApiUnavailableError as error:
-            return _refused(_UNAVAILABLE, str(error))
+            return _refuse(_UNAVAILABLE, str(error))
 
 
 async def _copy(pieces: aiohttp.StreamReader, response: web.StreamResponse, request: web.Request) -> None:
@@ -111,5 +109,5 @@ async def _copy(pieces: aiohttp.StreamReader, response: web.StreamResponse, requ
         await asyncio.sleep(_PAUSES[len(piece) >= _LARGE])
 
 
-def _refused(status: int, message: str) -> web.Response:
+def _refuse(status: int, message: str) -> web.Response:
     return web.json_response({"error": message}, status=status)

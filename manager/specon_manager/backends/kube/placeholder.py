@@ -30,20 +30,20 @@ _NOT_PULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImag
 
 def placeholder_name(move: str, replica: str) -> str:
     """Return the name of the placeholder for a replica of a move: a second order finds the first one's."""
-    return _named(f"{move}\n{replica}")
+    return _name(f"{move}\n{replica}")
 
 
 def defended_name(move: str, replica: str, node: str) -> str:
     """Return the name of the pod that keeps room on a node for a replica of a move from its equals."""
-    return _named(f"{move}\n{replica}\n{node}")
+    return _name(f"{move}\n{replica}\n{node}")
 
 
 def former_name(move: str) -> str:
     """Return the name that version 0.1 gave the placeholder of a move, which had one replica."""
-    return _named(move)
+    return _name(move)
 
 
-def _named(what: str) -> str:
+def _name(what: str) -> str:
     return f"specon-room-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
 
 

@@ -185,7 +185,7 @@ class Rooms:
 
     async def tidy(self, state: State) -> None:
         """Delete placeholders that no move in flight needs."""
-        needed = {name for each in state.transactions.values() for name in _needed(each)}
+        needed = {name for each in state.transactions.values() for name in _list_needed(each)}
         assert self._watch.pods is not None
         found = [pod for pod in self._watch.pods.items.values() if pod.detail and pod.detail.placeholder]
         for pod in sorted(found, key=lambda pod: pod.key):
@@ -251,7 +251,7 @@ class Rooms:
         self._emit(refused)
 
 
-def _needed(transaction: Transaction) -> list[str]:
+def _list_needed(transaction: Transaction) -> list[str]:
     """Return the names of the placeholders and guards that a transaction still needs.
 
     What version 0.1 held under another name is kept, but is held anew where that is ordered again anyway.

@@ -98,7 +98,7 @@ class LocalBackend:
         for folder in (self._root, self._shared):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for node in self._settings.nodes:
-            emit(self._observed(node, used=0.0))
+            emit(self._observe(node, used=0.0))
         for name in state.nodes.keys() - self._nodes.keys():
             gone = state.nodes[name]
             emit(NodeObserved(node=name, capacity=gone.capacity, usage=gone.usage, ready=False))
@@ -107,7 +107,7 @@ class LocalBackend:
             replica = state.replicas.get(pod.replica)
             if replica is not None and replica.incarnation == pod.incarnation:
                 self._watch(pod, replica.node, state.jobs[replica.job].spec, replica.weight)
-            elif pod.alive and not _awaited(pod, replica):
+            elif pod.alive and not _is_awaited(pod, replica):
                 _log.warning("%s %s runs and is not wanted: evicted", pod.replica, pod.incarnation)
                 self._ending[pod.replica] = self._start(pod.evict())
         known = {pod.replica for pod in self._pods.values()}
@@ -178,7 +178,7 @@ class LocalBackend:
             self._refuse(order, f"there is no node {order.node}")
             return
         incarnation = _incarnation(order.start)
-        await self._ended(order.replica)
+        await self._wait_for_end(order.replica)
         try:
             pod = await pods.start(self._specify(order, node, incarnation))
         except (ReplicaBusy, PodStuckError, pods.StartError, ValueError, OSError) as error:
@@ -193,7 +193,7 @@ class LocalBackend:
         self._emit(StartRefused(replica=order.replica, start=order.start, reason=reason))
 
     async def _evict(self, order: EvictReplica) -> None:
-        await self._ended(order.replica)
+        await self._wait_for_end(order.replica)
         pod = self._pods.get(order.replica)
         if pod is None or order.incarnation not in {None, pod.incarnation}:
             # Nothing of it was found when this manager began, and nothing was started since.
@@ -327,9 +327,9 @@ class LocalBackend:
                 used = sum(busy[cpu] for cpu in node.cpus if cpu < len(busy)) / 100
                 if abs(used - reported.get(node.name, -1.0)) >= _USAGE_CHANGE:
                     reported[node.name] = used
-                    self._emit(self._observed(node, used))
+                    self._emit(self._observe(node, used))
 
-    def _observed(self, node: VirtualNode, used: float) -> NodeObserved:
+    def _observe(self, node: VirtualNode, used: float) -> NodeObserved:
         memory = psutil.virtual_memory()
         share = 1 / len(self._nodes)
         return NodeObserved(
@@ -348,13 +348,13 @@ class LocalBackend:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _ended(self, replica: str) -> None:
+    async def _wait_for_end(self, replica: str) -> None:
         """Wait until what `begin` found of the replica and nobody wanted is gone."""
         if replica in self._ending:
             await asyncio.wait([self._ending[replica]])
 
 
-def _awaited(pod: Pod, replica: Replica | None) -> bool:
+def _is_awaited(pod: Pod, replica: Replica | None) -> bool:
     """Whether the pod is the start that was ordered and not yet heard of: it will be ordered again."""
     if replica is None or replica.phase is not Phase.STARTING:
         return False

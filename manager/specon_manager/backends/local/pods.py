@@ -177,19 +177,19 @@ async def start(spec: PodSpec) -> Pod:
     """
     spec.check()
     directory = Path(spec.directory)
-    if (pod := await _settled(spec)) is not None:
+    if (pod := await _settle(spec)) is not None:
         return pod
     with contextlib.ExitStack() as held:
         try:
             lock = held.enter_context(lock_replica(directory))
         except BlockingIOError:
             raise ReplicaBusy(f"{spec.replica}: another incarnation lives, not {spec.incarnation}") from None
-        if (pod := _recorded(spec)) is not None:
+        if (pod := _read_record(spec)) is not None:
             return pod
         await _end_earlier(directory)
         supervisor = _spawn(spec, lock)
-    hung = not await poll(lambda: _recorded(spec) is not None or not supervisor.alive, START_SECONDS)
-    if not hung and (pod := _recorded(spec)) is not None:
+    hung = not await poll(lambda: _read_record(spec) is not None or not supervisor.alive, START_SECONDS)
+    if not hung and (pod := _read_record(spec)) is not None:
         if pod.trainer_pid is None:
             # Without a trainer the supervisor ends at once; its lock is free when it is gone.
             await poll(lambda: not supervisor.alive, START_SECONDS)
@@ -214,7 +214,7 @@ async def find_pods(root: Path) -> list[Pod]:
         if spec is None or spec.incarnation_directory != path.parent:
             _log.warning("%s: not a pod's specification, or not of this place; left alone", path)
             continue
-        if (pod := await _settled(spec)) is not None:
+        if (pod := await _settle(spec)) is not None:
             pods.append(pod)
     return pods
 
@@ -223,14 +223,14 @@ def _files(directory: Path, pattern: str) -> list[Path]:
     return sorted(directory.glob(pattern))
 
 
-def _recorded(spec: PodSpec) -> Pod | None:
+def _read_record(spec: PodSpec) -> Pod | None:
     record = read_start(spec)
     if record is None and read_exit(spec) is None:
         return None
     return Pod(read_record(spec.incarnation_directory / supervise.SPEC_FILE, PodSpec) or spec, record)
 
 
-async def _settled(spec: PodSpec) -> Pod | None:
+async def _settle(spec: PodSpec) -> Pod | None:
     """Return the pod of an incarnation if it was ever started.
 
     A manager that died may have spawned its supervisor a moment ago: then it is waited for, at most 10 s.
@@ -240,12 +240,12 @@ async def _settled(spec: PodSpec) -> Pod | None:
 
     def settled() -> bool:
         ordered = (spec.incarnation_directory / supervise.SPEC_FILE).exists()
-        if _recorded(spec) is not None or not ordered or is_lock_free(Path(spec.directory)):
+        if _read_record(spec) is not None or not ordered or is_lock_free(Path(spec.directory)):
             return True
         return any(record.supervisor.alive for record in map(read_start, others) if record)
 
     await poll(settled, START_SECONDS)
-    return _recorded(spec)
+    return _read_record(spec)
 
 
 async def _end_earlier(directory: Path) -> None:

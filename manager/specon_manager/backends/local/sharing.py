@@ -155,13 +155,13 @@ class Sharing:
                 name=unit,
                 # Ranks wait for each other: the slowest tells how fast all are.
                 weight=min(self._weights[one.pod.replica] for one in members),
-                nodes=self._wanted(members),
+                nodes=self._count_wanted(members),
             )
             for unit, members in units.items()
         ]
         return schedules(sharers, {node: max(1, int(free)) for node, free in room.items()})
 
-    def _wanted(self, members: Sequence[Member]) -> dict[str, int]:
+    def _count_wanted(self, members: Sequence[Member]) -> dict[str, int]:
         """Return how many processors pods keep busy on each node."""
         wanted: dict[str, int] = {}
         for one in members:

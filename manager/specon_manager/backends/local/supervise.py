@@ -380,13 +380,13 @@ class Supervisor:
                 write_json(path, record)
             except OSError as trouble:
                 # Without it a training that is complete would be started again; whoever cannot wait says so.
-                if trouble.errno not in NO_ROOM or _told_to_end(ROOM_SECONDS):
+                if trouble.errno not in NO_ROOM or _is_told_to_end(ROOM_SECONDS):
                     raise
             else:
                 return
 
 
-def _told_to_end(seconds: float) -> bool:
+def _is_told_to_end(seconds: float) -> bool:
     """Whether SIGTERM comes within so many seconds."""
     received = signal.sigtimedwait({signal.SIGTERM}, seconds)
     return received is not None

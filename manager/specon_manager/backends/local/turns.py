@@ -41,7 +41,7 @@ class Schedule(Struct, frozen=True, kw_only=True):
 def schedules(sharers: Iterable[Sharer], room: Mapping[str, int]) -> list[Schedule]:
     """Return a schedule for each set of nodes that jobs connect; `room`: processors of each node."""
     found = []
-    for group in _connected(sorted(sharers, key=lambda each: each.name)):
+    for group in _connect(sorted(sharers, key=lambda each: each.name)):
         nodes = {node: [each for each in group if node in each.nodes] for node in _nodes(group)}
         contested = any(
             len({each.weight for each in here}) > 1
@@ -57,7 +57,7 @@ def _nodes(group: Iterable[Sharer]) -> list[str]:
     return sorted({node for each in group for node in each.nodes})
 
 
-def _connected(sharers: Sequence[Sharer]) -> list[list[Sharer]]:
+def _connect(sharers: Sequence[Sharer]) -> list[list[Sharer]]:
     groups: list[list[Sharer]] = []
     for each in sharers:
         touched = [
@@ -92,7 +92,7 @@ def _schedule(nodes: Mapping[str, Sequence[Sharer]], room: Mapping[str, int]) ->
         if own:
             rows = max(1, max(1, room[node]) // max(each.nodes[node] for each in here if each.name in own))
             parts |= _laid(own, _gaps(taken), rows)
-    return _stretched(parts)
+    return _stretch(parts)
 
 
 def _gaps(taken: Sequence[Turn]) -> list[Turn]:
@@ -150,7 +150,7 @@ def _in_gaps(begin: float, end: float, gaps: Sequence[Turn]) -> list[Turn]:
     return found
 
 
-def _stretched(parts: Mapping[str, Sequence[Turn]]) -> Schedule:
+def _stretch(parts: Mapping[str, Sequence[Turn]]) -> Schedule:
     """Choose the period: short, but for turns that are worth a stop, and nobody is stopped for too long."""
     runs = {name: sum(length for _, length in turns) for name, turns in parts.items()}
     least = min(runs.values())

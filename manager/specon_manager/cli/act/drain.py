@@ -101,7 +101,7 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     if cordoned is False:
         say(f"{node} is not cordoned, so new pods may come: kubectl cordon {node}")
     if arguments.dry_run:
-        drained = await _judged(remote, node, view, plan, cordoned=cordoned)
+        drained = await _judge(remote, node, view, plan, cordoned=cordoned)
     else:
         asked = _Drain(remote, arguments, view, plan, say)
         await asked.run()
@@ -115,7 +115,7 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     return 1 if drained.stay or any(move.ended and not move.succeeded for move in drained.moves) else 0
 
 
-async def _judged(remote: Remote, node: str, view: View, plan: Leaves, *, cordoned: bool | None) -> Drained:
+async def _judge(remote: Remote, node: str, view: View, plan: Leaves, *, cordoned: bool | None) -> Drained:
     would, stay, caveats = [], dict(plan.stay), list(view.caveats)
     for each in plan.leavers:
         replica = None if each.whole else each.wanted.name

@@ -91,7 +91,7 @@ async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
     state = (await remote.view()).state
     wanted = wanted_named(state, arguments.replica, arguments.to, arguments.namespace)
     view = await remote.whole(lambda state: _members(state, wanted))
-    told = await _judged(remote, view, wanted)
+    told = await _judge(remote, view, wanted)
     if arguments.output == "json":
         sys.stdout.write(f"{to_json(told)}\n")
         return 1 if told.objection else 0
@@ -112,7 +112,7 @@ def _members(state: State, wanted: Wanted) -> tuple[str, ...]:
     return state.jobs[wanted.job].spec.replicas if wanted.job in state.jobs else ()
 
 
-async def _judged(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
+async def _judge(remote: Remote, view: View, wanted: Wanted) -> MigrateAnswer:
     """Return what would become of the wish now."""
     state, caveats = view.state, view.caveats
     row = row_of_wish(state, wanted.job, wanted.replica, wanted.targets)

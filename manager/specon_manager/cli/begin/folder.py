@@ -154,12 +154,12 @@ def _candidates(folder: Path, files: list[str]) -> list[Path]:
         for name in files
         if name.lower().endswith(_LOGS_END) and not name.rpartition("/")[2].lower().startswith(_NO_LOGS)
     ]
-    paths = sorted((folder / name for name in names), key=_changed, reverse=True)[:_LOGS]
+    paths = sorted((folder / name for name in names), key=_find_change, reverse=True)[:_LOGS]
     events = [folder / name for name in files if is_event_name(name)]
-    return [*([max(events, key=_changed).parent] if events else []), *paths]
+    return [*([max(events, key=_find_change).parent] if events else []), *paths]
 
 
-def _changed(path: Path) -> float:
+def _find_change(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:

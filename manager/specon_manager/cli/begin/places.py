@@ -73,16 +73,16 @@ def _of_train_job(path: Path, node: Any, content: Any, name: str) -> Iterator[Pl
             inner = list(_below(part, each, ("template", "spec", "template"), place))
         for one, template, pod in inner:
             found = True
-            yield _place_of(path, template, one, _patched(pod, trainer), partial=True)
+            yield _place_of(path, template, one, _patch(pod, trainer), partial=True)
     if not found:
-        yield _new_patch(path, node, name, _patched({}, trainer))
+        yield _new_patch(path, node, name, _patch({}, trainer))
 
 
 def _name_of(content: Any) -> str:
     return str(mapping(content).get("name", ""))
 
 
-def _patched(pod: Any, trainer: Mapping[str, Any]) -> dict[str, Any]:
+def _patch(pod: Any, trainer: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod of a runtime as far as its TrainJob says it: its container gets the trainer's command."""
     spec = mapping(mapping(pod).get("spec"))
     containers = list(mappings(spec.get("containers")))
@@ -116,16 +116,16 @@ def _new_patch(path: Path, node: Any, name: str, pod: Any) -> Place:
         words = ["- targetJobs:", f"    - name: {_NODE}", "  metadata:", "    annotations:"]
         deep = 6
     else:
-        words = ["- manager: specon.io/init", *_nested(*_TO_PATCH, start=2)]
+        words = ["- manager: specon.io/init", *_list_nested(*_TO_PATCH, start=2)]
         words += [f"{' ' * 10}- name: {_NODE}"]
-        words += _nested("template", "spec", "template", "metadata", "annotations", start=12)
+        words += _list_nested("template", "spec", "template", "metadata", "annotations", start=12)
         deep = 22
     blank = " " * column
     lines = (*head, *(f"{blank}{each}" for each in words))
     return Place(name=name, line=line, head=lines, indentation=column + deep, pod=pod, partial=True)
 
 
-def _nested(*keys: str, start: int) -> list[str]:
+def _list_nested(*keys: str, start: int) -> list[str]:
     return [f"{' ' * (start + 2 * number)}{key}:" for number, key in enumerate(keys)]
 
 

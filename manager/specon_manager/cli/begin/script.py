@@ -70,7 +70,7 @@ def read_script(content: bytes) -> Script | None:
     return Script(
         packages=frozenset(_packages(nodes)),
         texts=frozenset(texts),
-        required=tuple(_required(nodes)),
+        required=tuple(_list_required(nodes)),
         is_main=any(isinstance(node, ast.If) and "__main__" in ast.unparse(node.test) for node in tree.body)
         or any(isinstance(node, ast.Expr | ast.For | ast.While) and _calls(node) for node in tree.body),
     )
@@ -90,7 +90,7 @@ def _packages(nodes: list[ast.AST]) -> Iterator[str]:
                 yield "keras"
 
 
-def _required(nodes: list[ast.AST]) -> Iterator[str]:
+def _list_required(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the arguments that `argparse` will insist on."""
     for node in nodes:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

@@ -229,7 +229,7 @@ def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: 
             f"  in 90 of 100 cases between {between}, by {start.worlds} simulations, if:",
         ]
         lines += [f"    {each}" for each in start.assumptions]
-    return [_indented(line) for line in lines]
+    return [_indent(line) for line in lines]
 
 
 def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[str]:
@@ -249,7 +249,7 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
         lines.append(f"  it is not moved: {job.immovable}")
     lines += [f"  {sentence(row, named=False)}" for row in moves]
     lines += [f"  {said(decision)}" for decision in decisions_on(state, {name})]
-    return [_indented(line) for line in lines]
+    return [_indent(line) for line in lines]
 
 
 def log_lines(end: LogEnd | None) -> list[str]:
@@ -257,7 +257,7 @@ def log_lines(end: LogEnd | None) -> list[str]:
     if end is None:
         return []
     return [
-        _indented(f"  the last lines of {end.path}:"),
+        _indent(f"  the last lines of {end.path}:"),
         *(f"    {line}" for line in end.lines or ("(nothing)",)),
     ]
 
@@ -283,6 +283,6 @@ def hang_lines(state: State, replica: Replica) -> list[str]:
     return lines
 
 
-def _indented(line: str) -> str:
+def _indent(line: str) -> str:
     """Return the line without anything that steers a terminal, and with its own indentation."""
     return " " * (len(line) - len(line.lstrip(" "))) + printable(line)

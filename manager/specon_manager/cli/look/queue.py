@@ -113,7 +113,7 @@ def _queues(rows: tuple[QueueRow, ...]) -> Table:
             Text(printable(row.queue) or _NO_NAME, style="bold"),
             "no quota" if row.quota is None else resources_text(row.quota),
             "not known" if row.used is None else resources_text(row.used),
-            _borrowed(row),
+            _describe_borrowed(row),
             "-" if row.limit is None else resources_text(row.limit),
             str(row.running),
             str(row.waiting),
@@ -122,7 +122,7 @@ def _queues(rows: tuple[QueueRow, ...]) -> Table:
     return table
 
 
-def _borrowed(row: QueueRow) -> str:
+def _describe_borrowed(row: QueueRow) -> str:
     """Return what a queue uses beyond its quota; also of one that may not, as its quota was lowered."""
     borrowed = "-" if row.borrowed is None else resources_text(row.borrowed)
     if row.borrow or row.quota is None:

@@ -75,7 +75,7 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
         where=remote.where,
         since=since,
     )
-    sys.stdout.write(_written(found, arguments.output))
+    sys.stdout.write(_write(found, arguments.output))
     return 0
 
 
@@ -100,7 +100,7 @@ def _telling() -> Iterator[Callable[[float], None]]:
             sys.stderr.flush()
 
 
-def _written(report: Report, output: str) -> str:
+def _write(report: Report, output: str) -> str:
     if output == "json":
         return f"{to_json(report)}\n"
     if output == "html":

@@ -103,7 +103,7 @@ async def _watch(remote: Remote, arguments: argparse.Namespace, *, moves: bool) 
         _print(view, remote, arguments, moves=moves)
     known = {} if as_json else {row.id: row for row in view.transactions}
     while True:
-        for row in news(known, _chosen(view, arguments, moves=moves)):
+        for row in news(known, _choose(view, arguments, moves=moves)):
             known[row.id] = row
             print(msgspec.json.encode(row).decode() if as_json else sentence(row), flush=True)
         await asyncio.sleep(arguments.interval)
@@ -111,14 +111,14 @@ async def _watch(remote: Remote, arguments: argparse.Namespace, *, moves: bool) 
             view = await remote.view()
 
 
-def _chosen(view: View, arguments: argparse.Namespace, *, moves: bool) -> list[TransactionRow]:
+def _choose(view: View, arguments: argparse.Namespace, *, moves: bool) -> list[TransactionRow]:
     space = arguments.namespace
     job = None if arguments.job is None else job_named(view.state, arguments.job, space)
     return chosen(view.transactions, moves=moves, job=job, namespace=space, ended=not arguments.open)
 
 
 def _print(view: View, remote: Remote, arguments: argparse.Namespace, *, moves: bool) -> None:
-    rows = _chosen(view, arguments, moves=moves)
+    rows = _choose(view, arguments, moves=moves)
     shown = tuple(rows[-arguments.limit :])
     left_out = len(rows) - len(shown)
     at, manager, caveats = iso(view.now), remote.where, view.caveats

@@ -65,7 +65,7 @@ class BundleRemote:
 
     async def view(self) -> View:
         """Return what was known when it was written; raises UsageError for a state of another version."""
-        at = self._written_at()
+        at = self._read_time()
         if _STATE in self._files:
             try:
                 state = msgspec.convert(_without_gaps(self._json(_STATE)), State)
@@ -115,9 +115,9 @@ class BundleRemote:
     async def versions(self) -> Mapping[str, str]:
         """Return the versions that wrote it, and the images of the managers."""
         journal = self._files.get("journal.jsonl", b"").partition(b"\n")[0]
-        began = _mapping(_decoded(journal)).get("version")
+        began = _mapping(_decode(journal)).get("version")
         found = {"journal": began} if isinstance(began, str) else {}
-        told = _mapping(_decoded(self._files.get("versions.json", b""))).get("specon")
+        told = _mapping(_decode(self._files.get("versions.json", b""))).get("specon")
         found |= {"the specon that wrote the bundle": told} if isinstance(told, str) else {}
         pods = [pod for name in self._files if name.endswith("/pods.json") for pod in self._objects(name)]
         return found | image_versions(pods)
@@ -158,8 +158,8 @@ class BundleRemote:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def _written_at(self) -> float:
-        told = _mapping(_decoded(self._files.get("versions.json", b""))).get("at")
+    def _read_time(self) -> float:
+        told = _mapping(_decode(self._files.get("versions.json", b""))).get("at")
         try:
             return datetime.fromisoformat(str(told)).timestamp()
         except (ValueError, OverflowError):
@@ -207,7 +207,7 @@ def _without_gaps(value: Any) -> Any:
     return [_without_gaps(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _decoded(content: bytes) -> Any:
+def _decode(content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError):

@@ -51,7 +51,7 @@ def run_remote(arguments: argparse.Namespace, work: Work) -> int:
     """Do the work with the manager that the flags name; return its exit code, 1 where it was refused."""
 
     async def main() -> int:
-        async with _opened(arguments) as remote:
+        async with _open(arguments) as remote:
             return await work(remote)
 
     try:
@@ -62,15 +62,15 @@ def run_remote(arguments: argparse.Namespace, work: Work) -> int:
 
 
 @contextlib.asynccontextmanager
-async def _opened(arguments: argparse.Namespace) -> AsyncIterator[Remote]:
-    remote = await _chosen(arguments)
+async def _open(arguments: argparse.Namespace) -> AsyncIterator[Remote]:
+    remote = await _choose(arguments)
     try:
         yield remote
     finally:
         await remote.close()
 
 
-async def _chosen(arguments: argparse.Namespace) -> Remote:
+async def _choose(arguments: argparse.Namespace) -> Remote:
     if getattr(arguments, "bundle", None) is not None:
         return _bundle(arguments)
     given = [f"--{name.replace('_', '-')}" for name in _CLUSTER_FLAGS if getattr(arguments, name) is not None]

@@ -144,7 +144,7 @@ class ClusterRemote:
             await self._api.create(MIGRATIONS, body, name.namespace)
         deadline = time.monotonic() + self.answer_seconds
         while True:
-            found = await self._found(name)
+            found = await self._find(name)
             row = None if found is None else self._row(found)
             if row is None:
                 raise RefusedError(f"{name} is gone: someone deleted it")
@@ -161,7 +161,7 @@ class ClusterRemote:
         Raises UsageError where there is none, RefusedError where it has begun or changed.
         """
         known = Name(*name.split("/", 1)) if name.count("/") == 1 else None
-        found = None if known is None else await self._found(known)
+        found = None if known is None else await self._find(known)
         if found is None or known is None:
             raise UsageError(f"--cancel: there is no request {name!r}: specon moves --open lists them")
         row = self._row(found)
@@ -193,7 +193,7 @@ class ClusterRemote:
         rows: dict[str, TransactionRow] = {}
         for namespace, some in by_namespace.items():
             if len(some) <= _FEW:
-                each = [await self._found(Name(namespace, short)) for short in some]
+                each = [await self._find(Name(namespace, short)) for short in some]
                 found = [one for one in each if one is not None]
             else:
                 with in_words(self.where):
@@ -268,7 +268,7 @@ class ClusterRemote:
             return _Readable(unknown=(f"{what} are not known: you may not list {name}",))
         return _Readable(found)
 
-    async def _found(self, name: Name) -> Migrated | None:
+    async def _find(self, name: Name) -> Migrated | None:
         try:
             with in_words(self.where):
                 item = await self._api.get(MIGRATIONS, name.name, name.namespace)

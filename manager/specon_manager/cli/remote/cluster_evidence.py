@@ -37,18 +37,18 @@ async def collected(api: Api, leases: Sequence[Object], namespace: str | None) -
 
     async def add(name: str, read: Callable[[], Awaitable[Any]]) -> None:
         try:
-            found[name] = _written(await read())
+            found[name] = _write(await read())
         except (ApiError, ApiUnavailableError) as error:
             missing.append(f"{name}: {error}")
 
-    await add("trainingprogresses.json", partial(_listed, api, TRAINING_PROGRESSES, namespace))
-    await add("migrations.json", partial(_listed, api, MIGRATIONS, namespace))
-    await add("trainingjobs.json", partial(_listed, api, TRAINING_JOBS, namespace))
-    await add("trainingqueues.json", partial(_listed, api, TRAINING_QUEUES, None))
+    await add("trainingprogresses.json", partial(_list, api, TRAINING_PROGRESSES, namespace))
+    await add("migrations.json", partial(_list, api, MIGRATIONS, namespace))
+    await add("trainingjobs.json", partial(_list, api, TRAINING_JOBS, namespace))
+    await add("trainingqueues.json", partial(_list, api, TRAINING_QUEUES, None))
     await add("events.json", partial(_events, api, namespace))
     await add("nodes.json", partial(_nodes, api))
     await add("kubernetes.json", partial(_version, api))
-    found["leases.json"] = _written(list(leases))
+    found["leases.json"] = _write(list(leases))
     for home in sorted({str(each["metadata"]["namespace"]) for each in leases}):
         await add(f"{home}/settings.json", partial(_settings, api, home))
         pods: list[str] = []
@@ -61,13 +61,13 @@ async def collected(api: Api, leases: Sequence[Object], namespace: str | None) -
     return {name: scrubbed(content.decode(errors="replace")).encode() for name, content in found.items()}
 
 
-def _written(value: Any) -> bytes:
+def _write(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     return (json.dumps(without_secrets(value), indent=1) + "\n").encode()
 
 
-async def _listed(api: Api, resource: Resource, namespace: str | None) -> list[Object]:
+async def _list(api: Api, resource: Resource, namespace: str | None) -> list[Object]:
     return (await api.list(resource, namespace))[0]
 
 

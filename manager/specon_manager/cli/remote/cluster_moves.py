@@ -31,7 +31,7 @@ def row_of_migration(migration: Migrated, known: State) -> TransactionRow:
         state = QUEUED if status.message else ASKED
     waits = state == QUEUED
     return msgspec.structs.replace(
-        _wish(migration, known) if status.job is None else _answered(migration, status.job, known),
+        _wish(migration, known) if status.job is None else _answer(migration, status.job, known),
         id=name,
         state=state,
         word=word_of_state(state),
@@ -55,7 +55,7 @@ def _wish(migration: Migrated, known: State) -> TransactionRow:
     return row_of_wish(known, job_of(replica), replica, (target,) if isinstance(target, str) else ())
 
 
-def _answered(migration: Migrated, job: str, known: State) -> TransactionRow:
+def _answer(migration: Migrated, job: str, known: State) -> TransactionRow:
     """Return what a Migration says of the move of a whole job, whose record is elsewhere."""
     status, row = migration.status, row_of_wish(known, job, None, ())
     checkpoint, deadline, over = status.checkpoint, status.deadline, status.ended_at is not None

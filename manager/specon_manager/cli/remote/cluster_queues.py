@@ -55,7 +55,7 @@ def queue_rows(jobs: Sequence[Recorded], queues: Sequence[Object]) -> tuple[Queu
         if name
     }
     for item in queues:
-        info, used = queue_info(item), _used(item)
+        info, used = queue_info(item), _read_use(item)
         queue = info.queue
         rows[queue.name] = QueueRow(
             queue=queue.name,
@@ -71,7 +71,7 @@ def queue_rows(jobs: Sequence[Recorded], queues: Sequence[Object]) -> tuple[Queu
     return tuple(row for _, row in sorted(rows.items()))
 
 
-def _used(item: Object) -> Resources | None:
+def _read_use(item: Object) -> Resources | None:
     """Return what the manager wrote that a queue uses; None where it has not, or where it cannot be read."""
     use = mapping(item.get("status")).get("use")
     if not isinstance(use, dict):

@@ -67,7 +67,7 @@ class LocalRemote:
         try:
             content = await self._ask("GET", "/v1/state")
         except _SilentError as error:
-            recovered = await asyncio.to_thread(_recovered, self._directory, error)
+            recovered = await asyncio.to_thread(_recover, self._directory, error)
             state, words = recovered.state, "it does not run: this is what its journal says"
             return msgspec.structs.replace(view_of(state, recovered.last_at, (words,)), answers=False)
         try:
@@ -210,7 +210,7 @@ def _row(told: Mapping[str, Any], reason: str) -> TransactionRow:
     )
 
 
-def _recovered(directory: Path, silent: UsageError) -> Recovered:
+def _recover(directory: Path, silent: UsageError) -> Recovered:
     try:
         recovered = recover(directory / NAME)
     except (JournalError, OSError):

@@ -21,7 +21,7 @@ def collected(directory: Path, files: Mapping[str, bytes], token: str) -> dict[s
     """Return the files of a bundle: those that the manager gave, and those of its directory."""
     secrets = [token, *_secrets(directory)]
     found = dict(files)
-    if "state.json" not in found and (recovered := _recovered(directory / NAME)) is not None:
+    if "state.json" not in found and (recovered := _recover(directory / NAME)) is not None:
         found["state.json"] = recovered
     if "state.json" in found:
         found["state.json"] = _clean(found["state.json"])
@@ -48,7 +48,7 @@ def _secrets(directory: Path) -> list[str]:
     return found
 
 
-def _recovered(path: Path) -> bytes | None:
+def _recover(path: Path) -> bytes | None:
     try:
         found = recover(path)
     except (JournalError, OSError) as error:

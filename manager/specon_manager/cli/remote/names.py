@@ -18,9 +18,9 @@ def job_named(state: State, text: str, namespace: str | None) -> str:
     if len(jobs) == 1:
         return jobs[0]
     if jobs:
-        raise UsageError(f"{text!r} may be {_listed(jobs)}: name its namespace")
+        raise UsageError(f"{text!r} may be {_list(jobs)}: name its namespace")
     wanted = text if "/" in text else f"{namespace or 'default'}/{text}"
-    raise UsageError(f"there is no job {wanted!r}; there are {_listed(state.jobs) or 'none'}")
+    raise UsageError(f"there is no job {wanted!r}; there are {_list(state.jobs) or 'none'}")
 
 
 def wanted_named(state: State, text: str, to: str | None, namespace: str | None) -> Wanted:
@@ -33,7 +33,7 @@ def wanted_named(state: State, text: str, to: str | None, namespace: str | None)
     targets = nodes_named(to)
     if text.count("/") == _PARTS - 1:
         if text not in state.replicas:
-            raise UsageError(f"there is no replica {text!r}; there are {_listed(state.replicas) or 'none'}")
+            raise UsageError(f"there is no replica {text!r}; there are {_list(state.replicas) or 'none'}")
         wanted = Wanted(job=state.replicas[text].job, replica=text, targets=targets)
     else:
         wanted = Wanted(job=job_named(state, text, namespace), targets=targets)
@@ -42,7 +42,7 @@ def wanted_named(state: State, text: str, to: str | None, namespace: str | None)
         if count == 1:
             wanted = msgspec.structs.replace(wanted, replica=spec.replicas[0])
         elif not spec.coupled and state.nodes:  # without nodes, nobody has seen its owner
-            found = _listed(spec.replicas)
+            found = _list(spec.replicas)
             raise UsageError(f"{text!r} has {count} replicas that train by themselves: name one of {found}")
     if wanted.replica is not None and len(targets) > 1:
         raise UsageError(f"--to: one replica goes to one node, not to {len(targets)}")
@@ -64,7 +64,7 @@ def _is(job: str, text: str, namespace: str | None) -> bool:
     return name == text and (namespace is None or home == namespace)
 
 
-def _listed(names: object) -> str:
+def _list(names: object) -> str:
     found = sorted(names)  # type: ignore[call-overload]
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return ", ".join(found[:_SHOWN]) + more

@@ -23,42 +23,42 @@ def remarks(jobs: Sequence[LocalJob], state: State) -> Iterator[str]:
             new.append(job.name)
             continue
         over = known.ended_at is not None
-        if changed := _changed(job, known.spec.template):
+        if changed := _list_changes(job, known.spec.template):
             fate = "it has ended, and is not run again" if over else "it continues as it was submitted"
             yield f"job {job.name}: {', '.join(changed)} changed since it was submitted: {fate}"
             yield from _values(job, known.spec.template)
         elif over:
             ended.append(job.name)
     if new and state.jobs:
-        yield f"run for the first time: {_listed(new)}"
+        yield f"run for the first time: {_list(new)}"
     gone = sorted(state.jobs.keys() - {job_spec(job).name for job in jobs})
     if jobs and (left := [job_label(name) for name in gone if state.jobs[name].ended_at is None]):
-        yield f"not in the job file, and they go on: {_listed(left)}"
+        yield f"not in the job file, and they go on: {_list(left)}"
     if ended:
-        yield f"not run again, for an earlier run brought them to their end: {_listed(ended)}"
+        yield f"not run again, for an earlier run brought them to their end: {_list(ended)}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + (", ..." if len(names) > _MOST_NAMES else "")
 
 
 def _values(now: LocalJob, then: Mapping[str, object]) -> Iterator[str]:
     """Yield what each changed field was and is; of an environment its values may be secrets."""
     before, after = dict(then), msgspec.to_builtins(now)
-    for name in _changed(now, then):
+    for name in _list_changes(now, then):
         if name in after and name != "environment":
             yield cut(
-                f"{name} of job {now.name}: {_shown(before.get(name))} is now {_shown(after[name])}", _LONGEST
+                f"{name} of job {now.name}: {_show(before.get(name))} is now {_show(after[name])}", _LONGEST
             )
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
         return shlex.join(value)
     return "not set" if value is None else str(value)
 
 
-def _changed(now: LocalJob, then: object) -> list[str]:
+def _list_changes(now: LocalJob, then: object) -> list[str]:
     """Return the fields in which a job differs from what was submitted, as a job file calls them."""
     try:
         # What a later version knows and an earlier one did not is as if it had not been given.

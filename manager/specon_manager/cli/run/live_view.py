@@ -159,7 +159,7 @@ class _View:
 
 
 def _heading(state: State, title: str, elapsed: float) -> Text:
-    counts = _counted(str(replica.phase).lower() for replica in state.replicas.values())
+    counts = _count(str(replica.phase).lower() for replica in state.replicas.values())
     return Text.assemble(
         (printable(title), "bold"), f" | {elapsed:.1f} s | {counts or 'no jobs'}", no_wrap=True
     )
@@ -177,14 +177,14 @@ def _totals(state: State) -> Text:
 
 def _moves_heading(state: State) -> str:
     flying, waiting = state.transactions.values(), len(state.requests)
-    parts = [_counted(str(each.state) for each in state.history)]
+    parts = [_count(str(each.state) for each in state.history)]
     parts += [f"{len(flying)} in flight"] if flying else []
     parts += [f"{stuck} stuck"] if (stuck := sum(bool(each.stuck) for each in flying)) else []
     parts += [f"{waiting} queued"] if waiting else []
     return "decisions and moves" + "".join(f" | {part}" for part in parts if part)
 
 
-def _counted(words: Iterable[str]) -> str:
+def _count(words: Iterable[str]) -> str:
     return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
 
 

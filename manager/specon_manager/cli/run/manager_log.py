@@ -47,7 +47,7 @@ class ManagerLog(logging.Handler):
         self._most_bytes = most_bytes
         self._clock = clock
         self._kinds: dict[tuple[str, int], _Kind] = {}
-        self._descriptor, self._size = _opened(path)
+        self._descriptor, self._size = _open(path)
         self._unwritten = 0
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -89,7 +89,7 @@ class ManagerLog(logging.Handler):
             if self._size and self._size + len(line) > self._most_bytes:
                 self._path.replace(self._path.with_name(f"{NAME}.1"))
                 former = self._descriptor
-                self._descriptor, self._size = _opened(self._path)
+                self._descriptor, self._size = _open(self._path)
                 os.close(former)
             if self._unwritten:
                 line = f"({self._unwritten} lines could not be written)\n".encode() + line
@@ -99,7 +99,7 @@ class ManagerLog(logging.Handler):
             self._unwritten += 1
 
 
-def _opened(path: Path) -> tuple[int, int]:
+def _open(path: Path) -> tuple[int, int]:
     """Return a descriptor to append with, and the size."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, 0o600)

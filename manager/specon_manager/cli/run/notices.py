@@ -67,7 +67,7 @@ class Notices:
     def _true(self, state: State) -> Iterator["_Told"]:
         for each in self._told:
             replica = state.replicas.get(each.unread)
-            if replica is None or not _sampled(replica):
+            if replica is None or not _is_sampled(replica):
                 yield each
 
     def _crash(self, state: State, replica: Replica) -> Iterator[str]:
@@ -88,7 +88,7 @@ class Notices:
             self._since[replica.name] = replica.incarnation or "", now
         told = replica.name in self._proposed or spec.template.get("instrument") is True
         trained = now - since - replica.progress.stopped  # others had their turns in the rest of the time
-        return not _sampled(replica) and not told and trained >= UNREAD_SECONDS
+        return not _is_sampled(replica) and not told and trained >= UNREAD_SECONDS
 
     def _pattern(self, state: State, replica: Replica) -> Iterator[str]:
         self._proposed.add(replica.name)
@@ -101,7 +101,7 @@ class Notices:
         if proposal is None:
             lately = f", the last: {cut(lines[-1].decode(errors='replace'), 80)!r}" if lines else ""
             yield f"{label}: no loss in {UNREAD_SECONDS:.0f} s: {len(lines)} lines in {where}{lately}"
-            own = None if lines else _written_now(replica, state)
+            own = None if lines else _read_last(replica, state)
             if own is not None:
                 yield f"    its trainer seems to write {printable(own)}: name it in the job file (log: {own})"
             else:
@@ -115,7 +115,7 @@ class Notices:
         yield f"    pattern: {json.dumps(proposal.pattern, ensure_ascii=False)}"
 
 
-def _written_now(replica: Replica, state: State) -> str | None:
+def _read_last(replica: Replica, state: State) -> str | None:
     """Return the log that changed within the last minute where the trainer works, from there."""
     folder = Path(state.jobs[replica.job].spec.template.get("working_directory") or ".").absolute()
     log = choose_log(folder)
@@ -127,5 +127,5 @@ def _written_now(replica: Replica, state: State) -> str | None:
     return os.path.relpath(log.path, folder)
 
 
-def _sampled(replica: Replica) -> bool:
+def _is_sampled(replica: Replica) -> bool:
     return replica.progress.metric is not None or replica.progress.step is not None

@@ -141,7 +141,7 @@ async def _run(options: RunOptions) -> RunResult:
         ending = asyncio.ensure_future(session.finished())
         stopping = asyncio.ensure_future(stop.wait())
         notices = Notices(options.session.directory)
-        with _shown(options, session, notices) as tell:
+        with _show(options, session, notices) as tell:
             noticing = asyncio.ensure_future(_notice(notices, session.controller, tell))
             await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
             await _last_look(noticing, notices, session.controller, tell)
@@ -206,7 +206,7 @@ def _say_what_is_known(options: RunOptions, session: Session) -> None:
 
 
 @contextlib.contextmanager
-def _shown(options: RunOptions, session: Session, notices: Notices) -> Iterator[Callable[[str], None]]:
+def _show(options: RunOptions, session: Session, notices: Notices) -> Iterator[Callable[[str], None]]:
     """Show the run, live on a terminal, else a line for each change; yield what tells a line besides."""
     out = sys.stderr if options.aside else sys.stdout
     if options.web:

@@ -47,7 +47,7 @@ def _heavier_first(change: TransactionResult, result: RunResult) -> bool:
     )
 
 
-def _preempted(change: TransactionResult, result: RunResult) -> bool:
+def _is_preempted(change: TransactionResult, result: RunResult) -> bool:
     """Whether a job was preempted for another one, went on from its checkpoint, and succeeded."""
     done = {job.name for job in result.jobs if job.succeeded}
     return (
@@ -55,14 +55,14 @@ def _preempted(change: TransactionResult, result: RunResult) -> bool:
     )
 
 
-def _moved_whole(change: TransactionResult, result: RunResult) -> bool:
+def _has_moved_whole(change: TransactionResult, result: RunResult) -> bool:
     """Whether a gang moved, from one node to another, and went on with nothing lost."""
     del result
     gang = change.replica is None and change.restart
     return change.kind is Kind.MOVE and gang and _went_on(change) and not change.steps_lost
 
 
-def _made_room(change: TransactionResult, result: RunResult) -> bool:
+def _has_made_room(change: TransactionResult, result: RunResult) -> bool:
     """Whether a job was admitted after a move that was to make room for it."""
     return change.kind is Kind.MOVE and any(
         other.kind is Kind.ADMIT
@@ -94,14 +94,14 @@ PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
         Promise("a job continues with more workers from its checkpoint", _scaled(Kind.SCALE_OUT)),
     ),
     "gang": (
-        Promise("a gang moves as a whole, and not a step of it is lost", _moved_whole),
-        Promise("a gang that waited starts in the room that a move has made", _made_room),
+        Promise("a gang moves as a whole, and not a step of it is lost", _has_moved_whole),
+        Promise("a gang that waited starts in the room that a move has made", _has_made_room),
     ),
     "frameworks": (
         Promise("each script, unchanged, was moved and went on with the next step", _all_went_on),
     ),
     "fitgpp": (
-        Promise("a job is preempted for a trial, and resumes from its checkpoint to its end", _preempted),
+        Promise("a job is preempted for a trial, and resumes from its checkpoint to its end", _is_preempted),
     ),
 }
 

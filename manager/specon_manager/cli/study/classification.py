@@ -74,10 +74,10 @@ def head(found: Classification) -> Iterator[str]:
     chosen = found.reader.chosen
     if chosen is not None:
         own = next((one for one in evidence if one.format == chosen), None)
-        yield f"format    {chosen}{'' if own is None else ', by its first ' + _told(own)}"
+        yield f"format    {chosen}{'' if own is None else ', by its first ' + _describe(own)}"
         for other in evidence:
             if other is not own:
-                yield f"          less likely {other.format}: {_told(other)}"
+                yield f"          less likely {other.format}: {_describe(other)}"
     if found.metric is not None:
         less = "more" if found.settings.goal == "max" else "less"
         yield f"metric    {printable(found.metric)!r}, {less} is better ({found.goal_from})"
@@ -177,7 +177,7 @@ def _advice(found: Classification) -> Iterator[str]:
     if found.readings:
         yield "likeliest readings, and the annotations that choose them:"
     for number, one in enumerate(found.readings, 1):
-        yield f"  {number}. {one.format}, metric {printable(one.metric)!r}: {_told(one.evidence)}"
+        yield f"  {number}. {one.format}, metric {printable(one.metric)!r}: {_describe(one.evidence)}"
         yield from _paste(annotations(one))
     if not found.readings:
         proposal = found.proposal
@@ -239,7 +239,7 @@ def _share_after(found: Classification, mark: Mark) -> float | None:
     return (end - at) / (end - begin) if begin <= at <= end and end > begin else None
 
 
-def _told(evidence: Evidence) -> str:
+def _describe(evidence: Evidence) -> str:
     ends = [one for one in (evidence.first, evidence.last) if one is not None]
     values = " to ".join(f"{one.value:.4g}" for one in ends)
     return (

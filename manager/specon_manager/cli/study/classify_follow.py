@@ -29,7 +29,7 @@ def follow(
     """
     course: Course | None = None
     waiting = KeptSamples(_MOST_SAMPLES)
-    with contextlib.suppress(KeyboardInterrupt), _shown() as tell:
+    with contextlib.suppress(KeyboardInterrupt), _show() as tell:
         due = time.monotonic() + settings.interval
         while reading.reader.unclassifiable is None:
             for lines in reading.log.read(lambda _: None):
@@ -52,7 +52,7 @@ def follow(
 
 
 @contextlib.contextmanager
-def _shown() -> Iterator[Callable[[Course], None]]:
+def _show() -> Iterator[Callable[[Course], None]]:
     """Show the course: drawn anew on a terminal, else a line for each interval."""
     if not is_terminal():
         yield lambda course: print(_line(course), flush=True)

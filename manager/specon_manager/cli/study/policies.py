@@ -70,7 +70,7 @@ def _print(description: Description) -> None:
     print(f"{description.name}  {description.summary}")
     hint = "; told how long each job takes: a bound, for simulations only" if description.clairvoyant else ""
     print(f"  {description.source}{hint}")
-    rows = [(each.name, _shown(each.default), each.type, each.meaning) for each in description.parameters]
+    rows = [(each.name, _show(each.default), each.type, each.meaning) for each in description.parameters]
     heading = ("parameter", "default", "values", "meaning")
     for line in (
         in_columns([heading, *rows], _WIDTHS, width=terminal_width() - 2) if rows else ["no parameters"]
@@ -79,5 +79,5 @@ def _print(description: Description) -> None:
     print()
 
 
-def _shown(default: Any) -> str:
+def _show(default: Any) -> str:
     return msgspec.json.encode(default).decode()

@@ -46,7 +46,7 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
             note = f"{why}; then on the way back: {lacking}"
             return ends.closed(state, transaction, TransactionState.FAILED, now, note=note)
         actions += room_released(transaction, why)
-        following_one = _turned(state, following_one, why)
+        following_one = _turn_back(state, following_one, why)
     elif transaction.state in ASKING_STATES and target not in ASKING_STATES:
         actions += withdrawn(transaction)
     state = state.with_transaction(timed(state, following_one, now))
@@ -99,7 +99,7 @@ def await_proof(state: State, transaction: Transaction, now: float) -> State:
     return state.with_transaction(msgspec.structs.replace(transaction, running_at=now, witnesses=witnesses))
 
 
-def _turned(state: State, transaction: Transaction, why: str) -> Transaction:
+def _turn_back(state: State, transaction: Transaction, why: str) -> Transaction:
     """Return the transaction on its way back; an owner puts elsewhere what has no node to go back to."""
     before = transaction.before
     if state.jobs[transaction.job].owned:
@@ -121,7 +121,7 @@ def entered(state: State, transaction: Transaction, former: TransactionState | N
     if transaction.state is TransactionState.CHECKPOINTING and former is TransactionState.RESERVED:
         return state, []  # a wait that only got a new name
     if transaction.state is TransactionState.CHECKPOINTING and former is TransactionState.LEAVING:
-        state = _asked_anew(state, transaction)
+        state = _ask_anew(state, transaction)
     elif transaction.state is TransactionState.COMING:
         state = _coming(state, transaction, now)
     elif transaction.state is TransactionState.VERIFYING:
@@ -153,7 +153,7 @@ def _leaving(state: State, transaction: Transaction, now: float, *, again: bool)
     return state, orders(state, transaction)
 
 
-def _asked_anew(state: State, transaction: Transaction) -> State:
+def _ask_anew(state: State, transaction: Transaction) -> State:
     """Ask for new checkpoints: those at hand are older than what may be lost."""
     witnesses = {
         name: msgspec.structs.replace(witness, answered=False, asked_step=state.replicas[name].progress.step)
@@ -170,7 +170,7 @@ def _coming(state: State, transaction: Transaction, now: float) -> State:
             transaction,
             gone_at=now,
             changing_at=now if transaction.changing_at is None else transaction.changing_at,
-            witnesses=_saved_last(state, transaction),
+            witnesses=_find_last_saved(state, transaction),
         )
     state = state.with_transaction(msgspec.structs.replace(transaction, ending={}))
     state = members.without_newcomers(state, transaction)  # before anybody is told of the others
@@ -208,7 +208,7 @@ def _last_seen(state: State, transaction: Transaction) -> dict[str, Witness]:
     return found
 
 
-def _saved_last(state: State, transaction: Transaction) -> dict[str, Witness]:
+def _find_last_saved(state: State, transaction: Transaction) -> dict[str, Witness]:
     """Return the witnesses with what each saved last, perhaps when it was told to end."""
     found = {}
     for name, witness in transaction.witnesses.items():

@@ -35,7 +35,7 @@ def room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
     transaction = state.transactions.get(event.transaction)
     if transaction is None or transaction.state is not TransactionState.PROPOSED:
         return state, []
-    return _troubled(state, transaction, event.reason), []
+    return _note_trouble(state, transaction, event.reason), []
 
 
 def delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
@@ -55,11 +55,11 @@ def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Ste
     witness = transaction.witnesses[answer.replica]
     spec = state.jobs[transaction.job].spec
     if not answer.done:
-        return _troubled(state, transaction, f"no checkpoint: {answer.reason or 'refused'}"), []
+        return _note_trouble(state, transaction, f"no checkpoint: {answer.reason or 'refused'}"), []
     if answer.checkpoint is None and spec.checkpointing == "on-termination":
         witness = msgspec.structs.replace(witness, answered=True)  # verified before anything is restored
     elif not _permits(witness, answer):
-        return _troubled(state, transaction, "the sidecar named no verified checkpoint"), []
+        return _note_trouble(state, transaction, "the sidecar named no verified checkpoint"), []
     else:
         witness = msgspec.structs.replace(
             witness,
@@ -82,9 +82,9 @@ def reported(state: State, report: Report, now: float) -> State:
     if transaction.running_at is None or report.incarnation != replica.incarnation:
         return state
     if replica.incarnation == witness.incarnation:
-        witness = _trained_on(witness, report)
+        witness = _note_training(witness, report)
     else:
-        witness = _resumed(witness, report, now)
+        witness = _note_resume(witness, report, now)
     if witness is transaction.witnesses[report.replica]:
         return state
     witnesses = {**transaction.witnesses, report.replica: witness}
@@ -100,7 +100,7 @@ def eviction_refused(state: State, event: ev.EvictionRefused, now: float) -> Ste
     told = transaction.ending.get(event.replica)
     if told is None or (event.incarnation is not None and told not in {"", event.incarnation}):
         return state, []
-    return _refused(state, transaction, event.reason)
+    return _note_refusal(state, transaction, event.reason)
 
 
 def job_refused(state: State, event: ev.JobRefused, now: float) -> Step:
@@ -109,7 +109,7 @@ def job_refused(state: State, event: ev.JobRefused, now: float) -> Step:
     transaction = state.transactions.get(event.transaction)
     if transaction is None or transaction.job != event.job:
         return state, []
-    return _refused(state, transaction, event.reason)
+    return _note_refusal(state, transaction, event.reason)
 
 
 def expired(state: State, event: ev.OrderExpired, now: float) -> Step:
@@ -169,7 +169,7 @@ def _permits(witness: Witness, answer: Acknowledgement) -> bool:
     return witness.checkpoint is None or checkpoint.step >= witness.checkpoint.step
 
 
-def _trained_on(witness: Witness, report: Report) -> Witness:
+def _note_training(witness: Witness, report: Report) -> Witness:
     """Return a witness that was not ended: a step after the last one known is the proof."""
     step = None if report.last is None else report.last.step
     last = witness.last_step
@@ -179,7 +179,7 @@ def _trained_on(witness: Witness, report: Report) -> Witness:
     return msgspec.structs.replace(witness, proven=True, first_step=step)
 
 
-def _resumed(witness: Witness, report: Report, now: float) -> Witness:
+def _note_resume(witness: Witness, report: Report, now: float) -> Witness:
     """Return a witness of which another incarnation runs: a step after the checkpoint's is the proof."""
     if report.first is not None and witness.first_step is None:
         witness = _first_step(witness, report, now)
@@ -219,11 +219,11 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     )
 
 
-def _troubled(state: State, transaction: Transaction, why: str) -> State:
+def _note_trouble(state: State, transaction: Transaction, why: str) -> State:
     return state.with_transaction(msgspec.structs.replace(transaction, trouble=why))
 
 
-def _refused(state: State, transaction: Transaction, why: str) -> Step:
+def _note_refusal(state: State, transaction: Transaction, why: str) -> Step:
     """Take note of a refusal; on the way back it is tried until it is overdue, and people are told."""
     if transaction.attempt > 1:
         if transaction.state is not TransactionState.LEAVING:
@@ -231,4 +231,4 @@ def _refused(state: State, transaction: Transaction, why: str) -> Step:
         return state.with_transaction(msgspec.structs.replace(transaction, stuck=why)), []
     if transaction.state is TransactionState.VERIFYING:
         return state, []
-    return _troubled(state, transaction, why), []
+    return _note_trouble(state, transaction, why), []

@@ -135,7 +135,7 @@ def started(state: State, transaction: Transaction, now: float) -> Step:
     """Return the state in which the first state of the transaction has begun, and what it orders."""
     job = state.jobs[transaction.job]
     if transaction.kind is Kind.ADMIT:
-        state = _admitted(state, job, transaction, now)
+        state = _admit(state, job, transaction, now)
     if transaction.whole:
         claims = {name: claim for name, claim in state.claims.items() if name != job.name}
         state = msgspec.structs.replace(state, changed_at=now, claims=claims)
@@ -189,7 +189,7 @@ def _witnesses(
     }
 
 
-def _admitted(state: State, job: Job, transaction: Transaction, now: float) -> State:
+def _admit(state: State, job: Job, transaction: Transaction, now: float) -> State:
     """Let the job be admitted, and those of its workers be absent that have no place."""
     admitted = now if job.admitted_at is None else job.admitted_at
     state = state.with_job(msgspec.structs.replace(job, admitted=True, admitted_at=admitted))

@@ -44,11 +44,11 @@ def closed(
     over = msgspec.structs.replace(
         transaction, state=how, ended_at=now, note=_note(state, transaction, how, note), trouble=""
     )
-    state = _recorded(state, over, now)
+    state = _record(state, over, now)
     job = state.jobs.get(transaction.job)
     if job is None:
         return state, actions
-    state = _remembered(state, over, now, unproven=note if anew else "")
+    state = _remember(state, over, now, unproven=note if anew else "")
     if how is TransactionState.SUCCEEDED:
         state = _as_wanted(state, over, now)
     elif transaction.attempt > 1 and not transaction.wanted:
@@ -58,7 +58,7 @@ def closed(
     ):
         state = _let_stay(state, transaction)
     elif how is TransactionState.FAILED and not anew:
-        state = _given_up(state, over, now)
+        state = _give_up(state, over, now)
     else:
         state = _let_go(state, over, now)
     job = state.jobs[job.name]
@@ -85,18 +85,18 @@ def _note(state: State, transaction: Transaction, how: TransactionState, note: s
     return note
 
 
-def _recorded(state: State, over: Transaction, now: float) -> State:
+def _record(state: State, over: Transaction, now: float) -> State:
     """Return the state with the transaction in the history, and what it cost in the means."""
     transactions = {name: each for name, each in state.transactions.items() if name != over.id}
     return msgspec.structs.replace(
         state,
         transactions=transactions,
         history=(*state.history, over)[-HISTORY:],
-        measured=_measured(state.measured, over, now),
+        measured=_average(state.measured, over, now),
     )
 
 
-def _measured(measured: Measured, over: Transaction, now: float) -> Measured:
+def _average(measured: Measured, over: Transaction, now: float) -> Measured:
     """Return the running means, the latest move weighing at least a fifth.
 
     A move that did not succeed has cost as well: where nothing has trained since, all the time until now.
@@ -116,7 +116,7 @@ def _measured(measured: Measured, over: Transaction, now: float) -> Measured:
     )
 
 
-def _remembered(state: State, over: Transaction, now: float, *, unproven: str) -> State:
+def _remember(state: State, over: Transaction, now: float, *, unproven: str) -> State:
     """Return the state in which the job and the replicas rest: twice as long after each failure."""
     if over.note == SAVED:
         return state  # nothing was disturbed, and nothing has failed
@@ -217,13 +217,13 @@ def _let_go(state: State, over: Transaction, now: float) -> State:
         if _ends_for_good(replica):
             continue
         if replica.phase is Phase.STARTING:
-            state = _unsettled(state, replica, over, now)
+            state = _tell_unsettled(state, replica, over, now)
         elif replica.leaving is not None:
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
     return state
 
 
-def _given_up(state: State, over: Transaction, now: float) -> State:
+def _give_up(state: State, over: Transaction, now: float) -> State:
     """Let go of what could not be turned back either.
 
     A job that its owner places is its owner's; any other waits to be admitted again, to resume from its
@@ -236,11 +236,11 @@ def _given_up(state: State, over: Transaction, now: float) -> State:
         if _ends_for_good(replica):
             continue
         if replica.phase is Phase.STARTING or (replica.phase is Phase.RUNNING and over.whole):
-            state = _unsettled(state, replica, over, now)
+            state = _tell_unsettled(state, replica, over, now)
     return state
 
 
-def _unsettled(state: State, replica: Replica, over: Transaction, now: float) -> State:
+def _tell_unsettled(state: State, replica: Replica, over: Transaction, now: float) -> State:
     """Let a replica that runs, or perhaps does, be told to end: then it waits for its next start."""
     why = f"{over.id}: {over.note or over.state}"
     if state.jobs[replica.job].owned:

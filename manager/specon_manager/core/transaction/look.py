@@ -42,10 +42,10 @@ def look(state: State, name: str, now: float) -> Step:
         if transaction.job not in state.jobs:
             state, ordered = ends.forgotten(state, transaction, "its job is gone", now)
             return state, actions + ordered
-        state, ordered = _kept_up(state, transaction, now)
+        state, ordered = _keep_up(state, transaction, now)
         actions += ordered
         transaction = state.transactions[name]
-        found = _found(state, state.jobs[transaction.job], transaction, now)
+        found = _find(state, state.jobs[transaction.job], transaction, now)
         if found is None:
             break
         outcome, why = found
@@ -57,7 +57,7 @@ def look(state: State, name: str, now: float) -> Step:
     return state, actions
 
 
-def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
+def _keep_up(state: State, transaction: Transaction, now: float) -> Step:
     """Let the records follow what came by itself: what has to go too, what landed elsewhere, what runs."""
     job = state.jobs[transaction.job]
     if transaction.state is TransactionState.LEAVING:
@@ -74,17 +74,17 @@ def _kept_up(state: State, transaction: Transaction, now: float) -> Step:
         state = state.with_transaction(grown)
         return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
     if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
-        return _fallen_back(state, transaction, now), []
+        return _fall_back(state, transaction, now), []
     actions = list[Action]()
     if transaction.state in {TransactionState.COMING, TransactionState.VERIFYING}:
-        state, actions = _landed(state, transaction)
+        state, actions = _note_landing(state, transaction)
     if transaction.state is TransactionState.VERIFYING:
         state, ordered = _running_since(state, state.transactions[transaction.id], now)
         actions += ordered
     return state, actions
 
 
-def _fallen_back(state: State, transaction: Transaction, now: float) -> State:
+def _fall_back(state: State, transaction: Transaction, now: float) -> State:
     """Let who is preempted and has not saved in its grace period resume from what it saved by itself."""
     if not transaction.trouble and now < transaction.deadline:
         return state
@@ -112,7 +112,7 @@ def _running_since(state: State, transaction: Transaction, now: float) -> Step:
     return state, [placed(state, job, transaction)] if job.owned else []
 
 
-def _landed(state: State, transaction: Transaction) -> Step:
+def _note_landing(state: State, transaction: Transaction) -> Step:
     """Take note where the scheduler of an owner put what was to run elsewhere: it has come to that node.
 
     The room that was held for it on the other is given back.
@@ -135,7 +135,7 @@ def _landed(state: State, transaction: Transaction) -> Step:
     return state.with_transaction(changed), room_released(transaction, where, elsewhere)
 
 
-def _found(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
+def _find(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     if not members.described(job, transaction):
         return Outcome.GIVEN_UP, "its description names other replicas by now"
     if transaction.state is TransactionState.COMING and (came := _came(state, transaction)) is not None:
@@ -213,28 +213,28 @@ def _not_as_it_was(state: State, transaction: Transaction) -> Finding | None:
     """Return what has ended, or was started again, of what ran when it began."""
     gone = [name for name in sorted(transaction.before) if not _runs(state, name)]
     if not transaction.ending.keys().isdisjoint(gone):
-        return _ended_after_all(state, transaction)
+        return _note_late_end(state, transaction)
     if gone and transaction.changing_at is None:
-        return Outcome.REFUSED, f"{gone[0]} ended before {_awaited(transaction)}"
+        return Outcome.REFUSED, f"{gone[0]} ended before {_describe_awaited(transaction)}"
     for name, witness in sorted(transaction.witnesses.items()):
         if witness.incarnation != state.replicas[name].incarnation and name not in gone:
             return Outcome.REFUSED, f"{name} was started again meanwhile"
     return None
 
 
-def _ended_after_all(state: State, transaction: Transaction) -> Finding:
+def _note_late_end(state: State, transaction: Transaction) -> Finding:
     """Return that an order to end was carried out that was believed lost: what is left follows it."""
     if apart := _apart(state.jobs[transaction.job], transaction):
         return Outcome.LOST, apart
     still = members.leavers(state, transaction) or members.unwanted(state, transaction)
-    return (Outcome.SAVED, "") if still else _left(state, transaction)
+    return (Outcome.SAVED, "") if still else _note_left(state, transaction)
 
 
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
         if not members.unwanted(state, transaction):
-            return _left(state, transaction)
+            return _note_left(state, transaction)
         return (Outcome.OVERDUE, "") if now >= transaction.deadline else None
     untouched = members.untouched(state, transaction)
     if transaction.stale:
@@ -252,7 +252,7 @@ def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) ->
     return Outcome.OVERDUE, ""
 
 
-def _left(state: State, transaction: Transaction) -> Finding:
+def _note_left(state: State, transaction: Transaction) -> Finding:
     """Return that all is gone; what was to save when it ended, and did not, comes back where it was.
 
     So does what has nowhere to go any more.
@@ -334,5 +334,5 @@ def _runs(state: State, name: str) -> bool:
     return replica is not None and replica.phase is Phase.RUNNING
 
 
-def _awaited(transaction: Transaction) -> str:
+def _describe_awaited(transaction: Transaction) -> str:
     return "its checkpoint was verified" if transaction.state in ASKING_STATES else "room was held"

@@ -158,7 +158,7 @@ def edited(state: State, job: Job, transaction: Transaction) -> int | None:
     if not job.owned or not transaction.whole:
         return None
     if present is None:
-        came = kind in {Kind.MOVE, Kind.RESTART} and _arrived(state, job, transaction)
+        came = kind in {Kind.MOVE, Kind.RESTART} and _has_arrived(state, job, transaction)
         return len(job.spec.worker_names) if came else None
     if kind not in {Kind.SCALE_IN, Kind.SCALE_OUT, Kind.MOVE, Kind.RESTART}:
         return None
@@ -168,7 +168,7 @@ def edited(state: State, job: Job, transaction: Transaction) -> int | None:
     return None if present in known else present
 
 
-def _arrived(state: State, job: Job, transaction: Transaction) -> bool:
+def _has_arrived(state: State, job: Job, transaction: Transaction) -> bool:
     """Whether the job has a worker that was not there when all of it was to end."""
     others = (state.replicas[name] for name in job.spec.worker_names if name not in transaction.concerned)
     return any(each.active or each.phase is Phase.AWAITED for each in others)

@@ -33,7 +33,7 @@ def orders(state: State, transaction: Transaction) -> list[Action]:
     if transaction.state is TransactionState.PROPOSED:
         return _rooms_held(state, transaction)
     if transaction.state in ASKING_STATES:
-        return _asked(state, transaction)
+        return _ask(state, transaction)
     if transaction.state not in {TransactionState.LEAVING, TransactionState.COMING}:
         return []
     if job.owned:
@@ -41,7 +41,7 @@ def orders(state: State, transaction: Transaction) -> list[Action]:
         return [] if nothing_new else [placed(state, job, transaction)]
     if transaction.state is TransactionState.LEAVING:
         return evictions(state, transaction)
-    return _started(state, job, transaction)
+    return _start(state, job, transaction)
 
 
 def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
@@ -177,7 +177,7 @@ def _rooms_held(state: State, transaction: Transaction) -> list[Action]:
     ]
 
 
-def _asked(state: State, transaction: Transaction) -> list[Action]:
+def _ask(state: State, transaction: Transaction) -> list[Action]:
     seconds = state.settings.deadlines.pause
     why = f"{transaction.id} needs a checkpoint: {transaction.kind}, {transaction.reason}"
     return [
@@ -205,7 +205,7 @@ def _staying(transaction: Transaction) -> set[str]:
     return {name for name, node in transaction.before.items() if transaction.after.get(name) == node}
 
 
-def _started(state: State, job: Job, transaction: Transaction) -> list[Action]:
+def _start(state: State, job: Job, transaction: Transaction) -> list[Action]:
     gang = gang_of(state, job) if transaction.whole else ()
     return [
         StartReplica(

@@ -31,7 +31,7 @@ def fitted(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
         key=lambda node: (-most[node], node),
     )
     counts = _one(waiting, order, most) if last == 0 else _two(waiting, order, rooms)
-    return None if counts is None else _named(waiting, counts)
+    return None if counts is None else _name(waiting, counts)
 
 
 def _one(waiting: Waiting, order: list[int], most: list[int]) -> dict[int, _Counts] | None:
@@ -64,7 +64,7 @@ def _two(waiting: Waiting, order: list[int], rooms: Rooms) -> dict[int, _Counts]
     return None
 
 
-def _named(waiting: Waiting, counts: dict[int, _Counts]) -> dict[str, int]:
+def _name(waiting: Waiting, counts: dict[int, _Counts]) -> dict[str, int]:
     """Give each replica its node; where more would fit than there are, the last nodes get fewer."""
     placement: dict[str, int] = {}
     for number, group in enumerate(waiting.groups):

@@ -56,7 +56,7 @@ def cheap(picture: Picture) -> list[Move] | None:
             return None
     if not _will_do(picture, search.moves):
         return None
-    return _pruned(picture, search.moves)
+    return _prune(picture, search.moves)
 
 
 def _will_do(picture: Picture, moves: Iterable[Move]) -> bool:
@@ -64,7 +64,7 @@ def _will_do(picture: Picture, moves: Iterable[Move]) -> bool:
     return rooms is not None and fitted(picture.waiting, rooms) is not None
 
 
-def _pruned(picture: Picture, moves: list[Move]) -> list[Move]:
+def _prune(picture: Picture, moves: list[Move]) -> list[Move]:
     """Leave out what is not needed, the dearest first."""
     for move in sorted(moves, key=lambda move: -move.unit.price):
         fewer = [other for other in moves if other is not move]
@@ -87,7 +87,7 @@ class _Search:
         """Whether there is room for all but the last group."""
         for node, amount in (self._reserved or {}).items():
             self.rooms[node] = minus(self.rooms[node], amount)
-        self._slots = [self._held(node, room) for node, room in enumerate(self.rooms)]
+        self._slots = [self._count_held(node, room) for node, room in enumerate(self.rooms)]
         self.lacking = len(waiting.groups[self._group].names) - sum(self._slots)
         self._on: dict[int, list[Unit]] = {}
         for unit in picture.units:
@@ -127,17 +127,17 @@ class _Search:
     def _step(self, key: tuple[str, int]) -> _Step | None:
         name, node = key
         if name:
-            moves = [] if name in self._moved else self._relieved(self._gangs[name])
+            moves = [] if name in self._moved else self._relieve(self._gangs[name])
         else:
-            moves = self._emptied(node)
+            moves = self._empty(node)
         if not moves:
             return None
         touched = {each for move in moves for each in (*move.unit.homes, *move.targets)}
         later = self._after(moves, touched)
-        gained = sum(self._held(each, later[each]) - self._slots[each] for each in touched)
+        gained = sum(self._count_held(each, later[each]) - self._slots[each] for each in touched)
         return _Step(sum(move.unit.price for move in moves), gained, moves) if gained > 0 else None
 
-    def _emptied(self, node: int) -> list[Move]:
+    def _empty(self, node: int) -> list[Move]:
         """Return the cheapest moves found after which the node holds one more; none: there are none."""
         most = self._picture.waiting.most_on(node, self._group)
         if self._slots[node] >= most:
@@ -174,12 +174,12 @@ class _Search:
                 return move
         return None
 
-    def _relieved(self, unit: Unit) -> list[Move]:
+    def _relieve(self, unit: Unit) -> list[Move]:
         """Return the move of a gang away from every node where that makes place for more."""
         gains = set[int]()
         for node in sorted(set(unit.homes)):
             room = plus(self.rooms[node], _on(unit, node))
-            if self._held(node, room) > self._slots[node]:
+            if self._count_held(node, room) > self._slots[node]:
                 gains.add(node)
         move = self._away(unit, gains, {}) if gains else None
         return [] if move is None else [move]
@@ -216,7 +216,7 @@ class _Search:
         if (allowed is not None and node not in allowed) or not holds(room, amount):
             return None
         left = minus(room, amount)
-        loss = self._slots[node] - self._held(node, left) if self._slots[node] else 0
+        loss = self._slots[node] - self._count_held(node, left) if self._slots[node] else 0
         return loss, left[2], left[0], left[1], node
 
     def _take(self, step: _Step) -> None:
@@ -225,7 +225,7 @@ class _Search:
         later = self._after(step.moves, touched)
         for node in touched:
             self.rooms[node] = later[node]
-            held = self._held(node, later[node])
+            held = self._count_held(node, later[node])
             self.lacking -= held - self._slots[node]
             self._slots[node] = held
         for key, ranked in self._ranked.items():
@@ -246,7 +246,7 @@ class _Search:
                 later[node] = plus(later.get(node, self.rooms[node]), amount)
         return later
 
-    def _held(self, node: int, room: Amount) -> int:
+    def _count_held(self, node: int, room: Amount) -> int:
         return slots(room, self._asked, self._picture.waiting.most_on(node, self._group))
 
 

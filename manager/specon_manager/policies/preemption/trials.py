@@ -86,7 +86,7 @@ class Trials:
         self.waits = False
         claimed = trial.name in snapshot.claims
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
-        if not (claimed or self._known(trial, self._too_much)):
+        if not (claimed or self._is_known(trial, self._too_much)):
             if (proposal := start(trial, idle, snapshot)) is not None:
                 yield proposal
                 return
@@ -96,14 +96,14 @@ class Trials:
                 self._forget()
                 yield proposal
                 return
-            if self._awaited(trial):
+            if self._is_awaited(trial):
                 self.waits = True
                 return
         # What was kept for it in vain is free for its own choice at once, for others at the next call: the
         # planner judges starts before it is told that the claim is given up.
         held = idle.release(trial.name) if claimed else {}
         hopeless = self._hopeless.setdefault(trial.job.spec.priority, [])
-        choice = None if self._known(trial, hopeless) and not held else self._choose(trial)
+        choice = None if self._is_known(trial, hopeless) and not held else self._choose(trial)
         for node, amounts in held.items():
             idle.reserve(trial.name, node, amounts)
         if choice is None:
@@ -116,7 +116,7 @@ class Trials:
                 yield Claim(job=trial.name, placement={}, reason=why)
             return
         self.waits = True
-        yield from self._carried_out(trial, choice)
+        yield from self._carry_out(trial, choice)
 
     def _choose(self, trial: Queued) -> Choice | None:
         idle = self._idle
@@ -125,7 +125,7 @@ class Trials:
             self._strategy = self._strategy_of(running)
         return self._strategy(trial, idle.unclaimed())
 
-    def _carried_out(self, trial: Queued, choice: Choice) -> Iterator[Proposal]:
+    def _carry_out(self, trial: Queued, choice: Choice) -> Iterator[Proposal]:
         idle = self._idle
         for candidate, why in choice.victims:
             reason = f"trial {trial.name} has no room; {why}"
@@ -140,7 +140,7 @@ class Trials:
             job=trial.name, placement=choice.placement, reason=f"room on {where} as soon as {names} has ended"
         )
 
-    def _awaited(self, trial: Queued) -> bool:
+    def _is_awaited(self, trial: Queued) -> bool:
         """Whether the room that the trial has a claim to will be there when those who leave have left."""
         placement = dict(self._snapshot.claims[trial.name].placement)
         if any(replica.name not in placement for replica in trial.replicas):
@@ -150,12 +150,12 @@ class Trials:
         asked = {replica.name: placement[replica.name] for replica in trial.replicas}
         return comes(trial.name, asked, self._snapshot, self._idle, self._leaving)
 
-    def _known(self, trial: Queued, failed: list[Resources]) -> bool:
+    def _is_known(self, trial: Queued, failed: list[Resources]) -> bool:
         """Whether a trial that asked for no more than one replica of this one has failed in this call."""
         return any(_asks_as_much(replica, failed) for replica in trial.replicas)
 
     def _learn(self, trial: Queued, failed: list[Resources]) -> None:
-        if len(trial.replicas) == 1 and not self._known(trial, failed):
+        if len(trial.replicas) == 1 and not self._is_known(trial, failed):
             failed.append(trial.replicas[0].requests)
 
     def _forget(self) -> None:

@@ -62,7 +62,7 @@ class Page:
         self._permitted, self._manager, self._recheck_seconds = permitted, manager, recheck_seconds
         self._files = read_files()
         self._curves = Curves()
-        self._feed = Feed(self._drawn, pace=pace, heartbeat=heartbeat, listeners=listeners)
+        self._feed = Feed(self._draw, pace=pace, heartbeat=heartbeat, listeners=listeners)
         self._controller: Controller | None = None
         self._starts_of: Callable[[float], Mapping[str, ExpectedStart]] = lambda _: {}
         self._holding: Holding | None = None
@@ -111,7 +111,7 @@ class Page:
         if stepped.after is not stepped.before:
             self._feed.changed()
 
-    def _drawn(self) -> bytes:
+    def _draw(self) -> bytes:
         controller = self._controller
         if controller is None:
             return msgspec.json.encode({"schema": SCHEMA, "standby": True, "manager": self._manager})
@@ -158,7 +158,7 @@ class Page:
         refusal = await self._refusal(request)
         if refusal is not None:
             return refusal
-        return web.Response(body=self._drawn(), content_type="application/json", headers=SECURITY_HEADERS)
+        return web.Response(body=self._draw(), content_type="application/json", headers=SECURITY_HEADERS)
 
     async def _log(self, request: web.Request) -> web.Response:
         refusal = await self._refusal(request)
@@ -191,7 +191,7 @@ class Page:
                         if await self._refusal(request) is not None:
                             break
                         checked = time.monotonic()
-                    if not await _sent(request, response, event):
+                    if not await _has_sent(request, response, event):
                         break
         return response
 
@@ -208,7 +208,7 @@ class Page:
         return None if permitted else _problem(403, "this token may not see the page")
 
 
-async def _sent(request: web.Request, response: web.StreamResponse, event: bytes) -> bool:
+async def _has_sent(request: web.Request, response: web.StreamResponse, event: bytes) -> bool:
     """Send an event; False where the listener does not take it, and is cut off then."""
     try:
         async with asyncio.timeout(_SEND_SECONDS):

@@ -31,7 +31,7 @@ def gated(injected: Injection, namespace: str, pins: Mapping[str, str]) -> Injec
     pod = injected.pod
     why = unheld(pod, namespace)
     spec = mapping(pod.get("spec"))
-    pinned = _pinned(pod, spec, pins)
+    pinned = _is_pinned(pod, spec, pins)
     before = mappings(spec.get("schedulingGates"))
     gates = [gate for gate in before if gate.get("name") != ADMISSION_GATE]
     if not why and not pinned:
@@ -98,7 +98,7 @@ def other_queue(pod: Object) -> str:
     return ""
 
 
-def _pinned(pod: Object, spec: Mapping[str, Any], pins: Mapping[str, str]) -> bool:
+def _is_pinned(pod: Object, spec: Mapping[str, Any], pins: Mapping[str, str]) -> bool:
     """Whether the pod has the node that is decided for its replica."""
     replica = mapping(mapping(pod.get("metadata")).get("annotations")).get(REPLICA)
     node = pins.get(str(replica))

@@ -52,18 +52,18 @@ def review(
     """
     asked = asked_of(request)
     if settings is None:
-        return _allowed(asked["uid"], [], [])
+        return _allow(asked["uid"], [], [])
     try:
         return _answer(asked, settings, pins, entry, arriving)
     except (AnnotationError, RefusedError) as error:
-        return _denied(asked["uid"], _INVALID, "Invalid", str(error))
+        return _deny(asked["uid"], _INVALID, "Invalid", str(error))
     except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
         # Without the trace: whoever reaches the port could write as much into the log as he likes.
         _log.error("admission of a pod in %.80s: %s", asked.get("namespace"), in_words(error))
         said = f"specon: internal error: {type(error).__name__}: {error}"
         if entry == "gate":
-            return _denied(asked["uid"], _INTERNAL, "InternalError", said)
-        return _allowed(asked["uid"], [], [f"{said}; the pod has no sidecar"])
+            return _deny(asked["uid"], _INTERNAL, "InternalError", said)
+        return _allow(asked["uid"], [], [f"{said}; the pod has no sidecar"])
 
 
 def asked_of(request: Object) -> Object:
@@ -88,13 +88,13 @@ def _answer(
     uid, pod = asked["uid"], asked.get("object")
     resource = asked.get("resource") or {}
     if asked.get("operation") != "CREATE" or resource.get("resource") != "pods" or asked.get("subResource"):
-        return _allowed(uid, [], [])
+        return _allow(uid, [], [])
     if not isinstance(pod, dict) or not isinstance(pod.get("metadata"), dict):
         raise RefusedError("object: is not a pod with metadata")
     annotations = pod["metadata"].get("annotations") or {}
     options = read_options(annotations)
     if not options.inject:
-        return _allowed(uid, [], [])
+        return _allow(uid, [], [])
     namespace = asked.get("namespace") or pod["metadata"].get("namespace") or "default"
     done = inject(pod, namespace, options, settings, pins)
     warnings = [*doubts(options), *done.warnings]
@@ -103,21 +103,21 @@ def _answer(
         if options.queue is not None:
             done = gated(Injection(done.pod), namespace, pins)
             warnings += done.warnings
-    return _allowed(uid, json_patch(pod, awaited(done, arriving).pod), warnings)
+    return _allow(uid, json_patch(pod, awaited(done, arriving).pod), warnings)
 
 
-def _allowed(uid: str, patch: Sequence[Object], warnings: Sequence[str]) -> Object:
+def _allow(uid: str, patch: Sequence[Object], warnings: Sequence[str]) -> Object:
     response: Object = {"uid": uid, "allowed": True}
     if patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(msgspec.json.encode(patch)).decode("ascii")
     if warnings:
-        response["warnings"] = [_shortened(one) for one in warnings]
+        response["warnings"] = [_shorten(one) for one in warnings]
     return _review(response)
 
 
-def _denied(uid: str, code: int, reason: str, message: str) -> Object:
-    status = {"code": code, "reason": reason, "message": _shortened(message)}
+def _deny(uid: str, code: int, reason: str, message: str) -> Object:
+    status = {"code": code, "reason": reason, "message": _shorten(message)}
     return _review({"uid": uid, "allowed": False, "status": status})
 
 
@@ -125,5 +125,5 @@ def _review(response: Object) -> Object:
     return {"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response}
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"

@@ -105,7 +105,7 @@ def sidecar_container(
         "args": _arguments(trainer, paths, options, replica, settings)
         + (_volumes(pod, trainer, paths) if options.instrument else []),
         "env": own + environment,
-        "resources": _guaranteed(pod, settings.resources),
+        "resources": _guarantee(pod, settings.resources),
         "securityContext": _security(pod, trainer),
         "volumeMounts": [
             *mounts,
@@ -119,7 +119,7 @@ def sidecar_container(
 
 def helper_containers(pod: Object, trainer: Object, settings: InjectionSettings) -> list[Object]:
     """Return the init containers that bring the helper, as restricted as the sidecar."""
-    resources = _guaranteed(pod, settings.resources)
+    resources = _guarantee(pod, settings.resources)
     return copiers(settings.helper, _security(pod, trainer), resources)
 
 
@@ -241,7 +241,7 @@ def _security(pod: Object, trainer: Object) -> Object:
     return context
 
 
-def _guaranteed(pod: Object, resources: Mapping[str, Any]) -> Object:
+def _guarantee(pod: Object, resources: Mapping[str, Any]) -> Object:
     """Return the resources; with requests equal to limits in a pod where all others have them so.
 
     Otherwise the sidecar would cost the pod its quality of service class, and perhaps its exclusive CPUs.

@@ -85,7 +85,7 @@ def next_step(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Ste
     if bundle is None:
         return "everything"
     try:
-        authorities = [_parsed(one, "ca.crt") for one in bundle.authorities]
+        authorities = [_parse(one, "ca.crt") for one in bundle.authorities]
         _check_key(bundle.authority_key, authorities[0], "ca.key")
         if bundle.next_key is not None:
             _check_key(bundle.next_key, authorities[1], _NEXT_KEY)
@@ -128,7 +128,7 @@ def take_step(step: Step, bundle: Bundle | None, names: Sequence[str], now: date
         return replace(bundle, certificate=certificate, key=key)
     if step == "drop-expired":
         kept = 1 if bundle.next_key is None else 2
-        valid = [one for one in authorities[kept:] if _parsed(one, "ca.crt").not_valid_after_utc > now]
+        valid = [one for one in authorities[kept:] if _parse(one, "ca.crt").not_valid_after_utc > now]
         return replace(bundle, authorities=(*authorities[:kept], *valid))
     return bundle
 
@@ -190,7 +190,7 @@ def from_secret_data(data: Mapping[str, str] | None) -> Bundle:
 
 def expiry(certificate: bytes) -> datetime:
     """Return until when a certificate is valid. Raises CertificateError."""
-    return _parsed(certificate, "tls.crt").not_valid_after_utc
+    return _parse(certificate, "tls.crt").not_valid_after_utc
 
 
 def _authority(now: datetime) -> tuple[bytes, bytes]:
@@ -205,7 +205,7 @@ def _authority(now: datetime) -> tuple[bytes, bytes]:
     )  # fmt: skip
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        _begun(name, name, key, now, AUTHORITY_LIFE)
+        _begin(name, name, key, now, AUTHORITY_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(identifier, critical=False)
@@ -215,14 +215,14 @@ def _authority(now: datetime) -> tuple[bytes, bytes]:
 
 
 def _leaf(names: Sequence[str], authority: bytes, authority_key: bytes, now: datetime) -> tuple[bytes, bytes]:
-    issuer = _parsed(authority, "ca.crt")
+    issuer = _parse(authority, "ca.crt")
     signer = _key(authority_key, "ca.key")
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "specon-manager")])
     by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     life = min(LEAF_LIFE, issuer.not_valid_after_utc - now)
     certificate = (
-        _begun(subject, issuer.subject, key, now, life)
+        _begin(subject, issuer.subject, key, now, life)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -232,7 +232,7 @@ def _leaf(names: Sequence[str], authority: bytes, authority_key: bytes, now: dat
     return certificate.public_bytes(Encoding.PEM), _pem(key)
 
 
-def _begun(
+def _begin(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, life: timedelta
 ) -> x509.CertificateBuilder:
     return (
@@ -250,7 +250,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def _parsed(pem: bytes, part: str) -> x509.Certificate:
+def _parse(pem: bytes, part: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
@@ -274,7 +274,7 @@ def _check_key(pem: bytes, certificate: x509.Certificate, part: str) -> None:
 
 def _leaf_serves(bundle: Bundle, authority: x509.Certificate, names: Sequence[str], now: datetime) -> bool:
     try:
-        leaf = _parsed(bundle.certificate, "tls.crt")
+        leaf = _parse(bundle.certificate, "tls.crt")
         _check_key(bundle.key, leaf, "tls.key")
         leaf.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):

@@ -138,7 +138,7 @@ def _of_leaving(pod: PodFacts, known: Situation, now: float) -> Answer:
     Another eviction could cut its grace period short; or find that the next pod has its name by now.
     """
     wishes = _of_this_time(pod, known, now)
-    if not wishes or not is_open(wishes[-1]) or _waited(wishes, now) >= _patience(pod, known):
+    if not wishes or not is_open(wishes[-1]) or _measure_wait(wishes, now) >= _patience(pod, known):
         return SILENT
     return _waits(pod, "it is on its way out")
 
@@ -147,7 +147,7 @@ def _patience(pod: PodFacts, known: Situation) -> float:
     return known.patience if pod.patience is None else pod.patience
 
 
-def _waited(wishes: Sequence[Glance], now: float) -> float:
+def _measure_wait(wishes: Sequence[Glance], now: float) -> float:
     return now - min(each.created_at for each in wishes)
 
 
@@ -158,14 +158,14 @@ def _of_this_time(pod: PodFacts, known: Situation, now: float) -> Sequence[Glanc
     asked_again = now
     for wish in reversed(known.wishes):
         stays = is_open(wish) or wish.state is MoveState.SUCCEEDED
-        if not stays and asked_again - _ended_at(wish) > gap:
+        if not stays and asked_again - _find_end(wish) > gap:
             break
         found.append(wish)
         asked_again = wish.created_at
     return found[::-1]
 
 
-def _ended_at(wish: Glance) -> float:
+def _find_end(wish: Glance) -> float:
     return max(wish.ended_at, wish.created_at)
 
 
@@ -182,13 +182,13 @@ def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
             return _passes(pod, "its owner does not allow a move", warning=True)
         return _waits(pod, "a move is asked for", attempt=attempt)
     last = wishes[-1]
-    patience, waited = _patience(pod, known), _waited(wishes, now)
+    patience, waited = _patience(pod, known), _measure_wait(wishes, now)
     if is_open(last):
         if waited >= patience:
             return _passes(pod, f"its move is not over after {waited:.0f} s", warning=True)
         return _waits(pod, last.message or f"its move is {last.state or 'asked for'}")
     if last.message == MAY_GO and (last.purpose == YIELDING or last.state is MoveState.REFUSED):
-        if now - _ended_at(last) <= SAVED_SECONDS:
+        if now - _find_end(last) <= SAVED_SECONDS:
             return _passes(pod, MAY_GO)
         return _waits(pod, "its checkpoint is old by now, and it is saved again", attempt=attempt)
     if last.state is MoveState.REFUSED:

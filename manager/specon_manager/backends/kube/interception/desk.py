@@ -93,9 +93,9 @@ class Desk:
             return Answer(verdict="pass")
         if self._leader.concerns(eviction):
             return await self._leader.answer(eviction, self._keeps)
-        answer, pod = self._reviewed(eviction), self.cache.pod(eviction.namespace, eviction.name)
+        answer, pod = self._review(eviction), self.cache.pod(eviction.namespace, eviction.name)
         if answer.by_budget and pod is not None and not eviction.dry_run:
-            answer = await self._by_budget(pod) or self._reviewed(eviction, asked=pod)
+            answer = await self._by_budget(pod) or self._review(eviction, asked=pod)
         if answer.attempt and pod is not None and not eviction.dry_run:
             if not await self._write(pod, answer.attempt, eviction.user):
                 answer = self._unwritten_yet(pod)
@@ -115,9 +115,9 @@ class Desk:
             Eviction(review="", namespace=pod.namespace, name=pod.name, uid=pod.uid)
             for pod in self.cache.on_node(node)
         )
-        return any(self._reviewed(each).verdict == "wait" for each in asked)
+        return any(self._review(each).verdict == "wait" for each in asked)
 
-    def _reviewed(self, eviction: Eviction, asked: PodFacts | None = None) -> Answer:
+    def _review(self, eviction: Eviction, asked: PodFacts | None = None) -> Answer:
         """Return the answer by what is known; of the pod `asked` without its budgets, which were."""
         budgets = self.cache.budgets(eviction.namespace) if asked is None else ()
         pod = asked or self.cache.pod(eviction.namespace, eviction.name)
@@ -206,7 +206,7 @@ class Desk:
             if last and (last[0].state is not None or last[0].message):
                 break
             await self._sleep(_LOOK_SECONDS)
-        answer = self._reviewed(eviction, asked=pod)
+        answer = self._review(eviction, asked=pod)
         return msgspec.structs.replace(answer, attempt=0)
 
     def _tell(self, pod: PodFacts, answer: Answer) -> None:

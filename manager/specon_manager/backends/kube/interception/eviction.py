@@ -88,7 +88,7 @@ def answered(review: str, answer: Answer) -> Object:
     if answer.verdict == "wait":
         response["status"] = {"code": 429, "reason": "TooManyRequests", "message": words}
     elif answer.verdict == "forbidden":
-        response["status"] = _budgeted(answer, words)
+        response["status"] = _answer_by_budgets(answer, words)
     elif answer.verdict == "gone":
         response["status"] = {"code": 404, "reason": "NotFound", "message": words}
     elif words:
@@ -96,7 +96,7 @@ def answered(review: str, answer: Answer) -> Object:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
 
 
-def _budgeted(answer: Answer, words: str) -> Object:
+def _answer_by_budgets(answer: Answer, words: str) -> Object:
     """Return what the API server says of the budgets of a pod; whoever evicts looks at code and cause."""
     if answer.several:
         return {"code": 500, "reason": "InternalError", "message": words}

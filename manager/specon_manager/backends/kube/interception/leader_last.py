@@ -46,12 +46,12 @@ class LeaderLast:
         """Return the answer; `keeps` tells whether a pod on a node is still to be moved."""
         try:
             async with asyncio.timeout(_SECONDS):
-                return await self._answered(eviction, keeps)
+                return await self._answer(eviction, keeps)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             _log.warning("the eviction of the leader passes: %s", error)
             return _PASSES
 
-    async def _answered(self, eviction: Eviction, keeps: Callable[[str], bool]) -> Answer:
+    async def _answer(self, eviction: Eviction, keeps: Callable[[str], bool]) -> Answer:
         pod = await self._api.get(PODS, eviction.name, eviction.namespace)
         node = str(mapping(pod.get("spec")).get("nodeName") or "")
         metadata = mapping(pod.get("metadata"))

@@ -46,7 +46,9 @@ class Marks:
 
     async def keep(self) -> None:
         """Write what differs, for so many pods at a time."""
-        changes = [(pod, mark) for pod in self._desk.cache.pods() if (mark := self._wanted(pod)) is not None]
+        changes = [
+            (pod, mark) for pod in self._desk.cache.pods() if (mark := self._choose_mark(pod)) is not None
+        ]
         for pod, mark in changes[:_MOST]:
             if not self._holds():
                 return
@@ -56,7 +58,7 @@ class Marks:
             except (ApiError, ApiUnavailableError) as error:
                 _log.debug("%s of %s/%s: %s", IN_PROGRESS, pod.namespace, pod.name, error)
 
-    def _wanted(self, pod: PodFacts) -> str | None:
+    def _choose_mark(self, pod: PodFacts) -> str | None:
         """Return what the annotation is to be, empty for none; None where it may stay as it is."""
         evict_only, present = pod.marks
         if not evict_only or pod.ended or pod.leaving or present not in {"", OURS}:

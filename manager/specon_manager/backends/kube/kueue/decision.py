@@ -84,14 +84,14 @@ def decide(
         return None
     if now - since >= patience:
         late = [each for each in victims if each.standing in {"unasked", "saving"}]
-        return Turn(open=True, words=f"after {patience:g} s: {_told(victims)}", warning=bool(late))
+        return Turn(open=True, words=f"after {patience:g} s: {_describe(victims)}", warning=bool(late))
     if not known:
         return None
     if unasked := tuple(each for each in victims if each.standing == "unasked"):
         return Ask(unasked)
     if any(each.standing == "saving" for each in victims):
         return None
-    return Turn(open=True, words=_told(victims))
+    return Turn(open=True, words=_describe(victims))
 
 
 def asked_since(workload: Workload) -> float | None:
@@ -140,7 +140,7 @@ def _ended(replica: str, over: Transaction) -> Victim:
     return Victim(replica, "saved") if over.note == SAVED else Victim(replica, "unsaved", over.note)
 
 
-def _told(victims: Iterable[Victim]) -> str:
+def _describe(victims: Iterable[Victim]) -> str:
     """Return who has saved and who has not, in words."""
     every = list(victims)
     if not every:

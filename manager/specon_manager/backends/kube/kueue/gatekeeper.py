@@ -67,7 +67,7 @@ class Gatekeeper:
         self, state: Callable[[], State], now: Callable[[], float], post: Callable[[Event], None]
     ) -> None:
         """Keep the gates until cancelled; where this Kueue knows none, look for them now and then."""
-        while not await self._served():
+        while not await self._is_served():
             await self._sleep(_ABSENT_SECONDS)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.lookout.run())
@@ -163,7 +163,7 @@ class Gatekeeper:
         )
         return True
 
-    async def _served(self) -> bool:
+    async def _is_served(self) -> bool:
         with contextlib.suppress(ApiError, ApiUnavailableError):
             if await self._api.serves(KUEUE_WORKLOADS):
                 return True

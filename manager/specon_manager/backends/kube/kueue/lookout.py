@@ -50,7 +50,7 @@ class Lookout:
     def __init__(self, api: Api, local_queues: LocalQueues, changed: Callable[[], None]) -> None:
         """Tell `changed` where a Workload with our gate has changed."""
         self._local, self._told = local_queues, changed
-        self._workloads = Reflector(api, KUEUE_WORKLOADS, slim=workload_facts, changed=self._changed)
+        self._workloads = Reflector(api, KUEUE_WORKLOADS, slim=workload_facts, changed=self._note_change)
         self._queues = Reflector(
             api, KUEUE_CLUSTER_QUEUES, slim=cluster_queue_facts, changed=self._queue_changed
         )
@@ -92,7 +92,7 @@ class Lookout:
         """Return the ClusterQueue that a Workload waits in; empty where it is not known."""
         return self._local.cluster_queue(workload.namespace, workload.local_queue)
 
-    def _changed(self, change: ObjectChange[Workload]) -> None:
+    def _note_change(self, change: ObjectChange[Workload]) -> None:
         self._known = None
         after = change.after
         if after is not None and after.gated and after.is_pending:

@@ -38,7 +38,7 @@ def peculiarity(found: Object) -> str:
     if any(each.get("minCount") is not None for each in asked) or _is_partial(asked, given):
         return "it may be admitted again with fewer pods (partial admission)"
     if checks := mappings(status.get("admissionChecks")):
-        return f"its admission checks would be asked again: {_named(checks)}"
+        return f"its admission checks would be asked again: {_name(checks)}"
     return ""
 
 
@@ -48,7 +48,7 @@ def _is_partial(asked: Iterable[Any], given: Iterable[Any]) -> bool:
     return any(got is not None and want is not None and got != want for got, want in counts)
 
 
-def _named(checks: list[Any]) -> str:
+def _name(checks: list[Any]) -> str:
     names = [str(each.get("name"))[:_LONGEST] for each in checks]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

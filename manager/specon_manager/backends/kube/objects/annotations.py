@@ -391,7 +391,9 @@ def read_options(annotations: Mapping[Any, Any]) -> Options:
         try:
             values[known.field] = known.read(annotations[key])
         except Exception as error:  # noqa: BLE001  (whatever a reader runs into, the text is its owner's)
-            mistakes.append(_cut(f"{key}: {_shown(annotations[key])} {_said(error)}", _LONGEST_MISTAKE))
+            mistakes.append(
+                _cut(f"{key}: {_show(annotations[key])} {_describe_error(error)}", _LONGEST_MISTAKE)
+            )
     if not mistakes:  # of a wrong value no more can be said
         mistakes += _contradictions(values)
     if mistakes:
@@ -410,11 +412,11 @@ def options_said(annotations: Mapping[Any, Any]) -> Options:
         for key, value in annotations.items()
         if isinstance(key, str) and key.startswith(PREFIX) and key not in WRITTEN_BY_US
     }
-    return Options(migrate=False) if _too_much(ours, [*ours]) else _said_by(tuple(sorted(ours.items())))
+    return Options(migrate=False) if _too_much(ours, [*ours]) else _read_values(tuple(sorted(ours.items())))
 
 
 @functools.lru_cache(maxsize=1024)
-def _said_by(annotations: tuple[tuple[str, str], ...]) -> Options:
+def _read_values(annotations: tuple[tuple[str, str], ...]) -> Options:
     try:
         return read_options(dict(annotations))
     except AnnotationError:
@@ -429,7 +431,7 @@ def _too_much(annotations: Mapping[Any, Any], ours: Sequence[str]) -> list[str]:
         if not isinstance(annotations[key], str):
             return [f"{_cut(key, _LONGEST_KEY)}: is no text, but {type(annotations[key]).__name__}"]
         if len(annotations[key]) > LONGEST:
-            shown = f"{_cut(key, _LONGEST_KEY)}: {_shown(annotations[key])}"
+            shown = f"{_cut(key, _LONGEST_KEY)}: {_show(annotations[key])}"
             return [f"{shown} is longer than {LONGEST} characters"]
     together = sum(len(key) + len(annotations[key]) for key in ours)
     if together > LONGEST_TOGETHER:
@@ -465,7 +467,7 @@ def _similar(key: str) -> str:
     )
 
 
-def _shown(value: str) -> str:
+def _show(value: str) -> str:
     return repr(_cut(value, _LONGEST_SHOWN))
 
 
@@ -473,7 +475,7 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Return what a reader says; of an error that it does not promise, which it is."""
     return str(error) if type(error) is ValueError else f"cannot be read: {type(error).__name__}: {error}"
 
@@ -484,7 +486,7 @@ def _objection(format_name: str, options: FormatOptions) -> str:
     try:
         make_reader(format_name, options)
     except Exception as error:  # noqa: BLE001  (it parses an expression that anybody may have written)
-        return _cut(_said(error), _LONGEST_MISTAKE)
+        return _cut(_describe_error(error), _LONGEST_MISTAKE)
     return ""
 
 

@@ -68,12 +68,12 @@ def hint_in(pod: Mapping[str, Any], service: object = None) -> str:
     `service` is the headless Service by which their owner names them, where it has one.
     """
     if isinstance(service, str) and service:
-        return f"serviceName: {_shown(service)}"
+        return f"serviceName: {_show(service)}"
     if isinstance(pod.get("subdomain"), str) and pod["subdomain"]:
-        return f"subdomain: {_shown(pod['subdomain'])}"
+        return f"subdomain: {_show(pod['subdomain'])}"
     for container in (*mappings(pod.get("containers")), *mappings(pod.get("initContainers"))):
         for found in _hints_of(container):
-            return f"{found} of its container {_shown(str(container.get('name', '')))}"
+            return f"{found} of its container {_show(str(container.get('name', '')))}"
     return ""
 
 
@@ -81,7 +81,7 @@ def _hints_of(container: Mapping[str, Any]) -> Iterator[str]:
     for variable in mappings(container.get("env")):
         name = variable.get("name")
         if isinstance(name, str) and _VARIABLES.fullmatch(name):
-            yield f"the variable {_shown(name)}"
+            yield f"the variable {_show(name)}"
     if mappings(container.get("envFrom")):
         yield "envFrom, whose variables are not read,"
     for field in ("command", "args"):
@@ -89,12 +89,12 @@ def _hints_of(container: Mapping[str, Any]) -> Iterator[str]:
         if len(text) > _LONGEST:
             yield f"a {field} that is too long to be looked at"
         elif found := _WORDS.search(text.lower()):
-            yield f"{_shown(found[0])} in the {field}"
+            yield f"{_show(found[0])} in the {field}"
 
 
 def _texts(given: object) -> Iterable[str]:
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

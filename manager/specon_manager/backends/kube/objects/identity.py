@@ -94,7 +94,7 @@ def identity_of(pod: Object) -> Identity | None:
     elif controller.get("kind") == "Node":
         return None
     else:
-        owned = _owned(namespace, name, controller, metadata)
+        owned = _identify_owned(namespace, name, controller, metadata)
         if owned is None:
             return None
         found = owned
@@ -128,7 +128,7 @@ def kubeflow_member(replica_type: str, index: int) -> tuple[Role, int] | None:
     return ("worker", _EVALUATORS_FROM + index) if kind == "evaluator" else None
 
 
-def _owned(
+def _identify_owned(
     namespace: str, name: str, controller: Mapping[str, Any], metadata: Mapping[str, Any]
 ) -> Identity | None:
     """Return the identity of a pod that something creates, from what that something writes on its pods."""

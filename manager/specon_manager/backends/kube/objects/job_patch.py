@@ -64,10 +64,10 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     """
     body: Object = {}
     if wish.suspended is not None and suspended(kind, obj) is not wish.suspended:
-        _merge(body, _switched(kind, suspend=wish.suspended))
+        _merge(body, _switch(kind, suspend=wish.suspended))
     resizes = wish.workers is not None and workers_of(kind, obj) != wish.workers
     if wish.workers is not None and resizes:
-        _merge(body, _resized(kind, obj, wish.workers))
+        _merge(body, _resize(kind, obj, wish.workers))
     known = mapping(mapping(obj.get("metadata")).get("annotations"))
     marks = {
         key: value
@@ -136,7 +136,7 @@ def asked_of(workers: int, scaled: str) -> int:
     return int(before) if int(after) == workers else workers
 
 
-def _switched(kind: str, *, suspend: bool) -> Object:
+def _switch(kind: str, *, suspend: bool) -> Object:
     if kind == _WORKLOAD:
         return {"spec": {"active": not suspend}}
     if kind not in SWITCHES:
@@ -148,7 +148,7 @@ def _switched(kind: str, *, suspend: bool) -> Object:
     return switched
 
 
-def _resized(kind: str, obj: Object, workers: int) -> Object:
+def _resize(kind: str, obj: Object, workers: int) -> Object:
     if workers < 1:
         raise ValueError(f"workers: {workers} is fewer than 1")
     spec = mapping(obj.get("spec"))
@@ -157,15 +157,15 @@ def _resized(kind: str, obj: Object, workers: int) -> Object:
             raise ValueError("a Job that is not Indexed has no workers that can be told apart")
         return {"spec": {"parallelism": workers, "completions": workers}}
     if kind in REPLICA_SPECS:
-        return {"spec": {REPLICA_SPECS[kind]: _resized_type(kind, spec, workers)}}
+        return {"spec": {REPLICA_SPECS[kind]: _resize_type(kind, spec, workers)}}
     if kind == "JobSet":
-        return {"spec": {"replicatedJobs": _resized_jobs(spec, workers)}}
+        return {"spec": {"replicatedJobs": _resize_jobs(spec, workers)}}
     if kind == "TrainJob":
         raise ValueError("the trainer of a TrainJob, with its numNodes, cannot be changed")
     raise ValueError(f"the number of workers of a {kind} is not ours to change")
 
 
-def _resized_type(kind: str, spec: Mapping[str, Any], workers: int) -> Object:
+def _resize_type(kind: str, spec: Mapping[str, Any], workers: int) -> Object:
     """Return the merge patch of the replica specifications; heads and evaluators stay as they are."""
     types = mapping(spec.get(REPLICA_SPECS[kind]))
     others = 0
@@ -182,7 +182,7 @@ def _resized_type(kind: str, spec: Mapping[str, Any], workers: int) -> Object:
     return {found: {"replicas": workers - others}}
 
 
-def _resized_jobs(spec: Mapping[str, Any], workers: int) -> list[Object]:
+def _resize_jobs(spec: Mapping[str, Any], workers: int) -> list[Object]:
     """Return the list of replicated jobs, which a merge patch can only replace as a whole."""
     listed = mappings(spec.get("replicatedJobs"))
     if len(listed) != 1 or count(listed[0].get("replicas"), 1) != 1:

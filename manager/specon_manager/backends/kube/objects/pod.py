@@ -177,11 +177,11 @@ def slim_pod(
     detailed = mine and (injected or named or PLACEHOLDER in labels)
     return PodInfo(
         uid=str(metadata.get("uid", "")),
-        namespace=_kept(namespace),
+        namespace=_keep(namespace),
         name=str(metadata.get("name", "")),
-        node=_kept(str(spec.get("nodeName") or "")),
-        phase=_kept(str(status.get("phase") or "Pending")),
-        requests=_kept(resources_of(requested(spec))),
+        node=_keep(str(spec.get("nodeName") or "")),
+        phase=_keep(str(status.get("phase") or "Pending")),
+        requests=_keep(resources_of(requested(spec))),
         deleting=metadata.get("deletionTimestamp") is not None,
         wants_sidecar=wants,
         would_be=_would_be(pod) if wants else "",
@@ -246,7 +246,7 @@ def _detail(pod: Object) -> Detail:
         options=names.options_said(annotations),
         created=str(metadata.get("creationTimestamp", "")),
         owner=_owner(pod),
-        constraints=_kept(constraints_of(spec, pinned=pinned)),
+        constraints=_keep(constraints_of(spec, pinned=pinned)),
         pinned=pinned,
         mounts=_mounts(spec, trainer),
         claims=tuple(
@@ -258,7 +258,7 @@ def _detail(pod: Object) -> Detail:
         container=str(trainer.get("name", "")),
         trains="running" in state,
         exit_code=exit_code if isinstance(exit_code, int) else None,
-        ended_before_told=_ended_before_told(metadata, ended),
+        ended_before_told=_has_ended_before_told(metadata, ended),
         disrupted=conditions.get("DisruptionTarget", {}).get("status") == "True",
         unschedulable=str(scheduled.get("message") or "no node fits") if unplaced else "",
         waiting=str(waiting.get("reason", "")),
@@ -308,7 +308,7 @@ def _state_of(status: Mapping[str, Any], container: str) -> Mapping[str, Any]:
     return {}
 
 
-def _ended_before_told(metadata: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
+def _has_ended_before_told(metadata: Mapping[str, Any], ended: Mapping[str, Any]) -> bool:
     """Whether the container ended before the deletion was asked for; the API's times are whole seconds."""
     until, finished = _time(metadata.get("deletionTimestamp")), _time(ended.get("finishedAt"))
     if finished is None:
@@ -342,7 +342,7 @@ def _owner(pod: Object) -> Owner | None:
     )
 
 
-def _kept(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     if len(_KEPT) > _MOST_KEPT:
         _KEPT.clear()
     return _KEPT.setdefault(value, value)

@@ -35,7 +35,7 @@ class ObservingBackend:
         """
         self._background = Background()
         self._watch = ClusterWatch(
-            api, settings, remark=remark, noticed=self._noticed, background=self._background
+            api, settings, remark=remark, noticed=self._notice, background=self._background
         )
         self._outputs, self._heartbeat = outputs, heartbeat
         self._room = asyncio.Semaphore(most)
@@ -65,7 +65,7 @@ class ObservingBackend:
         """Stop looking."""
         await self._watch.end()
 
-    def _noticed(self, before: PodInfo | None, after: PodInfo | None) -> None:
+    def _notice(self, before: PodInfo | None, after: PodInfo | None) -> None:
         gone = before if after is None else after if after.ended else None
         if gone is not None and (printed := self._printed.get(gone.uid)) is not None:
             printed.end()

@@ -53,7 +53,7 @@ async def patched(
     asked = False
     for attempt in range(_ATTEMPTS):
         found = await _read(hands, owner)
-        patch = _needed(owner, switch.resource.kind, found, decide)
+        patch = _plan_patch(owner, switch.resource.kind, found, decide)
         if patch is None:
             return False
         if not asked:
@@ -104,7 +104,7 @@ async def _read(hands: Hands, owner: OwnerInfo) -> Object:
     return found
 
 
-def _needed(owner: OwnerInfo, kind: str, found: Object, decide: Decide) -> JobPatch | None:
+def _plan_patch(owner: OwnerInfo, kind: str, found: Object, decide: Decide) -> JobPatch | None:
     try:
         wish = decide(found)
         return None if wish is None else job_patch(kind, found, wish)

@@ -77,7 +77,7 @@ class Book:
     def heard(self, event: Event) -> None:
         """Take note of what is told to the core."""
         if isinstance(event, JobObserved):
-            self._described(event.spec)
+            self._describe(event.spec)
         elif isinstance(event, JobGone):
             spec = self.specs.pop(event.job, None)
             for replica in () if spec is None else spec.replicas:
@@ -178,7 +178,7 @@ class Book:
                 return True
         return False
 
-    def _described(self, spec: JobSpec) -> None:
+    def _describe(self, spec: JobSpec) -> None:
         former = self.specs.get(spec.name)
         self.specs[spec.name] = spec
         newly_held = spec.held and former is not None and not former.held

@@ -93,12 +93,12 @@ class Departures:
         for replica in self._order.ending:
             waiting = [pod for pod in self.left(replica) if not pod.deleting]
             if waiting and not self.given_up(replica):
-                await self._judged(replica, waiting, self.hands)
+                await self._judge(replica, waiting, self.hands)
         for pod in self.first():
             if not pod.deleting:
-                await self._judged(replica_of(pod) or pod.would_be, [pod], self._tools.hands, heard=False)
+                await self._judge(replica_of(pod) or pod.would_be, [pod], self._tools.hands, heard=False)
 
-    async def _judged(self, replica: str, pods: list[PodInfo], hands: Hands, *, heard: bool = True) -> None:
+    async def _judge(self, replica: str, pods: list[PodInfo], hands: Hands, *, heard: bool = True) -> None:
         """Have these pods of a replica go; what stands against it keeps no other one."""
         try:
             for pod in pods:

@@ -71,7 +71,7 @@ def released(pod: Object, hostname: str | None) -> Object | None:
     Raises RefusedError where the pod is bound to another node by its own selector.
     """
     metadata, spec = mapping(pod.get("metadata")), mapping(pod.get("spec"))
-    if metadata.get("deletionTimestamp") is not None or not _gated(spec):
+    if metadata.get("deletionTimestamp") is not None or not _is_gated(spec):
         return None
     patch: Object = {
         "metadata": {"resourceVersion": metadata.get("resourceVersion")},
@@ -90,5 +90,5 @@ def released(pod: Object, hostname: str | None) -> Object | None:
     return patch
 
 
-def _gated(spec: Any) -> bool:
+def _is_gated(spec: Any) -> bool:
     return any(each.get("name") == ADMISSION_GATE for each in mappings(spec.get("schedulingGates")))

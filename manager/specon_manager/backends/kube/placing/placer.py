@@ -70,7 +70,7 @@ class Placer:
     async def look_after_strays(self) -> None:
         """Release gated pods, unpinned, that no order speaks of and that nothing holds; until cancelled."""
         while True:
-            for pod in self._found_strays():
+            for pod in self._find_strays():
                 try:
                     if await release(self._tools.hands, pod, None):
                         _log.info("%s/%s was gated, and nothing holds it: released", pod.namespace, pod.name)
@@ -112,7 +112,7 @@ class Placer:
                 continue
             await self._tools.hands.sleep(backoff.next())
 
-    def _found_strays(self) -> list[PodInfo]:
+    def _find_strays(self) -> list[PodInfo]:
         found: list[PodInfo] = []
         unheld: dict[str, float] = {}
         for job in sorted(self._book.gated()):

@@ -57,7 +57,7 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
         if known.moves and order.ending:
             return None  # what is to go goes by that, too
         raise RefusedError("someone else suspended it")
-    found = JobWish() if known.moves else _sized(kind, obj, order, known)
+    found = JobWish() if known.moves else _size(kind, obj, order, known)
     return JobWish(
         suspended=False if switched_off else None,
         mark=None,
@@ -86,7 +86,7 @@ def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) ->
     return JobWish(suspended=True, mark=ours)
 
 
-def _sized(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish:
+def _size(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish:
     """Return the number of workers that the object is to ask for, where that is another one."""
     wanted, workers = workers_in(order.placement), workers_of(kind, obj)
     if workers == wanted or kind == "TrainJob":

@@ -49,7 +49,7 @@ def queue_info(item: Object) -> QueueInfo:
         limit = _amounts(spec["limit"], "spec.limit", problems, missing=dict.fromkeys(_NAMES, _MOST))
     selector = spec.get("namespaceSelector")
     if selector is not None and not isinstance(selector, dict):
-        problems.append(f"spec.namespaceSelector: {_shown(selector)} is no selector of labels")
+        problems.append(f"spec.namespaceSelector: {_show(selector)} is no selector of labels")
         selector = {"matchExpressions": [{"operator": "none"}]}
     queue = Queue(
         name=str(metadata.get("name") or ""),
@@ -85,7 +85,7 @@ def _switch(spec: Mapping[str, Any], name: str, problems: list[str]) -> bool:
     given = spec.get(name, True)
     if isinstance(given, bool):
         return given
-    problems.append(f"spec.{name}: {_shown(given)} is neither true nor false")
+    problems.append(f"spec.{name}: {_show(given)} is neither true nor false")
     return False
 
 
@@ -94,14 +94,14 @@ def _utility(given: object, problems: list[str]) -> float | None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= _MOST:
         return float(given)
-    problems.append(f"spec.maxUtility: {_shown(given)} is no number from 0 to {_MOST:g}")
+    problems.append(f"spec.maxUtility: {_show(given)} is no number from 0 to {_MOST:g}")
     return 0.0
 
 
 def _amounts(given: object, place: str, problems: list[str], *, missing: Mapping[str, float]) -> Resources:
     if not isinstance(given, dict):
         if given is not None:
-            problems.append(f"{place}: {_shown(given)} is no list of amounts")
+            problems.append(f"{place}: {_show(given)} is no list of amounts")
         given = {}
     found = dict(missing)
     for name in _NAMES:
@@ -111,10 +111,10 @@ def _amounts(given: object, place: str, problems: list[str], *, missing: Mapping
         try:
             amount = quantity(str(given[name]))
         except ValueError:
-            problems.append(f"{place}.{name}: {_shown(given[name])} is no quantity")
+            problems.append(f"{place}.{name}: {_show(given[name])} is no quantity")
             continue
         if amount < 0:
-            problems.append(f"{place}.{name}: {_shown(given[name])} is negative")
+            problems.append(f"{place}.{name}: {_show(given[name])} is negative")
             continue
         found[name] = min(amount, _MOST)
     return Resources(**found)
@@ -142,6 +142,6 @@ def written(name: str, amount: float) -> str:
     return f"{amount:.0f}" if float(amount).is_integer() else f"{round(amount * 1000)}m"
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

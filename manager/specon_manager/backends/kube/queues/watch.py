@@ -43,7 +43,7 @@ class QueueWatch:
         self._valid: dict[str, QueueInfo] = {}
         """What each object said when all of it could be read, by name."""
         self._woken = asyncio.Event()
-        self._reflector = Reflector(api, TRAINING_QUEUES, slim=queue_info, changed=self._changed)
+        self._reflector = Reflector(api, TRAINING_QUEUES, slim=queue_info, changed=self._note_change)
         self._namespaces = Reflector(api, NAMESPACES, slim=_slim, changed=lambda _: self._woken.set())
 
     @property
@@ -106,7 +106,7 @@ class QueueWatch:
                 emit(QueuesObserved(queues=told, shares=self._shares))
             await self._woken.wait()
 
-    def _changed(self, change: ObjectChange[QueueInfo]) -> None:
+    def _note_change(self, change: ObjectChange[QueueInfo]) -> None:
         name, after = change.key[1], change.after
         if after is None:
             self._valid.pop(name, None)

@@ -35,7 +35,7 @@ def read_fields(kind: type[T], value: object, *, at: str) -> tuple[T, dict[str, 
     if value is None:
         return kind(), {}
     if not isinstance(value, Mapping):
-        return kind(), {at: f"{_shown(value)} is no object"}
+        return kind(), {at: f"{_show(value)} is no object"}
     try:
         return msgspec.convert(value, kind), {}
     except (msgspec.ValidationError, OverflowError):
@@ -49,7 +49,7 @@ def read_fields(kind: type[T], value: object, *, at: str) -> tuple[T, dict[str, 
         try:
             read[field.name] = msgspec.convert(given, field.type)
         except (msgspec.ValidationError, OverflowError) as error:
-            wrong[f"{at}.{field.encode_name}"] = f"{_shown(given)}: {error}"
+            wrong[f"{at}.{field.encode_name}"] = f"{_show(given)}: {error}"
     return kind(**read), wrong
 
 
@@ -58,7 +58,7 @@ def _fields(kind: type[Struct]) -> tuple[FieldInfo, ...]:
     return msgspec.structs.fields(kind)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 

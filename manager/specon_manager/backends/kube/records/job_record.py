@@ -214,7 +214,7 @@ def training_job_status(
             history,
             owner=owner,
             begun=state.transaction_count,
-            averages=averages_of(state.measured) if any(map(_moved, history)) else None,
+            averages=averages_of(state.measured) if any(map(_has_moved, history)) else None,
         ),
         last_change=_last_change(history[-1]) if history else None,
         manager=bounded(manager, 253),
@@ -244,7 +244,7 @@ def _in_first_words(told: _Told) -> _Told:
     return msgspec.structs.replace(told, kind=first_kind(Kind.MOVE)) if moves else told
 
 
-def _moved(over: Transaction) -> bool:
+def _has_moved(over: Transaction) -> bool:
     return over.kind is Kind.MOVE
 
 

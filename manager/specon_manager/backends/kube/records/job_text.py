@@ -117,7 +117,7 @@ def text_of(
         cooldown_until=job.cooldown_until,
         changes_ever=begun,
         averages=averages,
-        described=_described(job, owner),
+        described=_describe(job, owner),
         change=None if flying is None else placed_of(flying, replicas),
     )
     return _with_history(record, [placed_of(each, {}) for each in history[-REMEMBERED:]])
@@ -128,7 +128,7 @@ def read_text(text: str) -> JobText:
     return msgspec.json.decode(text, type=JobText)
 
 
-def _described(job: Job, owner: tuple[str, str] | None) -> Described:
+def _describe(job: Job, owner: tuple[str, str] | None) -> Described:
     spec = job.spec
     return Described(
         replicas=packed(spec.replicas),

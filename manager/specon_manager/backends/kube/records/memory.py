@@ -285,19 +285,19 @@ class ClusterMemory:
     async def _read(self) -> tuple[list[Progressed], list[Migrated], list[Recorded]]:
         progresses, migrations, jobs, problems = [], [], [], []
         async for item in self._items(TRAINING_PROGRESSES):
-            with self._api.reading.of(TRAINING_PROGRESSES.kind, _called(item)):
+            with self._api.reading.of(TRAINING_PROGRESSES.kind, _name_call(item)):
                 progress, wrong = read_progress(item)
                 problems += wrong
                 if progress is not None:
                     progresses.append(progress)
         async for item in self._items(MIGRATIONS):
-            with self._api.reading.of(MIGRATIONS.kind, _called(item)):
+            with self._api.reading.of(MIGRATIONS.kind, _name_call(item)):
                 migration, wrong = read_migration(item)
                 problems += wrong
                 migrations.append(migration)
         try:
             async for item in self._items(TRAINING_JOBS):
-                with self._api.reading.of(TRAINING_JOBS.kind, _called(item)):
+                with self._api.reading.of(TRAINING_JOBS.kind, _name_call(item)):
                     job, wrong = read_training_job(item)
                     problems += wrong
                     if job is not None:
@@ -357,6 +357,6 @@ class ClusterMemory:
                 self._moves.remember(each, restored.state, failed=failed)
 
 
-def _called(item: Object) -> str:
+def _name_call(item: Object) -> str:
     metadata = item["metadata"]
     return f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -300,8 +300,8 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
         replica=replica,
         job=job,
         targets=_targets(spec.get("targets")),
-        leave=_annotated(metadata, LEAVES),
-        evicted=_annotated(metadata, EVICTED_POD),
+        leave=_read_annotation(metadata, LEAVES),
+        evicted=_read_annotation(metadata, EVICTED_POD),
         transaction=move,
         members=members,
         broken=broken,
@@ -310,7 +310,7 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
     return read, [problem_of(MIGRATIONS.kind, name, field, text) for field, text in sorted(wrong.items())]
 
 
-def _annotated(metadata: Object, key: str) -> str:
+def _read_annotation(metadata: Object, key: str) -> str:
     """Return a name that an annotation gives; empty where it gives none."""
     annotations = metadata.get("annotations")
     found = annotations.get(key) if isinstance(annotations, dict) else None

@@ -59,7 +59,7 @@ class MigrationWatch:
         """Whether the server does not know that a move may be refused."""
         self._woken = asyncio.Event()
         self._namespaces = frozenset(namespaces)
-        self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._changed)
+        self._reflector = Reflector(api, MIGRATIONS, slim=glance, changed=self._note_change)
 
     @property
     def synced(self) -> asyncio.Event:
@@ -192,12 +192,12 @@ class MigrationWatch:
 
     def _index(self, before: Glance | None, after: Glance | None) -> None:
         if before is not None and before.evicted:
-            known = self._of_evictions.get(_evicted_pod(before), {})
+            known = self._of_evictions.get(_find_evicted_pod(before), {})
             known.pop(before.uid, None)
             if not known:
-                self._of_evictions.pop(_evicted_pod(before), None)
+                self._of_evictions.pop(_find_evicted_pod(before), None)
         if after is not None and after.evicted:
-            self._of_evictions.setdefault(_evicted_pod(after), {})[after.uid] = after
+            self._of_evictions.setdefault(_find_evicted_pod(after), {})[after.uid] = after
 
     def _ours(self) -> list[Glance]:
         return [each for each in self._reflector.items.values() if self._is_ours(each)]
@@ -206,7 +206,7 @@ class MigrationWatch:
         """Whether it is in a namespace that we look after; what is in others is another manager's."""
         return not self._namespaces or found.name.namespace in self._namespaces
 
-    def _changed(self, change: ObjectChange[Glance]) -> None:
+    def _note_change(self, change: ObjectChange[Glance]) -> None:
         self._pins = None
         before, after = change.before, change.after
         self._index(before, after)
@@ -222,7 +222,7 @@ class MigrationWatch:
                     self._woken.set()
 
 
-def _evicted_pod(found: Glance) -> tuple[str, str]:
+def _find_evicted_pod(found: Glance) -> tuple[str, str]:
     return found.name.namespace, found.evicted.partition("/")[0]
 
 

@@ -56,7 +56,7 @@ class MoveRecords:
         await self._writer.write_through(kept, lambda: self._content(move, kept), begun=begun)
         refused, kept.refused = kept.refused, ""
         if kept.over:
-            self._ended(move, kept)
+            self._note_end(move, kept)
         elif kept.gone and not begun:
             return refused or "it cannot be recorded: its namespace is going"
         return refused
@@ -164,7 +164,7 @@ class MoveRecords:
         else:
             self._housekeeping.without_manifest(found.name)
 
-    def _ended(self, move: Transaction, kept: Kept) -> None:
+    def _note_end(self, move: Transaction, kept: Kept) -> None:
         del self._kept[move.id]
         self._hostnames.pop(move.id, None)
         if kept.uid:

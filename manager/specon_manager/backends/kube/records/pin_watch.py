@@ -25,7 +25,7 @@ class PinWatch:
         self._namespaces = frozenset(namespaces)
         self._pins: Mapping[str, str] | None = {}
         self._arriving: frozenset[str] = frozenset()
-        self._reflector = Reflector(api, TRAINING_JOBS, slim=job_glance, changed=self._changed)
+        self._reflector = Reflector(api, TRAINING_JOBS, slim=job_glance, changed=self._note_change)
 
     @property
     def synced(self) -> asyncio.Event:
@@ -59,7 +59,7 @@ class PinWatch:
             self._api, TRAINING_JOBS, self._reflector.run, absent=self.synced.set, sleep=self._sleep
         )
 
-    def _changed(self, change: ObjectChange[JobGlance]) -> None:
+    def _note_change(self, change: ObjectChange[JobGlance]) -> None:
         said = [None if each is None else (each.pins, each.moving) for each in (change.before, change.after)]
         if said[0] != said[1]:
             self._pins = None

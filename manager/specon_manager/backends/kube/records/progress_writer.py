@@ -78,21 +78,21 @@ class ProgressWriter:
         for name in self._differing(replicas):
             replica = replicas.get(name)
             if replica is None:
-                self._gone(name)
+                self._note_gone(name)
             elif seen.get(name) is not replica:
-                self._changed(replica)
+                self._note_change(replica)
         if self._strays:
             self._strays = False
             for name in self._existing - replicas.keys():
-                self._gone(name)
+                self._note_gone(name)
 
     def touch(self, name: str, replica: Replica, now: float) -> None:
         """Take in what is known now of one replica."""
         self._now = now
         if self._seen.get(name) is not replica:
-            self._changed(replica)
+            self._note_change(replica)
 
-    def _changed(self, replica: Replica) -> None:
+    def _note_change(self, replica: Replica) -> None:
         name, now = replica.name, asyncio.get_running_loop().time()
         self._seen[name] = replica
         if name not in self._existing and _never_seen(replica):
@@ -108,7 +108,7 @@ class ProgressWriter:
         else:
             self.due.put(name, after=max(0.0, last[0] + self._seconds - now))
 
-    def _gone(self, name: str) -> None:
+    def _note_gone(self, name: str) -> None:
         self._seen.pop(name, None)
         self._checkpoints.pop(name, None)
         self.due.put(name)

@@ -97,7 +97,7 @@ def restore(
     ]
     known = {each.replica.name: each for each in progresses}
     written = {name: each.updated_at for name, each in known.items()}
-    ended = _ended(found)
+    ended = _list_ended(found)
     replicas = _replicas(known, found, ended, written, now)
     kept, closings, problems = _open_moves(found)
     moving = {name for each in kept.values() for name in _move_of(each).concerned}
@@ -130,7 +130,7 @@ def restore(
         transactions=transactions,
         transaction_count=max(whole.count, *map(_number, found), 0),
         history=_history(ended, whole.history, transactions),
-        measured=_measured(ended, recorded),
+        measured=_restore_measured(ended, recorded),
         requests=_requests(found),
     )
     for name in jobs:
@@ -142,7 +142,7 @@ def restore(
         closings=closings,
         whole=whole,
         problems=(*problems, *whole.problems),
-        last_at=max((*written.values(), *map(_updated_at, found), *at), default=0.0),
+        last_at=max((*written.values(), *map(_find_update, found), *at), default=0.0),
     )
 
 
@@ -158,14 +158,14 @@ def _replicas(
 ) -> dict[str, Replica]:
     """Return the replicas as they were written down last; `written` says when, and is brought up to date."""
     replicas = {name: _sound(each.replica, now) for name, each in known.items()}
-    for each in sorted(found, key=_updated_at):
+    for each in sorted(found, key=_find_update):
         # A record that is newer than the TrainingProgress, which is written in the background.
         if each.replica is None or each.status.record is None:
             continue
-        if _updated_at(each) > written.get(each.replica, 0.0):
+        if _find_update(each) > written.get(each.replica, 0.0):
             known_one = replicas.get(each.replica) or _unknown(each.replica)
             replicas[each.replica] = _sound(with_record(known_one, each.status.record), now)
-            written[each.replica] = _updated_at(each)
+            written[each.replica] = _find_update(each)
     for each in ended:
         if each.replica in replicas:
             replicas[each.replica] = _with_past(replicas[each.replica], each)
@@ -270,7 +270,7 @@ def _apart(each: Migrated) -> Migrated:
 # -- moves ---------------------------------------------------------------------------------------
 
 
-def _updated_at(each: Migrated) -> float:
+def _find_update(each: Migrated) -> float:
     at = each.status.updated_at
     return 0.0 if at is None else at.timestamp()
 
@@ -280,13 +280,13 @@ def _move_of(each: Migrated) -> Transaction:
     return each.transaction
 
 
-def _ended(found: list[Migrated]) -> list[Migrated]:
+def _list_ended(found: list[Migrated]) -> list[Migrated]:
     """Return the Migrations of moves that ended, in the order in which they did."""
     ended = [each for each in found if each.transaction is not None and not each.transaction.in_flight]
 
     def at(each: Migrated) -> tuple[float, str]:
         ended_at = _move_of(each).ended_at
-        return _updated_at(each) if ended_at is None else ended_at, str(each.name)
+        return _find_update(each) if ended_at is None else ended_at, str(each.name)
 
     return sorted(ended, key=at)
 
@@ -319,14 +319,14 @@ def _open_moves(
         if each.broken or move.id in kept:
             closed.append((each, each.broken or f"another Migration records {move.id}"))
             continue
-        rival = next((n for n, other in kept.items() if _shared(_move_of(other), move)), None)
+        rival = next((n for n, other in kept.items() if _is_shared(_move_of(other), move)), None)
         if rival is not None:
-            less, more = sorted((each, kept.pop(rival)), key=_progressed)
+            less, more = sorted((each, kept.pop(rival)), key=_read_progress)
             closed.append((less, f"{more.name} moves the same replica"))
             each = more  # noqa: PLW2901
         kept[_move_of(each).id] = each
     closings = tuple(
-        Closing(name=each.name, state=_closed_as(each), message=f"closed after a restart: {why}")
+        Closing(name=each.name, state=_close_as(each), message=f"closed after a restart: {why}")
         for each, why in closed
     )
     problems = tuple(
@@ -335,7 +335,7 @@ def _open_moves(
             namespace=each.name.namespace,
             name=each.name.name,
             field="status",
-            text=f"{why}; it is closed as {_closed_as(each)}",
+            text=f"{why}; it is closed as {_close_as(each)}",
         )
         for each, why in closed
     )
@@ -346,16 +346,16 @@ def _is_over(told: MoveState) -> bool:
     return told in {MoveState.SUCCEEDED, MoveState.ROLLED_BACK, MoveState.FAILED, MoveState.REFUSED}
 
 
-def _shared(one: Transaction, other: Transaction) -> bool:
+def _is_shared(one: Transaction, other: Transaction) -> bool:
     return not set(one.concerned).isdisjoint(other.concerned)
 
 
-def _progressed(each: Migrated) -> tuple[int, float, str]:
+def _read_progress(each: Migrated) -> tuple[int, float, str]:
     move = _move_of(each)
     return _COURSE.index(move.state), move.proposed_at, str(each.name)
 
 
-def _closed_as(each: Migrated) -> MoveState:
+def _close_as(each: Migrated) -> MoveState:
     begun = each.status.state
     # Ours without a status was never begun: the status is written before anything is ordered.
     never = begun is None and each.ours and each.status.manager is None
@@ -425,7 +425,7 @@ def _history(
     return tuple(ordered[-HISTORY:])
 
 
-def _measured(ended: list[Migrated], recorded: Iterable[Recorded]) -> Measured:
+def _restore_measured(ended: list[Migrated], recorded: Iterable[Recorded]) -> Measured:
     """Return the means that were written with the move that ended last: those of the most moves."""
     last = next((each.status.averages for each in reversed(ended) if each.status.averages), None)
     of_jobs = (job.text.averages for job in recorded if job.text is not None)

@@ -58,7 +58,7 @@ def whole_restored(recorded: Iterable[Recorded], moving: Collection[str], now: f
             flying[job] = each.transaction
             ids.add(each.transaction.id)
         elif why:
-            how = _closed_as(each)
+            how = _close_as(each)
             closed[job] = _over(each, how, f"closed after a restart: {why}", now)
             problems.append(
                 Problem(
@@ -154,7 +154,7 @@ def _contradiction(flying: Transaction | None, ids: Collection[str], moving: Col
     return "" if moved is None else f"a Migration moves {moved}"
 
 
-def _closed_as(each: Recorded) -> TransactionState:
+def _close_as(each: Recorded) -> TransactionState:
     told = each.status.change
     if each.transaction is not None:
         asked = each.transaction.state in UNTOUCHED_STATES

@@ -121,11 +121,11 @@ class TrainingJobs:
     async def write(self, name: str, state: State, now: float, *, begun: bool) -> str:
         """Write the object of a job, however long that takes; return why it cannot be, else nothing."""
         self._state, self._now = state, now
-        kept = self._kept_of(name)
+        kept = self._find_kept(name)
         await self._writer.write_through(kept, lambda: self._content(name), begun=begun)
         refused, kept.refused = kept.refused, ""
         if not refused and not kept.gone:
-            self._written(name)
+            self._note_written(name)
             self.due.written(name)
         elif flying_of(name, state) is None:
             self.due.put(name, after=1.0)
@@ -180,7 +180,7 @@ class TrainingJobs:
                 self._look(name, state.jobs[name])
 
     def _look(self, name: str, job: Job) -> None:
-        if name not in self._kept and not _recorded(job):
+        if name not in self._kept and not _is_recorded(job):
             return
         now, told = asyncio.get_running_loop().time(), self._told.get(name)
         waiting = self._waiting.get(name)
@@ -219,7 +219,7 @@ class TrainingJobs:
             uid or ("" if kept is None else kept.owner),
         )
 
-    def _written(self, name: str) -> None:
+    def _note_written(self, name: str) -> None:
         job = self._state.jobs.get(name)
         if job is None:
             return
@@ -241,11 +241,11 @@ class TrainingJobs:
                 self._forget(name)
             return
         try:
-            await self._writer.write(self._kept_of(name), lambda: self._content(name))
+            await self._writer.write(self._find_kept(name), lambda: self._content(name))
         except KeyError:
             self.due.put(name)  # its job went while it was written
         else:
-            self._written(name)
+            self._note_written(name)
 
     def _forget(self, name: str) -> None:
         if name in self._state.jobs:
@@ -253,7 +253,7 @@ class TrainingJobs:
         for known in (self._kept, self._told, self._history):
             known.pop(name, None)
 
-    def _kept_of(self, name: str) -> Kept:
+    def _find_kept(self, name: str) -> Kept:
         if (kept := self._kept.get(name)) is None:
             kept = self._kept[name] = Kept(_home(name))
         return kept
@@ -274,7 +274,7 @@ class TrainingJobs:
             waiting=self._waiting.get(name),
             start=self._start(name),
             history=self._history.get(name, ()),
-            owner=_named(owner, job),
+            owner=_name(owner, job),
             hostnames=known,
             manager=self._identity,
             now=self._now,
@@ -304,7 +304,7 @@ class TrainingJobs:
             if over.whole and over.job in open_jobs and over.id not in known:
                 self.ended(over)  # what is closed now
         for job, recorded in by_job.items():
-            kept = self._kept_of(job)
+            kept = self._find_kept(job)
             kept.known(recorded.name, recorded.uid, recorded.version, recorded.spec, recorded.owner)
             if recorded.transaction is not None:
                 pins, wanted = recorded.status.pins or (), recorded.transaction.wanted
@@ -313,12 +313,12 @@ class TrainingJobs:
             await self._writer.take(self._kept[job], self._content(job))
         for job, recorded in by_job.items():
             # Not written again until something changes: of a thousand each change would wait for all of them.
-            self._known(job, recorded)
+            self._learn(job, recorded)
 
-    def _known(self, name: str, recorded: Recorded) -> None:
+    def _learn(self, name: str, recorded: Recorded) -> None:
         if recorded.text is None:
             return
-        self._written(name)
+        self._note_written(name)
         told = self._told[name]
         told.headline = (*told.headline[:-1], recorded.owner)
         told.waiting = (recorded.status.position, recorded.status.waiting_for)
@@ -336,7 +336,7 @@ def _home(job: str) -> Home:
     return Home(resource=TRAINING_JOBS, names=(training_job_name(job),), writer_of=writer_of)
 
 
-def _recorded(job: Job) -> bool:
+def _is_recorded(job: Job) -> bool:
     """Whether the job has a TrainingJob: it is its owner's to place, and held, scaled, or trains as one."""
     spec = job.spec
     return job.owned and (spec.adjustable or (spec.coupled and len(spec.replicas) > 1))
@@ -362,7 +362,7 @@ def _said(waiting: Waiting | None) -> tuple[object, ...]:
     return (None, None) if waiting is None else (waiting.position, waiting.text[:1024])
 
 
-def _named(owner: Object | None, job: Job) -> tuple[str, str] | None:
+def _name(owner: Object | None, job: Job) -> tuple[str, str] | None:
     """Return kind and UID of the owner; that of an earlier manager while it is not known."""
     if owner is not None and owner.get("uid"):
         return str(owner["kind"]), str(owner["uid"])

@@ -90,15 +90,15 @@ def member_of(replica: Replica, transaction: Transaction) -> Member:
         replica.incarnation,
         replica.starts,
         _PURPOSES.index(purpose if purpose in _PURPOSES else "preempt"),
-        None if node == _expected(replica.name, transaction) else node,
+        None if node == _locate(replica.name, transaction) else node,
     )
 
 
 def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[str, Any]:
-    kept = _told(transaction)
+    kept = _list_fields(transaction)
     for apart in ("job", "before", "after", "witnesses", "ending"):
         kept.pop(apart, None)
-    witnesses = {_short(name): _told(each) for name, each in sorted(transaction.witnesses.items())}
+    witnesses = {_short(name): _list_fields(each) for name, each in sorted(transaction.witnesses.items())}
     as_known, others, concerned = [], {}, set(transaction.concerned)
     for name, told in sorted(transaction.ending.items()):
         known = replicas.get(name)
@@ -144,7 +144,7 @@ def _lead(transaction: Transaction) -> str:
     return (workers or list(transaction.concerned))[0]
 
 
-def _told(record: Struct) -> dict[str, Any]:
+def _list_fields(record: Struct) -> dict[str, Any]:
     """Return the fields of a record that are not what they are anyway."""
     built = msgspec.to_builtins(record)
     usual = {each.encode_name: each.default for each in msgspec.structs.fields(record)}
@@ -278,7 +278,7 @@ def _may_ask(transaction: Transaction) -> bool:
 
 def with_member(replica: Replica, transaction: Transaction, member: Member, now: float) -> Replica:
     """Return the replica as the record of its transaction has it; its pods tell what happened since."""
-    node = _expected(replica.name, transaction) if member.node is None else member.node
+    node = _locate(replica.name, transaction) if member.node is None else member.node
     phase, purpose = _PHASES[member.phase], _PURPOSES[member.purpose]
     active = phase in {Phase.RUNNING, Phase.STARTING}
     leaving = None
@@ -311,7 +311,7 @@ def told_to_end(replica: Replica, transaction: Transaction, now: float) -> Leavi
     )
 
 
-def _expected(name: str, transaction: Transaction) -> str:
+def _locate(name: str, transaction: Transaction) -> str:
     """Return where a replica is that a transaction is about, as long as nobody says something else."""
     nodes = (transaction.wanted.get(name), transaction.before.get(name), transaction.after.get(name))
     return next((node for node in nodes if node is not None), "")

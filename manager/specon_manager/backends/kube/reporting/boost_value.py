@@ -60,14 +60,14 @@ def boost_of_job(job: Job, snapshot: Snapshot) -> int | None:
         return None
     return boost(
         Worth(
-            unsaved=_unsaved(workers, job),
+            unsaved=_measure_unsaved(workers, job),
             gain=max(each.progress.until_converged or 0.0 for each in workers),
             remaining=remaining_seconds(job, snapshot),
         )
     )
 
 
-def _unsaved(workers: Iterable[Replica], job: Job) -> float:
+def _measure_unsaved(workers: Iterable[Replica], job: Job) -> float:
     """Return what the end of a job would throw away, seconds.
 
     Of what trains as one whoever saved last stands for all; else the one counts that would lose the most.

@@ -107,7 +107,7 @@ class Protections:
 
     def _is_news(self, replica: Replica, left: float, now: float) -> bool:
         known = self._written.get(replica.incarnation or "")
-        if known is None or known[0] != _saved(replica):
+        if known is None or known[0] != _has_saved(replica):
             return True
         if math.isfinite(known[1]) != math.isfinite(left):
             return True
@@ -127,7 +127,7 @@ class Protections:
                 self._names,
                 left=left if started is not None else math.inf,
                 age=0.0 if started is None else max(0.0, now - started),
-                saved=_saved(replica),
+                saved=_has_saved(replica),
                 present=str(annotations.get(DO_NOT_DISRUPT, "")),
             )
             if metadata.get("uid") == replica.incarnation and (changed := changes(annotations, values)):
@@ -137,10 +137,10 @@ class Protections:
         except (ApiError, ApiUnavailableError) as error:
             _log.debug("no protection on pod %s/%s: %s", namespace, name, error)
             return  # looked at again
-        self._written[str(pod["uid"])] = (_saved(replica), now + left)
+        self._written[str(pod["uid"])] = (_has_saved(replica), now + left)
 
 
-def _saved(replica: Replica) -> bool:
+def _has_saved(replica: Replica) -> bool:
     known = replica.progress.checkpoint
     return known is not None and known.verified
 

@@ -89,7 +89,7 @@ def changes(annotations: Mapping[str, str], values: Mapping[str, str | None]) ->
 
     What another wrote stays, also over a value of ours; what another took away of ours stays away.
     """
-    ours = _written(annotations)
+    ours = _find_written(annotations)
     left = dict(ours)
     found: dict[str, str | None] = {}
     for annotation, value in values.items():
@@ -111,7 +111,7 @@ def changes(annotations: Mapping[str, str], values: Mapping[str, str | None]) ->
     return found
 
 
-def _written(annotations: Mapping[str, str]) -> dict[str, str]:
+def _find_written(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return what we wrote of late; whatever else stands in our annotation is nothing."""
     try:
         return msgspec.json.decode(annotations.get(SIGNALS, "{}"), type=dict[str, str])

@@ -57,9 +57,9 @@ def _in_flight(former: Transaction | None, each: Transaction) -> Iterator[Note]:
     if each.attempt > 1 and (former is None or former.attempt == 1):
         reason = "MovingBack" if each.kind is Kind.MOVE else "ChangeTurnedBack"
         where = f" to {_nodes(each.before, each)}" if each.kind is Kind.MOVE else ""
-        yield _of(each, reason, f"{_named(each)}going back{where}{_because(each)}", warning=True)
+        yield _of(each, reason, f"{_name(each)}going back{where}{_because(each)}", warning=True)
     if each.stuck and (former is None or not former.stuck):
-        yield _of(each, "Stuck", f"{_named(each)}cannot come to an end: {each.stuck}", warning=True)
+        yield _of(each, "Stuck", f"{_name(each)}cannot come to an end: {each.stuck}", warning=True)
     if each.kind is Kind.MOVE and former is not None:
         yield from _along(former, each)
 
@@ -88,7 +88,7 @@ def _over(each: Transaction) -> Note:
         return _of(each, "CheckpointVerified", each.note)
     if each.state is TransactionState.ROLLED_BACK:
         reason = "MoveRolledBack" if moves else "ChangeRolledBack"
-        return _of(each, reason, f"{_named(each)}rolled back: {why}", warning=not moves)
+        return _of(each, reason, f"{_name(each)}rolled back: {why}", warning=not moves)
     if each.state is TransactionState.FAILED:
         what = f"the move to {_nodes(each.after, each)}" if moves else str(each.kind)
         return _of(each, "MoveFailed" if moves else "ChangeFailed", f"{what} failed: {why}", warning=True)
@@ -137,7 +137,7 @@ def _outcome(each: Transaction) -> str:
     return f"{numbers}, on {_nodes(each.after, each)}{saved and f', {saved}'}{pause}"
 
 
-def _named(each: Transaction) -> str:
+def _name(each: Transaction) -> str:
     return "" if each.kind is Kind.MOVE else f"{each.kind}: "
 
 

@@ -184,7 +184,7 @@ class Elector:
     async def _try(self) -> bool:
         """Look at the lease and take it if nobody holds it any more."""
         try:
-            self._saw(await self._limited(self._api.get(LEASES, self._name, self._namespace)))
+            self._saw(await self._limit(self._api.get(LEASES, self._name, self._namespace)))
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -232,7 +232,7 @@ class Elector:
             call = self._api.create(LEASES, body, self._namespace)
         else:
             call = self._api.replace(LEASES, body, self._name, self._namespace)
-        self._saw(await self._limited(call))
+        self._saw(await self._limit(call))
         self._held_until = sent + self._renew_seconds
         return self.holds()
 
@@ -258,7 +258,7 @@ class Elector:
         limit = min(self._call_seconds, self._held_until - sent)
         try:
             call = self._api.replace(LEASES, body, self._name, self._namespace)
-            self._saw(await self._limited(call, limit))
+            self._saw(await self._limit(call, limit))
         except ApiError as error:
             if error.not_found:
                 return False
@@ -266,7 +266,7 @@ class Elector:
                 raise
             # A renewal whose answer was lost, or a label that somebody set: look whose it is now.
             limit = min(self._call_seconds, self._held_until - self._monotonic())
-            self._saw(await self._limited(self._api.get(LEASES, self._name, self._namespace), limit))
+            self._saw(await self._limit(self._api.get(LEASES, self._name, self._namespace), limit))
             spec = self._lease.get("spec") or {}
             if spec.get("holderIdentity") != self._identity or spec.get("acquireTime") != self._own_term:
                 return False
@@ -280,12 +280,12 @@ class Elector:
         if not self._own_term:
             return
         with contextlib.suppress(ApiError, ApiUnavailableError):
-            lease = await self._limited(self._api.get(LEASES, self._name, self._namespace))
+            lease = await self._limit(self._api.get(LEASES, self._name, self._namespace))
             spec = lease.get("spec") or {}
             if spec.get("holderIdentity") != self._identity or spec.get("acquireTime") != self._own_term:
                 return
             body = {**lease, "spec": {**spec, "holderIdentity": "", "renewTime": self._time()}}
-            self._saw(await self._limited(self._api.replace(LEASES, body, self._name, self._namespace)))
+            self._saw(await self._limit(self._api.replace(LEASES, body, self._name, self._namespace)))
             _log.info("%s gave the lease back", self._identity)
 
     def _saw(self, lease: Object) -> None:
@@ -296,7 +296,7 @@ class Elector:
         self._lease = lease
         self._noticed(lease)
 
-    async def _limited(self, call: Awaitable[Object], seconds: float | None = None) -> Object:
+    async def _limit(self, call: Awaitable[Object], seconds: float | None = None) -> Object:
         limit = self._call_seconds if seconds is None else max(0.0, seconds)
         try:
             async with asyncio.timeout(limit):

@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
         turns = Turns()
         async with aclosing(events):
             async for kind, item in events:
-                self._happened(kind, item)
+                self._note_event(kind, item)
                 heard = True
                 self._backoff.succeed()
                 await turns.give()
@@ -182,7 +182,7 @@ class Reflector(Generic[T]):
         else:
             raise ApiUnavailableError(f"the watch of {self._resource.plural} ended as soon as it began")
 
-    def _happened(self, kind: str, item: Object) -> None:
+    def _note_event(self, kind: str, item: Object) -> None:
         if kind != "BOOKMARK":
             key, slim = _key(item), self._slimmed(item)
             # A DELETED shows the last state; what its watcher has not seen of it (an exit code) comes first.

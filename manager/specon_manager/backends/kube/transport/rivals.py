@@ -73,7 +73,7 @@ class Rivals:
     async def absent(self) -> None:
         """Wait until no other release leads over our namespaces; its name is said once."""
         while True:
-            rivals = await self._found()
+            rivals = await self._find_rivals()
             alive = next((each for each in rivals if self._is_alive(each)), None)
             if alive is not None and alive.place != (self.present and self.present.place):
                 _log.warning("standing by for another release of specon: %s", alive)
@@ -85,7 +85,7 @@ class Rivals:
     async def watch(self) -> None:
         """Look while we lead. Raises NotLeadingError once another release leads that did so before us."""
         while True:
-            for rival in await self._found():
+            for rival in await self._find_rivals():
                 ours = (self._since or "~", *self._own)
                 if self._is_alive(rival) and (rival.since or "~", *rival.place) < ours:
                     self.present = rival
@@ -98,12 +98,12 @@ class Rivals:
         """Whether it was seen to be renewed; one that was seen once only may be left from long ago."""
         return self._seen[rival.place][2]
 
-    async def _found(self) -> list[Rival]:
+    async def _find_rivals(self) -> list[Rival]:
         """Return the Leases of others over our namespaces that are held, perhaps by somebody who lives."""
         try:
             listed, _ = await self._api.list(LEASES, label_selector=self._selector)
             rivals = [each for each in map(self._read, listed) if each is not None]
-            believed = await self._believed(rivals)
+            believed = await self._choose_believed(rivals)
         except (ApiError, ApiUnavailableError) as error:
             if not self._unsure:
                 _log.warning("whether another release of specon is here is not known: %s", error)
@@ -111,14 +111,14 @@ class Rivals:
             return []
         self._unsure = False
         now = self._monotonic()
-        self._seen = {each.place: self._looked_at(each, now) for each in rivals}
+        self._seen = {each.place: self._look_at(each, now) for each in rivals}
         return [
             each
             for each in rivals
             if each.place[0] in believed and now - self._seen[each.place][1] <= each.seconds
         ]
 
-    def _looked_at(self, rival: Rival, now: float) -> tuple[str, float, bool]:
+    def _look_at(self, rival: Rival, now: float) -> tuple[str, float, bool]:
         known = self._seen.get(rival.place)
         if known is None:
             return rival.version, now, False
@@ -148,7 +148,7 @@ class Rivals:
             )
         return None
 
-    async def _believed(self, rivals: Collection[Rival]) -> set[str]:
+    async def _choose_believed(self, rivals: Collection[Rival]) -> set[str]:
         """Return the namespaces whose Leases are believed; those of tenants are not."""
         believed = {self._own[0]}
         if any(each.place[0] not in believed for each in rivals):

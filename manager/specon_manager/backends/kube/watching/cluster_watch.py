@@ -121,7 +121,7 @@ class ClusterWatch:
         self.ledger.server = await self._version()
         standings = await self._follow_kueue()
         for kind, (resource, slim) in OWNER_RESOURCES.items():
-            if kind in _ALWAYS_SERVED or await self._served(resource):
+            if kind in _ALWAYS_SERVED or await self._is_served(resource):
                 owners: Reflector[OwnerInfo] = Reflector(
                     self._api,
                     resource,
@@ -134,7 +134,7 @@ class ClusterWatch:
         for reflector in reflectors:
             await reflector.synced.wait()
         if standings is not None:
-            await self._known(standings)
+            await self._learn(standings)
         await self._apply()
         self.nodes.known(state.nodes)
         self.ledger.remember(state)
@@ -176,7 +176,7 @@ class ClusterWatch:
                     raise
         return judged(detail, options_of(detail), claims, volumes)
 
-    async def _served(self, resource: Any) -> bool:
+    async def _is_served(self, resource: Any) -> bool:
         try:
             return await self._api.serves(resource)
         except (ApiError, ApiUnavailableError) as error:
@@ -186,7 +186,7 @@ class ClusterWatch:
     async def _follow_kueue(self) -> Standings | None:
         if not self._settings.kueue_moves.enabled:
             return None
-        if not await self._served(KUEUE_WORKLOADS):
+        if not await self._is_served(KUEUE_WORKLOADS):
             _log.warning("kueue_moves: there is no %s here", KUEUE_WORKLOADS.api_version)
             return None
         standings = Standings(self._api, self._settings.kueue_moves, self._queue_workloads)
@@ -194,7 +194,7 @@ class ClusterWatch:
         self._background.start(standings.run(), "following Kueue", endless=True)
         return standings
 
-    async def _known(self, standings: Standings) -> None:
+    async def _learn(self, standings: Standings) -> None:
         try:
             async with asyncio.timeout(_KUEUE_SECONDS):
                 await standings.synced()
@@ -233,7 +233,7 @@ class ClusterWatch:
             ends = time.perf_counter() + _TURN_SECONDS
             while self._changes and time.perf_counter() < ends:
                 apply, before, after = self._changes.popleft()
-                kind, name = _named(before if after is None else after)
+                kind, name = _name(before if after is None else after)
                 with self._api.reading.of(kind, name):
                     apply(before, after)
             if self._emit is not None:
@@ -325,7 +325,7 @@ class ClusterWatch:
             await asyncio.sleep(self._settings.metrics_seconds)
 
 
-def _named(found: PodInfo | NodeInfo | OwnerInfo | str) -> tuple[str, str]:
+def _name(found: PodInfo | NodeInfo | OwnerInfo | str) -> tuple[str, str]:
     """Return kind and name of an object, for words about it; a text is the UID of what Kueue manages."""
     if isinstance(found, str):
         return KUEUE_WORKLOADS.kind, f"of {found}"

@@ -119,7 +119,7 @@ class Ledger:
         old = None if before is None else _identity(before)
         new = None if after is None else _identity(after)
         if before is not None and old is not None and old != new:
-            job = self._touched(old)
+            job = self._touch(old)
             job.pods.pop(before.uid, None)
             job.claimants.get(old.replica, {}).pop(before.uid, None)
             job.gone[before.uid] = before
@@ -127,7 +127,7 @@ class Ledger:
             self._remarked.discard(before.uid)
             self.foreign.discard(before.uid)
         if after is not None and new is not None:
-            job = self._touched(new)
+            job = self._touch(new)
             job.pods[after.uid] = after
             job.claimants.setdefault(new.replica, {})[after.uid] = after
             self._jobs_of.setdefault(_owner_key(new), set()).add(new.job_name)
@@ -235,12 +235,12 @@ class Ledger:
         return events
 
     def _of_job(self, job: _Job) -> list[Event]:
-        events = self._changed_hands(job)
-        ours = [pod for pod in job.pods.values() if self._held_by(job, pod)]
+        events = self._change_hands(job)
+        ours = [pod for pod in job.pods.values() if self._is_held_by(job, pod)]
         if not ours and job.holder is None:
             self._take_hold(job)
         owner = self._owner_of_holder(job)
-        spec = self._described(job, ours, owner)
+        spec = self._describe(job, ours, owner)
         if spec is not None and spec != job.told:
             job.told = spec
             events.append(JobObserved(spec))
@@ -250,13 +250,13 @@ class Ledger:
         self._over -= job.gone.keys()
         job.gone.clear()
         if not ours and owner is None and not self._returns(job):
-            events += self._closed(job, "its owner is gone")
+            events += self._close(job, "its owner is gone")
             if self._owners.telling(job.name) is not None:  # another one has its name already
                 self._jobs[job.name] = job
                 events += self._of_job(job)
         return events
 
-    def _described(self, job: _Job, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
+    def _describe(self, job: _Job, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
         """Return the job as its pods, or its owner alone, describe it; None where neither does anew."""
         template = None
         if owner is not None:
@@ -287,12 +287,12 @@ class Ledger:
                 self._choose(job, replica)
                 return events
             last = job.gone.get(told) if pod is None else pod
-            events.append(_gone(replica, told, last, told_to_end=self._suspended_by_us(job)))
+            events.append(_tell_gone(replica, told, last, told_to_end=self._is_suspended_by_us(job)))
             del self._told[replica]
             self._over.add(told)
         chosen = self._choose(job, replica)
         if chosen is None:
-            return [*events, *self._missed(job, replica)]
+            return [*events, *self._tell_missed(job, replica)]
         detail = chosen.detail
         assert detail is not None
         others = [pod for pod in self._claimants(job, replica) if pod.uid != chosen.uid and not pod.ended]
@@ -301,21 +301,21 @@ class Ledger:
         self._told[replica] = chosen.uid
         return [*events, ReplicaStarted(replica=replica, incarnation=chosen.uid, node=chosen.node)]
 
-    def _suspended_by_us(self, job: _Job) -> bool:
+    def _is_suspended_by_us(self, job: _Job) -> bool:
         owner = self._owner_of_holder(job)
         return owner is not None and owner.suspended and bool(owner.suspended_for)
 
-    def _missed(self, job: _Job, replica: str) -> list[Event]:
+    def _tell_missed(self, job: _Job, replica: str) -> list[Event]:
         """Tell of an incarnation that was over before anybody saw it run: of the newest, once."""
-        gone = [pod for pod in job.gone.values() if _replica(pod) == replica and self._held_by(job, pod)]
+        gone = [pod for pod in job.gone.values() if _replica(pod) == replica and self._is_held_by(job, pod)]
         there = [pod for pod in self._claimants(job, replica) if not pod.deleting]
         ended = [pod for pod in (*gone, *there) if pod.ended and pod.node and pod.uid not in self._over]
         self._over |= {pod.uid for pod in ended}
         newest = max(ended, key=_age, default=None)
         if newest is None:
             return []
-        end = _gone(replica, newest.uid, newest, told_to_end=self._suspended_by_us(job))
-        if end.evicted and self._suspended_by_us(job):
+        end = _tell_gone(replica, newest.uid, newest, told_to_end=self._is_suspended_by_us(job))
+        if end.evicted and self._is_suspended_by_us(job):
             # It never trained, and had to go with all of its job: to say now that it started would look as if
             # somebody had let the job run.
             return []
@@ -338,7 +338,7 @@ class Ledger:
                     self._stranger(pod, f"pod {chosen.name} is {replica} already")
         return chosen
 
-    def _changed_hands(self, job: _Job) -> list[Event]:
+    def _change_hands(self, job: _Job) -> list[Event]:
         """Let the owner that was first keep the name; another one's pods are remarked until it is gone."""
         events: list[Event] = []
         self._resolve(job)
@@ -347,13 +347,13 @@ class Ledger:
         if left and holders:
             for replica in sorted({_replica(pod) for pod in job.gone.values()}):
                 events += self._of_replica(job, replica)
-            events += self._closed(job, "its owner is gone, and another one has its name")
+            events += self._close(job, "its owner is gone, and another one has its name")
         if job.holder is None and holders:
             job.holder = self._holder(min(job.pods.values(), key=_age))
             job.dirty |= {_replica(pod) for pod in job.pods.values()}
             self._jobs[job.name] = job
         for pod in job.pods.values():
-            if not self._held_by(job, pod) and not pod.ended:
+            if not self._is_held_by(job, pod) and not pod.ended:
                 self._stranger(pod, f"another owner has a job named {job.name}")
         return events
 
@@ -373,7 +373,7 @@ class Ledger:
     def _returns(self, job: _Job) -> bool:
         return any(job_of(replica) == job.name for replica in self._awaited)
 
-    def _closed(self, job: _Job, reason: str) -> list[Event]:
+    def _close(self, job: _Job, reason: str) -> list[Event]:
         """Forget the job; the core is told if it knew of it."""
         known = job.told is not None
         replicas = {_replica(pod) for pod in job.pods.values()} | set(
@@ -387,7 +387,7 @@ class Ledger:
             self._jobs.pop(job.name, None)
         return [JobGone(job=job.name, reason=reason)] if known else []
 
-    def _touched(self, identity: Identity) -> _Job:
+    def _touch(self, identity: Identity) -> _Job:
         name = identity.job_name
         if name not in self._jobs:
             self._jobs[name] = _Job(name=name)
@@ -396,10 +396,10 @@ class Ledger:
         return self._jobs[name]
 
     def _claimants(self, job: _Job, replica: str) -> list[PodInfo]:
-        claimants = [pod for pod in job.claimants.get(replica, {}).values() if self._held_by(job, pod)]
+        claimants = [pod for pod in job.claimants.get(replica, {}).values() if self._is_held_by(job, pod)]
         return sorted(claimants, key=_age)
 
-    def _held_by(self, job: _Job, pod: PodInfo) -> bool:
+    def _is_held_by(self, job: _Job, pod: PodInfo) -> bool:
         if job.holder is None:
             return True
         (kind, uid), (holder_kind, holder_uid) = self._holder(pod), job.holder
@@ -456,7 +456,7 @@ def _as_written_down(job: _Job, spec: JobSpec) -> None:
         job.holder = str(kind), str(uid)
 
 
-def _gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool = False) -> ReplicaGone:
+def _tell_gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool = False) -> ReplicaGone:
     """Return the end of an incarnation; `pod` is its last known form, None where nobody saw its end.
 
     `told_to_end`: whether all of its job was, by us. One that fails because the others went before it does

@@ -55,7 +55,7 @@ class NodeBook:
             self._pods.get(old, {}).pop(before.uid, None)
             self._dirty.add(old)
         if after is not None and new:
-            self._count(after, planned=after.detail is not None and _planned(after))
+            self._count(after, planned=after.detail is not None and _is_planned(after))
 
     def count_as_foreign(self, pod: PodInfo) -> None:
         """Count a pod as other people's: it has a sidecar, but no replica of the plan is it."""
@@ -76,7 +76,7 @@ class NodeBook:
                 if self._told.pop(name, None) is not None:
                     events.append(NodeGone(node=name))
                 continue
-            seen, told = self._observed(node), self._told.get(name)
+            seen, told = self._observe(node), self._told.get(name)
             if told is None or _noticeable(told, seen):
                 self._told[name] = seen
                 events.append(seen)
@@ -90,7 +90,7 @@ class NodeBook:
             on_node[pod.uid] = counted
             self._dirty.add(pod.node)
 
-    def _observed(self, node: NodeInfo) -> NodeObserved:
+    def _observe(self, node: NodeInfo) -> NodeObserved:
         pods = self._pods.get(node.name, {}).values()
         foreign = _total(requests for requests, planned in pods if not planned)
         usage = self._measured.get(node.name)
@@ -100,9 +100,9 @@ class NodeBook:
         return NodeObserved(
             node=node.name,
             capacity=Resources(
-                cpu=_left(room.cpu, foreign.cpu),
-                memory=_left(room.memory, foreign.memory),
-                gpu=_left(room.gpu, foreign.gpu),
+                cpu=_measure_rest(room.cpu, foreign.cpu),
+                memory=_measure_rest(room.memory, foreign.memory),
+                gpu=_measure_rest(room.gpu, foreign.gpu),
             ),
             usage=usage,
             ready=node.ready,
@@ -113,7 +113,7 @@ class NodeBook:
         )
 
 
-def _planned(pod: PodInfo) -> bool:
+def _is_planned(pod: PodInfo) -> bool:
     """Whether the plan counts the pod: it holds room for a move, or is a replica that was told to run.
 
     One that is bound and not running yet is counted as other people's until then: its room is taken already.
@@ -143,5 +143,5 @@ def _total(amounts: Iterable[Resources]) -> Resources:
     return Resources(cpu=round(cpu, 6), memory=memory, gpu=gpu)
 
 
-def _left(room: float, taken: float) -> float:
+def _measure_rest(room: float, taken: float) -> float:
     return max(0.0, round(room - taken, 6))

@@ -54,7 +54,7 @@ def spec_of_owner(
         placed_by="owner",
         bursts=owner.bursts,
         constraints=owner.constraints,
-        **_said(options, owner.grace_seconds),
+        **_read_annotations(options, owner.grace_seconds),
         **_elastic(owner, can, options),
     )
     if known is None:
@@ -109,12 +109,12 @@ def spec_of(
         bursts=detail.bursts,
         lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
-        **_said(options, detail.grace_seconds),
+        **_read_annotations(options, detail.grace_seconds),
         **_elastic(owner, can, options),
     )
 
 
-def _said(options: Options, grace_seconds: float) -> dict[str, Any]:
+def _read_annotations(options: Options, grace_seconds: float) -> dict[str, Any]:
     """Return what the annotations say of any job."""
     return {
         "job_class": options.job_class or "best-effort",
