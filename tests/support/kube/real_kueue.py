@@ -6,6 +6,7 @@ KUEUE_ASSETS names a folder with the program `kueue` and the folder `config` of 
 import contextlib
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,8 +73,8 @@ class RealKueue:
             await api.create(MUTATING_WEBHOOKS if mutating else VALIDATING_WEBHOOKS, found)
 
     @contextlib.contextmanager
-    def running(self, kubeconfig: Path) -> Iterator[None]:
-        """Run it."""
+    def running(self, kubeconfig: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """Run it, and give its process."""
         config = self._folder / "kueue.yaml"
         config.write_text(yaml.safe_dump(self._configuration()))
         _write(self._bundle, self._folder / "kueue-webhook")
@@ -81,8 +82,8 @@ class RealKueue:
         _write(self._bundle, etc / "kueue" / "metrics" / "certs")
         inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", _IN_OWN_ETC, str(etc)]
         command = [*inside, str(self._program), f"--kubeconfig={kubeconfig}", f"--config={config}"]
-        with server.process([*command, "--zap-log-level=2"], self.log):
-            yield
+        with server.run_program([*command, "--zap-log-level=2"], self.log) as process:
+            yield process
 
     async def ready(self) -> bool:
         """Whether it says that its webhooks are answered."""

@@ -1,4 +1,4 @@
-"""A real Kueue, API server, controllers, scheduler and manager of ours: jobs that wait, train and are preempted.
+"""A real Kueue beside a real API server, scheduler and manager: jobs wait, train and are preempted.
 
 Nodes, trainers and sidecars are played, as `RealStage` has them.
 """
@@ -12,16 +12,14 @@ from msgspec import Struct
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
 from specon_manager.backends.kube.kueue.webhook import gate_webhook
 from specon_manager.backends.kube.objects.identity import identity_of
-from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import (
-    EVENTS,
+    CUSTOM_RESOURCES,
     JOBS,
     KUEUE_CLUSTER_QUEUES,
     KUEUE_LOCAL_QUEUES,
     KUEUE_WORKLOADS,
     MIGRATIONS,
-    TRAINING_JOBS,
     Object,
     Resource,
 )
@@ -45,11 +43,9 @@ class _Seen(Struct, frozen=True):
 
 
 class RealKueueStage(RealStage):
-    """`async with RealKueueStage(folder, programs, kueue) as stage`; `settings` are the manager's for Kueue."""
+    """`async with RealKueueStage(folder, programs, kueue)`; `settings` are those of the manager for Kueue."""
 
-    def __init__(
-        self, folder: Path, programs: Path, kueue: Path, *, nodes: int = 5, **settings: Any
-    ) -> None:
+    def __init__(self, folder: Path, programs: Path, kueue: Path, *, nodes: int = 5, **settings: Any) -> None:
         gate = {"preemption_gate": {"enabled": True, "patience": 60.0}}
         super().__init__(folder, programs, nodes=nodes, decisions={**gate, **settings})
         self.kueue = RealKueue(kueue, folder, *_GATES)
@@ -59,11 +55,11 @@ class RealKueueStage(RealStage):
 
     async def _join(self) -> None:
         await self.kueue.install(self.api)
-        self._stack.enter_context(self.kueue.running(self.config))
-        loop = asyncio.get_running_loop()
-        until = loop.time() + 120
+        while not await self._is_defined():  # noqa: ASYNC110  (an API server has no other word for it)
+            await asyncio.sleep(0.3)
+        process = self._stack.enter_context(self.kueue.running(self.config))
         while not await self.kueue.ready():
-            assert loop.time() < until, self.kueue.log.read_text("utf-8")[-3000:]
+            assert process.poll() is None, self.kueue.log.read_text("utf-8")[-3000:]
             await asyncio.sleep(0.3)
         await self._create(FLAVORS, {"metadata": {"name": "default"}, "spec": {}})
         await self._create(_PRIORITIES, {"metadata": {"name": "urgent"}, "value": 1000})
@@ -71,21 +67,21 @@ class RealKueueStage(RealStage):
         follows = asyncio.create_task(self.workloads.run())
         self._stack.callback(follows.cancel)
 
+    async def _is_defined(self) -> bool:
+        """Whether every definition of it is served: it ends where one is not."""
+        found, _ = await self.api.list(CUSTOM_RESOURCES)
+        conditions = [(each.get("status") or {}).get("conditions") or [] for each in found]
+        established = ({one["type"] for one in each if one["status"] == "True"} for each in conditions)
+        return all("Established" in each for each in established) and await self.api.serves(KUEUE_WORKLOADS)
+
     def _reviewed(self, about: WebhookSettings) -> Object:
         whole = super()._reviewed(about)
         return {**whole, "webhooks": [*whole["webhooks"], gate_webhook(about, None)]}
 
     async def _create(self, resource: Resource, value: Object, namespace: str | None = None) -> Object:
-        """Create something, again while a webhook or a definition is not served yet."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + 60
-        while True:
-            try:
-                return await self.api.create(resource, value, namespace)
-            except ApiError:
-                if loop.time() > until:
-                    raise
-            await asyncio.sleep(0.5)
+        """Create something whose definition asks for its kind."""
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **value}
+        return await self.api.create(resource, whole, namespace)
 
     def _workload_changed(self, change: ObjectChange[_Seen]) -> None:
         now = asyncio.get_running_loop().time()
@@ -101,9 +97,9 @@ class RealKueueStage(RealStage):
         made["spec"]["namespaceSelector"] = {}
         if not made["spec"]["cohortName"]:
             del made["spec"]["cohortName"]
-        await self.api.create(KUEUE_CLUSTER_QUEUES, made)
+        await self._create(KUEUE_CLUSTER_QUEUES, made)
         local = {"metadata": {"name": name}, "spec": {"clusterQueue": name}}
-        await self.api.create(KUEUE_LOCAL_QUEUES, local, TRAINING)
+        await self._create(KUEUE_LOCAL_QUEUES, local, TRAINING)
 
     async def submit(
         self, name: str, queue: str, *, cpu: str = "1", workers: int = 1, **spec: Any
@@ -149,7 +145,7 @@ class RealKueueStage(RealStage):
             del wanted["replica"]
         if target is not None:
             wanted["target"] = target
-        await self.api.create(MIGRATIONS, {"metadata": {"name": name}, "spec": wanted}, TRAINING)
+        await self._create(MIGRATIONS, {"metadata": {"name": name}, "spec": wanted}, TRAINING)
         found: Object = {}
 
         async def over() -> bool:
@@ -192,7 +188,8 @@ class RealKueueStage(RealStage):
                 continue
             if (pod.get("status") or {}).get("phase") != "Running":
                 continue
-            identity = identity_of(pod) if "specon.io/sidecar" in (pod["metadata"].get("labels") or {}) else None
+            injected = "specon.io/sidecar" in (pod["metadata"].get("labels") or {})
+            identity = identity_of(pod) if injected else None
             if identity is not None and identity.replica == replica:
                 return pod
         return None
@@ -206,22 +203,6 @@ class RealKueueStage(RealStage):
         """Return a node on which none of them is."""
         taken = {self.node_of(each) for each in replicas}
         return next(node for node in self.nodes if node not in taken)
-
-    async def record(self, job: str) -> Object:
-        """Return the status of a TrainingJob; empty where there is none."""
-        try:
-            return (await self.api.get(TRAINING_JOBS, job, TRAINING)).get("status") or {}
-        except ApiError:
-            return {}
-
-    async def events_of(self, kind: str, name: str) -> list[str]:
-        """Return what events say of an object."""
-        found, _ = await self.api.list(EVENTS, TRAINING)
-        return [
-            f"{each['reason']}: {each.get('note', '')}"
-            for each in found
-            if (each["regarding"].get("kind"), each["regarding"].get("name")) == (kind, name)
-        ]
 
 
 def _seen(found: Object) -> _Seen:
