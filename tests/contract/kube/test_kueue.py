@@ -95,8 +95,9 @@ class Watch:
         """Hear of a change of a Workload."""
         if workload is None:
             return
-        owner = workload["metadata"]["ownerReferences"][0]["name"]
-        true = {each["type"] for each in workload["status"].get("conditions", ()) if each["status"] == "True"}
+        (owner,) = [each["name"] for each in workload["metadata"].get("ownerReferences") or [{"name": ""}]]
+        conditions = (workload.get("status") or {}).get("conditions") or []
+        true = {each["type"] for each in conditions if each["status"] == "True"}
         if owner == self._victim and "Evicted" in true and self.evicted is None:
             self.evicted, self.verified = now, self._pod in self._stage.sidecars.verified
         elif owner == self._preemptor and "BlockedOnPreemptionGates" in true and self.blocked is None:
