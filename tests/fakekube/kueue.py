@@ -1,4 +1,6 @@
-"""A stand-in for Kueue's scheduler, its Workloads and its Jobs, as its source reads; no real one was run.
+"""A stand-in for Kueue's scheduler, its Workloads and its Jobs, as its source reads.
+
+The real one is asked in `tests/contract/kube/test_kueue.py`.
 
 Source: Kueue at ff69552e79 (August 2026). Workloads: `pkg/controller/core/workload_controller.go`.
 Jobs: `ReconcileGenericJob` of `pkg/controller/jobframework/reconciler.go`, its steps 3, 6, 7 and 8, with
@@ -77,6 +79,9 @@ class Kueue:
         name, labels = job["metadata"]["name"], job["metadata"]["labels"]
         of_pods = _spec_of_jobs(kind, job)
         template = {"spec": clone(of_pods["template"]["spec"])}
+        # As the real one does for each Job, whether or not anybody asks for a topology.
+        topology = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
+        pods = {"name": "main", "count": of_pods.get("parallelism", 1), "topologyRequest": topology}
         body = {
             "metadata": {
                 "name": f"{kind.name.lower()}-{name}",
@@ -84,7 +89,7 @@ class Kueue:
             },
             "spec": {
                 "queueName": labels[QUEUE],
-                "podSets": [{"name": "main", "count": of_pods.get("parallelism", 1), "template": template}],
+                "podSets": [{**pods, "template": template}],
             },
         }
         made = owned.child(kind, job, body, {})

@@ -200,18 +200,19 @@ def test_who_takes_over_waits_for_the_same_checkpoint_or_asks_once_more(after):
     assert stage.lost == [0]
 
 
-def test_each_round_asks_anew():
-    """What was preempted once and trains again is asked again before it is preempted again."""
+@pytest.mark.parametrize("rest", [3.0, 30.0])
+def test_each_round_asks_anew(rest):
+    """What was preempted once and trains again is asked again, however soon it is preempted again."""
     stage = KueueStage()
 
     async def story():
-        await one(stage, seconds=10)
+        await one(stage, seconds=5)
         stage.kueue.finish("urgent")
-        await asyncio.sleep(30)
+        await asyncio.sleep(rest)
         stage.kueue.submit("again", "team", cpu=1.0, priority=100, gated=True)
         await asyncio.sleep(10)
 
     run_virtually(stage.run(story()))
     assert [preemptor for _, preemptor, _ in stage.kueue.preempted] == ["urgent", "again"]
     assert stage.lost == [0, 0]
-    assert stage.reached["train-0"] > 30 / STEP_SECONDS
+    assert stage.reached["train-0"] > rest / STEP_SECONDS

@@ -71,8 +71,12 @@ class _Pod(Struct, frozen=True):
 class RealStage:
     """`async with RealStage(folder, programs) as stage`."""
 
-    def __init__(self, folder: Path, programs: Path, *, nodes: int = 5) -> None:
+    def __init__(
+        self, folder: Path, programs: Path, *, nodes: int = 5, decisions: Object | None = None
+    ) -> None:
+        """Prepare; `decisions` are settings of the manager besides those of all tests."""
         self._folder, self._programs = folder, programs
+        self._decisions = {**DECISIONS, **(decisions or {})}
         self.nodes = [f"node-{number}" for number in range(nodes)]
         self._stack = contextlib.AsyncExitStack()
         self._ended: set[str] = set()
@@ -95,6 +99,7 @@ class RealStage:
         self._pods = Reflector(self.api, PODS, slim=_raw, changed=self._changed)
         kubelet = asyncio.create_task(self._pods.run())
         self._stack.callback(kubelet.cancel)
+        await self._join()
         await self._start_manager()
         return self
 
@@ -121,14 +126,21 @@ class RealStage:
             status = {"allocatable": room, "capacity": room, "conditions": [ready]}
             await self.api.patch(NODES, name, None, {"status": status}, form="merge", subresource="status")
 
+    async def _join(self) -> None:
+        """Start whoever else works in this cluster, before our manager comes to it."""
+
+    def _reviewed(self, about: WebhookSettings) -> Object:
+        """Return what the API server asks our manager about before it creates it."""
+        return webhook_configuration(about, None)
+
     async def _start_manager(self) -> None:
         self.manager = LiveManager("first", "127.0.0.1", self._folder)
         url = f"https://127.0.0.1:{self.manager.port}"
         about = WebhookSettings(name="specon", namespace=SYSTEM, service="specon", url=url)
-        await self.api.create(MUTATING_WEBHOOKS, webhook_configuration(about, None))
+        await self.api.create(MUTATING_WEBHOOKS, self._reviewed(about))
         await self.intercept(about)
         config = self._folder / "config.yaml"
-        config.write_text(yaml.safe_dump(DECISIONS))
+        config.write_text(yaml.safe_dump(self._decisions))
         self.manager.start(
             [
                 f"--config={config}",

@@ -66,9 +66,9 @@ def running(folder: Path, programs: Path) -> Iterator[Endpoint]:
         "--disable-admission-plugins=ServiceAccount",  # nobody makes the default accounts here
         "--allow-privileged=true",
     ]
-    with _process(etcd, folder / "etcd.log") as store, contextlib.ExitStack() as stack:
+    with run_program(etcd, folder / "etcd.log") as store, contextlib.ExitStack() as stack:
         _age(client, store, folder / "etcd.log")
-        process = stack.enter_context(_process(server, folder / "server.log"))
+        process = stack.enter_context(run_program(server, folder / "server.log"))
         certificate = folder / "certificates" / "apiserver.crt"
         url = f"https://127.0.0.1:{port}"
         _wait(url, certificate, process, folder / "server.log")
@@ -105,7 +105,7 @@ def controlling(folder: Path, programs: Path, config: Path, *controllers: str) -
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / 'controllers'}",
     ]
-    with _process(command, folder / "controllers.log"):
+    with run_program(command, folder / "controllers.log"):
         yield
 
 
@@ -120,12 +120,13 @@ def scheduling(folder: Path, programs: Path, config: Path) -> Iterator[None]:
         "--bind-address=127.0.0.1",
         f"--cert-dir={folder / 'scheduler'}",
     ]
-    with _process(command, folder / "scheduler.log"):
+    with run_program(command, folder / "scheduler.log"):
         yield
 
 
 @contextlib.contextmanager
-def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def run_program(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program that writes to this log, and end it at the end."""
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             yield process

@@ -132,7 +132,13 @@ def standing_of(replica: str, request: str, state: State, now: float) -> Victim:
 
 
 def _is_fresh(over: Transaction, replica: str, state: State, now: float) -> bool:
+    """Whether what runs now has saved a moment ago; a save of an incarnation before it does not count."""
     age = now - (over.ended_at or 0.0)
+    if any(
+        (found := state.replicas.get(name)) is None or found.incarnation != witness.incarnation
+        for name, witness in over.witnesses.items()
+    ):
+        return False
     return over.note == SAVED and replica in over.concerned and age <= state.settings.deadlines.checkpoint_age
 
 

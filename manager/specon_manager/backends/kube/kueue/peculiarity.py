@@ -3,7 +3,7 @@
 Sources, Kueue at ff69552e79 (August 2026): `prepareForEviction` of `pkg/workload/evict/evict.go` (admission
 checks are asked again), `FromAssignment` of `pkg/podset/podset.go` (flavors and topologies become node
 selectors and gates of pods), `minPodsCount` of `pkg/controller/jobs/job/job_controller.go`,
-`pkg/workloadslicing` and `pkg/workload/concurrentadmission`.
+`IsExplicitlyRequestingTAS` of `pkg/workload`, `pkg/workloadslicing` and `pkg/workload/concurrentadmission`.
 """
 
 from collections.abc import Iterable
@@ -15,6 +15,8 @@ from specon_manager.backends.kube.transport.resources import Object
 _PREFIX: Final = "kueue.x-k8s.io/"
 _SLICES: Final = (f"{_PREFIX}elastic-job", f"{_PREFIX}workload-slice-replacement-for")
 ELASTIC: Final = "its Workload is a slice of an elastic job"
+_NAMES_ONLY: Final = frozenset({"podIndexLabel", "subGroupIndexLabel", "subGroupCount"})
+"""How its pods are counted: Kueue says so in the `topologyRequest` of each Job and JobSet. It is no wish."""
 _SHOWN: Final = 3
 _LONGEST: Final = 80
 
@@ -32,7 +34,7 @@ def peculiarity(found: Object) -> str:
     if f"{_PREFIX}concurrent-admission-parent" in labels:
         return "it has a Workload for each of several flavors (ConcurrentAdmission)"
     if any(each.get("topologyAssignment") or each.get("delayedTopologyRequest") for each in given) or any(
-        each.get("topologyRequest") for each in asked
+        not _NAMES_ONLY.issuperset(mapping(each.get("topologyRequest"))) for each in asked
     ):
         return "its topology-aware scheduling would choose other nodes at the next admission"
     if any(each.get("minCount") is not None for each in asked) or _is_partial(asked, given):

@@ -179,6 +179,27 @@ def given(**assignment):
 
 PECULIAR = {
     "nothing": (found(admission=given(count=4), spec={"podSets": [{"name": "main", "count": 4}]}), ""),
+    "how its pods are counted, which Kueue says of each Job": (
+        found(
+            spec={
+                "podSets": [
+                    {
+                        "name": "main",
+                        "topologyRequest": {
+                            "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+                            "subGroupIndexLabel": "jobset.sigs.k8s.io/job-index",
+                            "subGroupCount": 1,
+                        },
+                    }
+                ]
+            }
+        ),
+        "",
+    ),
+    "a slice that was asked for": (
+        found(spec={"podSets": [{"name": "main", "topologyRequest": {"podSetSliceSize": 2}}]}),
+        "its topology-aware scheduling would choose other nodes at the next admission",
+    ),
     "MultiKueue, where it runs": (
         found({"labels": {"kueue.x-k8s.io/multikueue-origin": "m"}}),
         "MultiKueue says in which cluster it runs",
