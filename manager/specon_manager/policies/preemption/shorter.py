@@ -103,7 +103,7 @@ class ShorterFirst:
                 continue
             allowed -= len(found[0])
             chosen = {each.name for each in found[0]}
-            victims = [victim for victim in victims if victim.job.name not in chosen]
+            victims = [victim for victim in victims if victim.job.spec.name not in chosen]
             yield from self._carried_out(job, *found)
 
     def _victims(self, done: set[str], longer: float) -> list[_Victim]:
