@@ -56,23 +56,29 @@ def _find_touched(before: State, state: State, *, later: bool) -> set[str]:
 
 def _of_replicas(before: State, state: State) -> Iterator[str]:
     """Return the jobs of replicas that are not what they were, reports aside."""
-    former = before.replicas
-    flying: set[str] | None = None
-    for name in differing(former, state.replicas):
-        known, replica = former.get(name), state.replicas[name]
+    former, present = before.replicas, state.replicas
+    flying = {each.job for each in state.transactions.values()}
+    for name in differing(former, present):
+        known, replica = former.get(name), present[name]
         if known is replica:
             continue
-        flying = {each.job for each in state.transactions.values()} if flying is None else flying
-        if known is None or replica.job in flying or _stands(known) != _stands(replica):
+        if known is None or replica.job in flying or not _stands_alike(known, replica):
             yield replica.job
-    if len(former) > len(state.replicas):
-        gone = (replica for name, replica in former.items() if name not in state.replicas)
+    if len(former) > len(present):
+        gone = (replica for name, replica in former.items() if name not in present)
         yield from (replica.job for replica in gone)
 
 
-def _stands(replica: Replica) -> tuple[object, ...]:
-    """Return what of a record its job and what is in flight of it hang on."""
-    return replica.phase, replica.incarnation, replica.node, replica.leaving, replica.lost_at, replica.holds
+def _stands_alike(known: Replica, replica: Replica) -> bool:
+    """Whether two records agree in what their job and what is in flight of it hang on."""
+    return (
+        known.phase is replica.phase
+        and known.incarnation == replica.incarnation
+        and known.node == replica.node
+        and known.leaving == replica.leaving
+        and known.lost_at == replica.lost_at
+        and known.holds is replica.holds
+    )
 
 
 def _nodes_lost(before: State, state: State) -> bool:

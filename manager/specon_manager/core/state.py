@@ -125,7 +125,8 @@ class State(Struct, frozen=True, kw_only=True):
 
     def transaction_of(self, replica: str) -> Transaction | None:
         """Return the transaction in flight that a replica is in."""
-        return next((each for each in self.transactions.values() if replica in each.concerned), None)
+        flying = self.transactions.values()  # asked at each report
+        return next((each for each in flying if replica in each.before or replica in each.after), None)
 
     def has_unwanted(self, replica: str) -> bool:
         """Whether an incarnation of it still lives that nobody wants: until that is gone, none is started."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress
+from math import isqrt
 from operator import is_not
 from typing import Final, TypeVar
 
 V = TypeVar("V")
 
 _FEW: Final = 256
-"""A mapping of so few is copied; of a larger one so many changes are laid over it before it is copied."""
+"""A mapping of so few is copied; of a larger one at least so many changes are laid over it before it is."""
 
 
 class Overlay(Mapping[str, V]):
@@ -35,10 +36,10 @@ class Overlay(Mapping[str, V]):
 
     def last_change(self, former: "Mapping[str, V]") -> str | None:
         """Return the one key that was changed since `former`; None where more may have been, or others."""
-        if self._last is None or not isinstance(former, Overlay) or former.base is not self._base:
+        if self._last is None or not isinstance(former, Overlay):
             return None
         changes, key = self._last
-        return key if former.laid is changes else None
+        return key if former.laid is changes else None  # each overlay has changes of its own
 
     def __getitem__(self, key: str) -> V:
         return self._changes[key] if key in self._changes else self._base[key]
@@ -56,7 +57,9 @@ class Overlay(Mapping[str, V]):
         return self._length
 
     def flat(self) -> dict[str, V]:
-        """Return the same as a plain dictionary."""
+        """Return the same as a plain dictionary, which nobody may change."""
+        if not self._changes and isinstance(self._base, dict):
+            return self._base
         return {**self._base, **self._changes}
 
     @property
@@ -81,7 +84,10 @@ def changed(base: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
     Thousands of reports a second each change one replica of ten thousand.
     """
     if isinstance(base, Overlay):
-        return base.with_change(key, value) if base.changes < _FEW else {**base.flat(), key: value}
+        # A copy of the whole costs as much as its size, one of the changes as much as their number.
+        if base.changes < _FEW or base.changes < isqrt(len(base)):
+            return base.with_change(key, value)
+        return Overlay({**base.flat(), key: value}, {}, (base.laid, key))
     if len(base) <= _FEW:
         return {**base, key: value}
     return Overlay(base, {key: value})
@@ -100,14 +106,14 @@ def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
 
     Those are few where one was made of the other by `changed`, or has the same keys; else all are.
     """
+    if isinstance(after, Overlay) and (last := after.last_change(before)) is not None:
+        return (last,)  # a report changes one replica, and thousands come in a second
     base = before.base if isinstance(before, Overlay) else before
     if not isinstance(after, Overlay) or after.base is not base:
         was, now = flat(before), flat(after)
         if list(was) != list(now):
             return after
         return compress(now, map(is_not, was.values(), now.values()))
-    if (last := after.last_change(before)) is not None:
-        return (last,)  # a report changes one replica, and thousands come in a second
     former = before.laid if isinstance(before, Overlay) else {}
     return [key for key, value in after.laid.items() if former.get(key) is not value]
 

@@ -46,6 +46,7 @@ class Expectation:
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
         self._works: dict[str, float] = {}
+        self._shares: dict[Resources, float] = {}
         self._measures: dict[str, float | None] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
@@ -120,7 +121,10 @@ class Expectation:
         spec = job.spec
         if not reserves(spec):
             return 1.0
-        share = max(spec.requests.shares(self._largest), default=1.0)
+        share = self._shares.get(spec.requests)  # a large cluster has few kinds of requests
+        if share is None:
+            share = max(spec.requests.shares(self._largest), default=1.0)
+            self._shares[spec.requests] = share
         return max(share, 1e-6) * spec.fewest_workers
 
     @cached_property

@@ -34,4 +34,4 @@ class Crowd:
 
 def reserves(spec: JobSpec) -> bool:
     """Whether any replica of the job reserves something; one that does not shares the processors."""
-    return any(asked not in (None, NOTHING) for asked in (spec.requests, spec.ps_requests))
+    return spec.requests != NOTHING or spec.ps_requests not in (None, NOTHING)

@@ -76,10 +76,11 @@ class Metrics:
         self._nodes.observe(after)
         self._holding.observe(stepped)
         self._jobs.observe(after, stepped.now)
-        ended = ended_between(before, after)
-        self._transactions.observe(before, after, ended)
-        self._queue.ended(ended)
-        self._speeds.moves(before, after, ended)
+        if after.transactions is not before.transactions or after.history is not before.history:
+            ended = ended_between(before, after)
+            self._transactions.observe(before, after, ended)
+            self._queue.ended(ended)
+            self._speeds.moves(before, after, ended)
         if isinstance(event, ReportReceived):
             self._reports.take(event.report, before, after)
             if after.replicas is not before.replicas:

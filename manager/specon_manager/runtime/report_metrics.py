@@ -73,7 +73,8 @@ class ReportMetrics:
                 return
             known = (0, 0, 0)
         for counter, now, then in zip(self._counters, read, known, strict=True):
-            counter.inc(now - then if now >= then else now)  # less than before: it started from the beginning
+            if now != then:  # less than before: it started from the beginning
+                counter.inc(now - then if now > then else now)
 
     def count(self, state: State, now: float) -> None:
         """Set the gauges of silent replicas and of those that hang, and forget those that are no more."""

@@ -387,6 +387,8 @@ class Server:
         return await self._read(request)
 
     async def _read(self, request: web.Request) -> bytes:
+        if request.content.is_eof():  # all of it is here, as of most messages: there is nothing to wait for
+            return await request.read()
         async with asyncio.timeout(self._body_seconds):
             return await request.read()
 

@@ -24,12 +24,13 @@ def test_changes_are_those_of_a_copy(base, changes):
 
 
 def test_a_large_mapping_is_not_copied_for_each_change():
-    """A thousand changes of a large mapping make a dictionary now and then, never a wrong one."""
+    """A thousand changes of a large mapping copy it now and then, never wrongly."""
     base = {f"key-{number}": 0 for number in range(1000)}
-    mapping, copies = base, 0
+    mapping, copies = changed(base, "key-0", 0), 0
     for number in range(1000):
+        former = mapping.base
         mapping = changed(mapping, f"key-{number}", number)
-        copies += isinstance(mapping, dict)
+        copies += mapping.base is not former
     assert dict(mapping) == {f"key-{number}": number for number in range(1000)}
     assert 0 < copies < 10
     assert set(base.values()) == {0}
@@ -84,3 +85,12 @@ def test_one_change_is_told_by_its_key_alone():
     assert set(differing(first, third)) == {"2", "2000"}
     assert (len(first), len(second), len(third), len(changed(third, "2000", 1))) == (1000, 1000, 1001, 1001)
     assert list(differing(second, changed(first, "3", 3))) == ["3"]
+
+
+def test_each_of_many_changes_is_found_alone():
+    """Also where the mapping was copied for a change, that one is found without a look at everything else."""
+    mapping = changed({f"key-{number}": object() for number in range(1000)}, "key-0", object())
+    for number in range(2000):
+        former, key = mapping, f"key-{number % 1000}"
+        mapping = changed(mapping, key, object())
+        assert tuple(differing(former, mapping)) == (key,)

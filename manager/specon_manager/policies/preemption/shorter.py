@@ -90,7 +90,11 @@ class ShorterFirst:
         waiting = [job for job in waiting if job.name not in snapshot.claims][:_LOOKED_AT]
         if settings.preemption_ratio is None or not waiting:
             return
-        victims, allowed = self._victims(done), preemptions_left(snapshot)
+        allowed = preemptions_left(snapshot)
+        if not allowed:
+            return  # whoever would be chosen may not be preempted: nobody is looked for
+        left = min(settings.preemption_ratio * self._expected.remaining(job) for job in waiting)
+        victims = self._victims(done, left + 2 * settings.preemption_seconds)
         for job in waiting:
             if not victims:
                 return
@@ -99,11 +103,11 @@ class ShorterFirst:
                 continue
             allowed -= len(found[0])
             chosen = {each.name for each in found[0]}
-            victims = [victim for victim in victims if victim.job.name not in chosen]
+            victims = [victim for victim in victims if victim.job.spec.name not in chosen]
             yield from self._carried_out(job, *found)
 
-    def _victims(self, done: set[str]) -> list[_Victim]:
-        """Return who may be preempted, the one with the most expected work first."""
+    def _victims(self, done: set[str], longer: float) -> list[_Victim]:
+        """Return who may be preempted and has `longer` left, in seconds, the one with the most work first."""
         snapshot, expected = self._snapshot, self._expected
         least, found = self._settings.least_run, list[_Victim]()
         for name in snapshot.active_jobs:
@@ -111,8 +115,8 @@ class ShorterFirst:
             since = job.trains_since
             if since is None or snapshot.now - since < least or name in done:
                 continue
-            if expected.measured(job):
-                found.append(_Victim(job, expected.work(job), expected.remaining(job)))
+            if expected.measured(job) and (remaining := expected.remaining(job)) > longer:
+                found.append(_Victim(job, expected.work(job), remaining))
         return sorted(found, key=lambda each: (-each.work, each.job.order))
 
     def _candidate(self, job: Job) -> Candidate | None:
