@@ -71,7 +71,7 @@ def test_it_is_said_why_pods_of_ray_are_observed():
 @pytest.mark.parametrize("controller", ["LeaderWorkerSet group", "Pod group-0"])
 @pytest.mark.parametrize("said", [Options(), Options(replicas="independent")])
 def test_no_pod_of_a_leader_worker_set_leaves_its_group_alone(controller, said):
-    """Though a StatefulSet of leaders, or of workers, may have one pod; what its user says changes nothing."""
+    """Though a StatefulSet of leaders, or of workers, may have one pod; annotations change nothing."""
     owner = _owner("StatefulSet", controller=controller, options=said)
     words = "a leader and its workers train as one"
     assert words in immovable_because(_owned("StatefulSet"), owner, said)

@@ -1,7 +1,7 @@
 """Which way is open to a pod, by the kind of its owner; else why none is. Pure.
 
-Sources: LeaderWorkerSet v1, `pod_controller.go` (a StatefulSet of leaders, and one of workers that each leader
-owns; a pod that ends ends its group); KubeRay v1 (a RayCluster makes its pods itself).
+Sources: LeaderWorkerSet v1, `pod_controller.go` (a StatefulSet of leaders, and one of workers that each
+leader owns; a pod that ends ends its group); KubeRay v1 (a RayCluster makes its pods itself).
 """
 
 from collections.abc import Mapping
