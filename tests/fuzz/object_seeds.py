@@ -116,6 +116,17 @@ SEEDS: Final[Mapping[str, list[Object]]] = {
             "status": {"conditions": [{"type": "Complete", "status": "False"}]},
         }
         for kind in KINDS
+    ]
+    + [
+        _told(
+            {
+                **job_object("StatefulSet"),
+                "metadata": {"ownerReferences": [{"kind": kind, "name": "group-0", "controller": True}]},
+            },
+            name="group-0",
+        )
+        | {"kind": "StatefulSet"}
+        for kind in ("LeaderWorkerSet", "Pod")
     ],
     "node": [
         _told(

@@ -86,6 +86,27 @@ async def test_the_jobs_of_a_job_set_are_one_gang_and_move_as_a_whole(stage):
     await stage.tidy()
 
 
+async def test_a_job_set_whose_leader_asks_for_more_moves_as_a_whole(stage):
+    """To nodes that hold each with its own amount, and not four of the largest, nor two of those on one."""
+    await stage.manage_and_lead()
+    lead = await stage.make("JobSet", "set", leader={"cpu": "3", "memory": "64Mi"})
+    ranks = [f"training/set/worker/{index}" for index in (0, 1, 1000, 1001)]
+    await stage.trains(*ranks)
+    known = stage.leader.serves._server.controller.state.jobs["training/set"].spec
+    asked = [known.requests_of(rank).cpu for rank in ranks]
+    assert asked[0] - asked[2] == asked[1] - asked[3] == pytest.approx(2.9)
+    await stage.add_node("node-8", cpu="4")
+    await stage.add_node("node-9", cpu="4")
+    await stage.ask(lead, job="training/set", targets=["node-8", "node-9"])
+    await stage.ended(lead)
+    assert stage.state(lead) == "Succeeded", stage.tale()
+    assert [stage.node_of(rank) for rank in ranks] == ["node-8", "node-9", "node-8", "node-8"]
+    pods = [stage.pod_of(rank)["spec"]["containers"][0]["resources"]["requests"]["cpu"] for rank in ranks]
+    assert pods == ["3", "3", "100m", "100m"]
+    assert stage.owner(lead)["spec"]["suspend"] is False
+    await stage.tidy()
+
+
 async def test_one_rank_that_is_to_move_takes_the_others_along(stage):
     """They start again where they were."""
     await stage.manage_and_lead()

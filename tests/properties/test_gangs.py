@@ -23,6 +23,7 @@ job_kinds = st.fixed_dictionaries(
         "spare": st.sampled_from([1, 0, 2]),
         "fewest": st.sampled_from([1, None, 2]),
         "cpu": st.sampled_from([0.5, 1.0, 0.0]),
+        "lead": st.sampled_from([None, None, 1.0]),
         "restarts": st.sampled_from([1000, 3, 1000, 0]),
         "on_hang": st.sampled_from(["report", "restart"]),
         "checkpointing": st.sampled_from(["asked"] * 5 + ["on-termination", "none"]),

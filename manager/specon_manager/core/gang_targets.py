@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import Resources, size
 from specon_manager.model.snapshot import Snapshot
 
 _NAMED = 3  # nodes of which a refusal says why they take nothing
@@ -53,6 +53,8 @@ def _place(
 ) -> tuple[dict[str, str] | None, str]:
     placement = {member.name: member.node or "" for member in members}
     open_rooms, why = _open_rooms(job, nodes, snapshot)
+    if job.spec.unlike:  # the small ones find room beside the large ones, not the other way round
+        leavers = sorted(leavers, key=lambda member: size(member.requests), reverse=True)
     for member in leavers:
         node = next((name for name, room in open_rooms.items() if member.requests.fits(room)), None)
         if node is None:

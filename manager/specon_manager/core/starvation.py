@@ -40,7 +40,7 @@ from specon_manager.model.actions import (
     ScaleOut,
 )
 from specon_manager.model.cluster import Claimed, Job, Replica
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import NOTHING, Resources, size
 from specon_manager.model.snapshot import Snapshot
 
 _CLAIMED_FOR: Final = 86400.0
@@ -80,7 +80,8 @@ def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
     hopeless: set[object] = set()
     for job in sorted(waiting.values(), key=lambda job: (job.queued_at, job.order, job.name)):
         spec = job.spec
-        shape = (spec.requests, spec.ps_requests, len(spec.ps), spec.fewest_workers, spec.constraints)
+        asked = (spec.requests, spec.ps_requests, spec.of_each)
+        shape = (*asked, len(spec.ps), spec.fewest_workers, spec.constraints)
         if shape in hopeless:
             continue
         placement = _place(job, snapshot)
@@ -227,7 +228,10 @@ def _place(job: Job, snapshot: Snapshot) -> tuple[tuple[str, str], ...] | None:
     nodes.sort(key=lambda node: -_free_share(snapshot.room(node.name), node.capacity))
     taken = dict.fromkeys((node.name for node in nodes), NOTHING)
     placement = []
-    for member in smallest(job, _members(job, snapshot)):
+    members = smallest(job, _members(job, snapshot))
+    if job.spec.unlike:
+        members = tuple(sorted(members, key=lambda member: size(member.requests), reverse=True))
+    for member in members:
         for node in nodes:
             amount = taken[node.name] + member.requests
             if amount.fits(node.capacity):

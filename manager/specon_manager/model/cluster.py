@@ -39,6 +39,14 @@ def index_of(replica: str) -> int:
     return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0  # noqa: PLR2004
 
 
+def from_index(amounts: tuple[tuple[int, Resources], ...], index: int, usual: Resources) -> Resources:
+    """Return the last of the amounts that counts for the index; each does from its own on, in their order."""
+    for first, amount in reversed(amounts):
+        if first <= index:
+            return amount
+    return usual
+
+
 @lru_cache(maxsize=2**16)
 def _by_role(replicas: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parameter servers and the workers: asked for again and again of each job of a cluster."""
@@ -134,6 +142,9 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """What one worker reserves on its node."""
     ps_requests: Resources | None = None
     """What one parameter server reserves; None: as much as a worker."""
+    unlike: tuple[tuple[Annotated[int, Meta(ge=0)], Resources], ...] = ()
+    """What a worker reserves from this index on, in their order, where they do not all reserve the same; then
+    `requests` is the largest amount of each kind."""
     workers: Annotated[int, Meta(ge=1)] | None = None
     """How many workers its owner asked for; None: all that are named in `replicas`."""
     min_workers: Annotated[int, Meta(ge=1)] | None = None
@@ -231,9 +242,14 @@ class JobSpec(Struct, frozen=True, kw_only=True):
 
     def requests_of(self, replica: str) -> Resources:
         """Return what that replica reserves."""
-        return (
-            self.ps_requests if self.ps_requests is not None and role_of(replica) == "ps" else self.requests
-        )
+        if self.ps_requests is not None and role_of(replica) == "ps":
+            return self.ps_requests
+        return from_index(self.unlike, index_of(replica), self.requests) if self.unlike else self.requests
+
+    @property
+    def of_each(self) -> tuple[Resources, ...]:
+        """What each worker reserves, where they do not all reserve the same; empty where they do."""
+        return tuple(self.requests_of(name) for name in self.worker_names) if self.unlike else ()
 
 
 class Job(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Amounts of what replicas ask for and nodes have."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -43,3 +44,30 @@ NOTHING = Resources()
 def total(amounts: "list[Resources]") -> Resources:
     """Return the sum of the amounts."""
     return sum(amounts, NOTHING)
+
+
+def largest(amounts: Iterable[Resources]) -> Resources:
+    """Return the largest amount of each kind, nothing where there are none."""
+    most = NOTHING
+    for amount in amounts:
+        most = Resources(
+            cpu=max(most.cpu, amount.cpu),
+            memory=max(most.memory, amount.memory),
+            gpu=max(most.gpu, amount.gpu),
+        )
+    return most
+
+
+def least_of(amounts: Iterable[Resources]) -> Resources:
+    """Return the least amount of each kind; there must be one at least."""
+    asked = list(amounts)
+    return Resources(
+        cpu=min(each.cpu for each in asked),
+        memory=min(each.memory for each in asked),
+        gpu=min(each.gpu for each in asked),
+    )
+
+
+def size(amount: Resources) -> tuple[float, float, float]:
+    """Return by what amounts are ordered where one has to be larger: devices, cores, bytes."""
+    return amount.gpu, amount.cpu, amount.memory

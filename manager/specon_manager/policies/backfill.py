@@ -63,7 +63,8 @@ def fill(
         # With what fits nowhere nothing that is as large in every respect does: a long queue costs little.
         asked = job.spec.requests
         fewest = job.spec.fewest_workers
-        if not held and any(less.fits(asked) and number <= fewest for less, number in too_much):
+        alike = not job.spec.unlike  # else it asks for less than so many of the largest
+        if not held and alike and any(less.fits(asked) and number <= fewest for less, number in too_much):
             stranded.append(job)
             strand(job, placed)
             continue

@@ -56,7 +56,7 @@ class Books:
         """
         spec = job.spec
         fewest, wanted = spec.fewest_workers, spec.wanted_workers
-        shape = (place, spec.requests, spec.ps_requests, len(spec.ps), wanted, fewest)
+        shape = (place, spec.requests, spec.ps_requests, spec.of_each, len(spec.ps), wanted, fewest)
         claims = job.name in self.snapshot.claims
         if shape in self._too_large and not claims:
             return None

@@ -63,7 +63,7 @@ def _ever_fitting(jobs: Iterable[Job], snapshot: Snapshot) -> list[Job]:
     for job in jobs:
         spec = job.spec
         fewest = spec.fewest_workers
-        shape = (spec.requests, spec.ps_requests, len(spec.ps), fewest)
+        shape = (spec.requests, spec.ps_requests, spec.of_each, len(spec.ps), fewest)
         if shape not in known:
             known[shape] = one_node_holds(spec, empty, workers=fewest) or _smallest(spec, empty) is not None
         if known[shape]:

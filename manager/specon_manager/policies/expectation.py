@@ -12,9 +12,8 @@ from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from specon_manager.model.cluster import Job, Phase, Replica
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import Resources, largest
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.idle import largest
 from specon_manager.policies.shared_nodes import reserves
 from specon_sidecar.classify import Category
 

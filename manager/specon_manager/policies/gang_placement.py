@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from specon_manager.model.cluster import JobSpec
-from specon_manager.model.resources import Resources, total
+from specon_manager.model.resources import Resources, least_of, size, total
 from specon_manager.policies.idle import Idle
 
 
@@ -70,7 +70,7 @@ def spread(
     holds them with a worker, or that leaves too little for the workers, the gang has no room unless its
     parameter servers may be `apart` from all workers.
     """
-    fitting = idle.fitting(spec.requests, spec.name)
+    fitting = idle.fitting(least_of(spec.of_each) if spec.unlike else spec.requests, spec.name)
     if not fitting and least > 0:
         return None
     # A node that has room for neither a worker nor a parameter server need not be ordered.
@@ -120,13 +120,16 @@ def _first(these: Iterable[str], nodes: list[str]) -> list[str]:
 def first_fit(
     spec: JobSpec, idle: Idle, *, workers: int, order: Iterable[str] | None = None
 ) -> dict[str, str] | None:
-    """Place each replica, parameter servers first, on the first node that has room.
+    """Place each replica, parameter servers or the largest first, on the first node that has room.
 
     `order` is by name where it is None. None: one replica has nowhere to go.
     """
     nodes = idle.nodes if order is None else tuple(order)
     trial, placement = idle.copy(), dict[str, str]()
-    for replica in (*spec.ps, *spec.worker_names[:workers]):
+    wanted = [*spec.ps, *spec.worker_names[:workers]]
+    if spec.unlike:
+        wanted.sort(key=lambda name: size(spec.requests_of(name)), reverse=True)
+    for replica in wanted:
         requests = spec.requests_of(replica)
         node = next((node for node in nodes if trial.fits(node, requests, spec.name)), None)
         if node is None:
@@ -150,7 +153,12 @@ def on_fewest_nodes(
 
 
 def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[str]) -> dict[str, str]:
-    """Take room for the replicas, as many on each node as it holds, and return where they went."""
+    """Take room for the replicas, as many on each node as it holds, and return where they went.
+
+    Where they reserve different amounts, the largest go first, each to the first node that holds it.
+    """
+    if spec.unlike:
+        return _fill_largest_first(spec, replicas, idle, list(nodes))
     left, placement = list(replicas), dict[str, str]()
     for node in nodes:
         while left and idle.fits(node, requests := spec.requests_of(left[0]), spec.name):
@@ -159,11 +167,24 @@ def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[st
     return placement
 
 
+def _fill_largest_first(
+    spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: list[str]
+) -> dict[str, str]:
+    placement = dict[str, str]()
+    for replica in sorted(replicas, key=lambda name: size(spec.requests_of(name)), reverse=True):
+        requests = spec.requests_of(replica)
+        node = next((node for node in nodes if idle.fits(node, requests, spec.name)), None)
+        if node is not None:
+            idle.take(node, requests)
+            placement[replica] = node
+    return placement
+
+
 def _amounts(spec: JobSpec, most: int) -> list[Resources]:
     """Return what all parameter servers and 0, 1, ... `most` workers request together."""
-    amounts = [needed(spec, 0)]
-    for _ in range(most):
-        amounts.append(amounts[-1] + spec.requests)
+    amounts, each = [needed(spec, 0)], spec.of_each
+    for number in range(most):
+        amounts.append(amounts[-1] + (each[number] if number < len(each) else spec.requests))
     return amounts
 
 

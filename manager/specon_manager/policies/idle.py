@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
-from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.resources import NOTHING, Resources, largest, total
 from specon_manager.model.rooms import Parts
 from specon_manager.model.snapshot import Snapshot
 
@@ -310,18 +310,6 @@ class Idle:
 def _within(one: Parts, other: Parts) -> bool:
     """Whether one amount is no larger than another in any respect."""
     return one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
-
-
-def largest(amounts: Iterable[Resources]) -> Resources:
-    """Return the largest amount of each kind, nothing where there are none."""
-    most = NOTHING
-    for amount in amounts:
-        most = Resources(
-            cpu=max(most.cpu, amount.cpu),
-            memory=max(most.memory, amount.memory),
-            gpu=max(most.gpu, amount.gpu),
-        )
-    return most
 
 
 def _parts(amount: Resources) -> Parts:

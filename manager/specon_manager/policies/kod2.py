@@ -14,11 +14,11 @@ from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.cluster import Job, JobSpec, Replica
-from specon_manager.model.resources import Resources, total
+from specon_manager.model.resources import Resources, largest, total
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits, stays
 from specon_manager.policies.gang_placement import needed, on_fewest_nodes, on_one_node
-from specon_manager.policies.idle import Idle, largest
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 
 

@@ -13,11 +13,11 @@ from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.cluster import Job, JobSpec
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import NOTHING, Resources, largest
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
 from specon_manager.policies.gang_placement import first_fit, needed, on_one_node
-from specon_manager.policies.idle import Idle, largest
+from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 
 

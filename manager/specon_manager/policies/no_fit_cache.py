@@ -22,7 +22,12 @@ class TooLarge:
         self._asked.append(asked)
 
     def covers(self, spec: JobSpec, workers: int) -> bool:
-        """Whether a gang that asked for no more of anything had no room."""
+        """Whether a gang that asked for no more of anything had no room.
+
+        Never where its workers differ: it asks for less than so many of the largest.
+        """
+        if spec.unlike:
+            return False
         asked = _asked(spec, workers)
         return any(_within(known, asked) for known in self._asked)
 

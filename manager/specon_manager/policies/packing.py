@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from specon_manager.model.cluster import Replica
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import NOTHING, Resources, least_of, size
 from specon_manager.policies.idle import Idle
 
 
@@ -12,12 +12,14 @@ def place_tightly(
 ) -> dict[str, str] | None:
     """Take room for all parameter servers and `least` of the workers; None, and nothing is taken: no room.
 
+    Of workers that ask for different amounts, the largest are placed first.
+
     Of the nodes that hold all of it the one is taken that it leaves least of. Else node after node is filled,
     the one that holds most of it first; a worker that has all its parameter servers on other nodes does
     little but wait for the network, so the first one must be beside them, unless not even the empty nodes
     have room for them so. Returns node by replica.
     """
-    wanted = [*servers, *workers[:least]]
+    wanted = [*servers, *sorted(workers[:least], key=lambda one: size(one.requests), reverse=True)]
     if len(wanted) == 1:
         return idle.place(wanted)
     whole = NOTHING
@@ -59,7 +61,7 @@ def _over_nodes(replicas: Sequence[Replica], idle: Idle) -> dict[str, str] | Non
     if not left:
         return placement
     # What has no room for the least that one of them asks for holds none of them.
-    free = {node: idle.open(node) for node in idle.roomy(_least(left))}
+    free = {node: idle.open(node) for node in idle.roomy(least_of(replica.requests for replica in left))}
     while left:
         node, held = max(
             (
@@ -77,16 +79,6 @@ def _over_nodes(replicas: Sequence[Replica], idle: Idle) -> dict[str, str] | Non
             free[node] -= replica.requests
         del left[:held]
     return placement
-
-
-def _least(replicas: Sequence[Replica]) -> Resources:
-    """Return the least of each kind that any of them asks for."""
-    asked = [replica.requests for replica in replicas]
-    return Resources(
-        cpu=min(each.cpu for each in asked),
-        memory=min(each.memory for each in asked),
-        gpu=min(each.gpu for each in asked),
-    )
 
 
 def _count_held(replicas: Sequence[Replica], room: Resources) -> int:

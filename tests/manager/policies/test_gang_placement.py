@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.policies.gang_placement import first_fit, needed, on_fewest_nodes, on_one_node, spread
 from specon_manager.policies.idle import Idle
+from specon_manager.policies.no_fit_cache import TooLarge
 from support.decisions.gang_layouts import Gang, layout, snapshot_of
 
 
@@ -16,6 +18,59 @@ def idle_of(nodes, *gangs):
 
 def where(placement):
     return None if placement is None else layout(placement)
+
+
+def unlike(*cpus):
+    """Return a job whose workers reserve so many processors each."""
+    names = tuple(f"default/j/worker/{index}" for index in range(len(cpus)))
+    amounts = tuple((index, Resources(cpu=cpu)) for index, cpu in enumerate(cpus))
+    return JobSpec(name="default/j", replicas=names, requests=Resources(cpu=max(cpus)), unlike=amounts)
+
+
+def placements(spec, idle):
+    """Return what each rule makes of all of it."""
+    number = len(spec.replicas)
+    return (
+        on_one_node(spec, idle, most=number, least=number),
+        spread(spec, idle, most=number, least=number),
+        on_fewest_nodes(spec, idle, most=number, least=number),
+        first_fit(spec, idle, workers=number),
+    )
+
+
+@pytest.mark.parametrize("cpus", [(8, 1, 1), (1, 1, 8)])
+def test_a_gang_whose_workers_differ_has_room_where_each_has_its_own(cpus):
+    """So many of the largest would have none; the largest goes where only it has room."""
+    spec = unlike(*cpus)
+    assert on_one_node(spec, idle_of({"a": 10}), most=3, least=3) == dict.fromkeys(spec.replicas, "a")
+    for placement in placements(spec, idle_of({"a": 2, "b": 8}))[1:]:
+        assert [placement[name] for name in spec.replicas] == ["b" if cpu == 8 else "a" for cpu in cpus]
+    assert placements(spec, idle_of({"a": 7, "b": 7})) == (None,) * 4
+
+
+AMOUNTS = st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=1, max_size=5)
+IDLE = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.5, 1.0, 2.0, 4.0, 6.0]), max_size=4)
+
+
+@given(AMOUNTS, IDLE)
+def test_workers_that_differ_never_take_more_than_is_idle(cpus, nodes):
+    """Nor is room that one node has for all of them overlooked."""
+    spec = unlike(*cpus)
+    found = placements(spec, idle_of(nodes))
+    for placement in filter(None, found):
+        assert set(placement) == set(spec.replicas)
+        for node in set(placement.values()):
+            there = [spec.requests_of(name).cpu for name, place in placement.items() if place == node]
+            assert sum(there) <= nodes[node]
+    assert (found[0] is not None) == (sum(cpus) <= max(nodes.values(), default=0))
+
+
+def test_a_gang_whose_workers_differ_is_not_taken_for_so_many_of_its_largest():
+    """Of which none had room before."""
+    known = TooLarge()
+    known.add(Gang("alike", workers=3, cpu=8).spec(), 3)
+    assert known.covers(Gang("other", workers=3, cpu=8).spec(), 3)
+    assert not known.covers(unlike(8, 1, 1), 3)
 
 
 # -- what is idle --------------------------------------------------------------------------------

@@ -54,6 +54,18 @@ def test_node_after_node_is_filled_the_one_that_holds_most_first():
     }
 
 
+@pytest.mark.parametrize("gpus", [(3, 1, 1, 1), (1, 1, 1, 3)])
+def test_the_largest_of_workers_that_differ_goes_first(gpus):
+    """Else the small ones take the room of which only it has need."""
+    amounts = tuple((index, Resources(gpu=float(gpu))) for index, gpu in enumerate(gpus))
+    spec = spec_of("j", 4, requests=Resources(gpu=3.0), unlike=amounts)
+    found = placed(occupied(1, 1).add(spec), "j")
+    large = f"worker/{gpus.index(3)}"
+    assert found.pop(large) not in found.values()
+    assert len(set(found.values())) == 1
+    assert placed(occupied(2, 2).add(spec), "j") is None
+
+
 def test_the_first_worker_is_beside_all_servers():
     """Two servers and a worker take the node with three free, not those with two."""
     layout = occupied(2, 1, 2).add(spec_of("j", 3, ps=2, **SERVED))

@@ -1,9 +1,14 @@
 """The table of policies and their settings."""
 
+import msgspec
 import pytest
 
+from specon_manager.model import events as ev
+from specon_manager.model.cluster import Phase
 from specon_manager.policies.specon import SpeConSettings
 from specon_manager.policies.table import POLICIES, policy_named, settings_of
+from support.decisions.cluster import SETTINGS, Cluster
+from support.decisions.gangs import gang
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -13,6 +18,20 @@ def test_every_policy_is_found_by_its_name_and_has_defaults(name):
     assert policy.name == name
     assert policy.summary
     assert settings_of(policy, {}) == policy.settings()
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_admits_a_gang_whose_leader_asks_for_more(name):
+    """Where so many of the largest would have no room; a node that were overfilled would be told at once."""
+    settings = msgspec.structs.replace(SETTINGS, policy=name, parameters={})
+    cluster = Cluster(nodes=2, cpus=3.0, settings=settings)
+    spec = gang("j", 4, ps=0, lead=3.0, cpu=1.0, resizing="none")
+    cluster.post(ev.JobSubmitted(msgspec.structs.replace(spec, workers=None)))
+    for _ in range(20):
+        cluster.tick()
+        cluster.carry_out()
+    assert {each.phase for each in cluster.state.replicas.values()} == {Phase.RUNNING}
+    assert sum(each.requests.cpu for each in cluster.state.replicas.values()) == 6.0
 
 
 def test_an_unknown_policy_is_an_error_that_names_the_known_ones():

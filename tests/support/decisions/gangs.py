@@ -26,15 +26,21 @@ def gang(
     most: int | None = None,
     fewest: int | None = None,
     cpu: float = 1.0,
+    lead: float | None = None,
     **changes: object,
 ) -> JobSpec:
-    """Return a job whose owner asked for so many workers, of `fewest` to `most`."""
+    """Return a job whose owner asked for so many workers, of `fewest` to `most`.
+
+    `lead` is how many processors the first of them requests, None: as many as the others.
+    """
+    unlike = () if lead is None else ((0, Resources(cpu=lead)), (1, Resources(cpu=cpu)))
     names = [server(job, index) for index in range(ps)]
     names += [worker(job, index) for index in range(workers if most is None else most)]
     return JobSpec(
         name=f"default/{job}",
         replicas=tuple(names),
-        requests=Resources(cpu=cpu),
+        requests=Resources(cpu=max(cpu, lead or 0.0)),
+        unlike=unlike,
         workers=workers,
         min_workers=fewest,
         **changes,

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -173,9 +174,18 @@ class ClusterStage:
     # -- what users do ---------------------------------------------------------------------------
 
     async def make(
-        self, owner: str, name: str, namespace: str = "training", labels: Object | None = None, **spec: Any
+        self,
+        owner: str,
+        name: str,
+        namespace: str = "training",
+        labels: Object | None = None,
+        leader: Object | None = None,
+        **spec: Any,
     ) -> str:
-        """Create something that trains, and return the name of its replica; `labels` are of its owner."""
+        """Create something that trains, and return the name of its replica; `labels` are of its owner.
+
+        `leader` is what each pod of the first Job of a JobSet requests, where that differs.
+        """
         replica = f"{namespace}/{name}/worker/0"
         self._kinds[replica] = owner
         template = training_template(name, recreate=owner == "Pod")
@@ -200,7 +210,12 @@ class ClusterStage:
             self.sidecars.together.add(f"{namespace}/{name}")
         if owner == "JobSet":
             job = {"metadata": {}, "spec": {**body, "template": template}}
-            jobs = [{"name": part, "replicas": 1, "template": job} for part in ("first", "second")]
+            jobs = [
+                {"name": part, "replicas": 1, "template": copy.deepcopy(job)} for part in ("first", "second")
+            ]
+            if leader is not None:
+                pod = jobs[0]["template"]["spec"]["template"]["spec"]
+                pod["containers"][0]["resources"] = {"requests": leader}
             metadata = {"name": name, "labels": labels or {}}
             manifest = {"metadata": metadata, "spec": {"replicatedJobs": jobs, **spec}}
             await self.cluster.machinery.create(kind, namespace, manifest)
@@ -268,9 +283,9 @@ class ClusterStage:
         key = (_namespace(replica), replica.split("/")[1])
         await self.cluster.machinery.patch(kind, key, "merge", body)
 
-    async def add_node(self, name: str) -> None:
+    async def add_node(self, name: str, cpu: str = "16") -> None:
         """Add a node, and wait until the leader would use it."""
-        await self.cluster.add_node(name)
+        await self.cluster.add_node(name, cpu=cpu)
         await self.until(lambda: self._knows_node(name), f"the leader knows {name}")
 
     def _knows_node(self, name: str) -> bool:

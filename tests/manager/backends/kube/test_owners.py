@@ -3,7 +3,7 @@ import pytest
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import NodeInfo, slim_pod
-from specon_manager.backends.kube.objects.ways import immovable_because, suspends
+from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
 from specon_manager.backends.kube.owners.bare import manifest_of, pinned
 from specon_manager.model.resources import Resources
 from support.kube.stage import template
@@ -58,6 +58,24 @@ def test_each_kind_of_owner_moves_its_pods_or_says_why_not(owner, words):
 def test_pods_of_a_kind_that_is_not_followed_are_observed():
     """Nothing more will be known of their owner."""
     assert "such pods are observed, not moved" in immovable_because(_owned("CronWorkflow"), None, Options())
+
+
+def test_it_is_said_why_pods_of_ray_are_observed():
+    """Ray decides by itself what runs in which of them."""
+    assert "Ray plans its work itself" in immovable_because(_owned("RayCluster"), None, Options())
+    assert "Ray" not in immovable_because(_owned("ReplicaSet"), None, Options())
+    submitter = _owner(controller="RayJob tune")
+    assert "belongs to RayJob tune" in immovable_because(_owned(), submitter, Options())
+
+
+@pytest.mark.parametrize("controller", ["LeaderWorkerSet group", "Pod group-0"])
+@pytest.mark.parametrize("said", [Options(), Options(replicas="independent")])
+def test_no_pod_of_a_leader_worker_set_leaves_its_group_alone(controller, said):
+    """Though a StatefulSet of leaders, or of workers, may have one pod; annotations change nothing."""
+    owner = _owner("StatefulSet", controller=controller, options=said)
+    words = "a leader and its workers train as one"
+    assert words in immovable_because(_owned("StatefulSet"), owner, said)
+    assert words in owner_immovable_because(owner)
 
 
 def test_a_pod_in_a_queue_of_kueue_is_left_to_it():

@@ -8,7 +8,7 @@
 | PyTorchJob | runPolicy.suspend (1.7) | live with elasticPolicy and no Master; else restart |
 | MPIJob v2beta1 | runPolicy.suspend (MPI operator 0.4) | restart: mpirun has a fixed list of hosts |
 | JobSet of one Indexed Job | suspend | live where the JobSet controller lets it, else refused |
-| JobSet of several Indexed Jobs | suspend, where their pods are alike and train as one | not |
+| JobSet of several Indexed Jobs | suspend, where they are alike but for requests, and train as one | not |
 | TrainJob | suspend (Trainer 2.0) | not: numNodes cannot be changed |
 | StatefulSet, bare Pod, others | not | not |
 

@@ -12,6 +12,7 @@ from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.job_patch import indexes_of
 from specon_manager.backends.kube.objects.quantities import requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
+from specon_manager.model.resources import Resources
 
 PODS_OF_A_JOB: Final = 1000
 """So many at most: a pod tells the index of its Job and its own in that, not how many the others have."""
@@ -38,6 +39,23 @@ def members_of(sizes: Iterable[int], most: int) -> Iterator[int]:
     return itertools.islice((index for index in found if index is not None), most)
 
 
+def requests_by_index(
+    times: Sequence[int], jobs: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[int, Resources], ...]:
+    """Return what a pod requests from which index on, empty where all request the same.
+
+    `times` says how often each replicated Job is made, `jobs` are their specifications.
+    """
+    found: list[tuple[int, Resources]] = []
+    begun = 0
+    for several, job in zip(times, jobs, strict=True):
+        asked = resources_of(requested(mapping(mapping(job.get("template")).get("spec"))))
+        if several > 0 and (not found or found[-1][1] != asked):
+            found.append((begun * PODS_OF_A_JOB, asked))
+        begun += max(0, several)
+    return tuple(found) if len(found) > 1 else ()
+
+
 def why_apart(job_set: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> str:
     """Return why its Jobs cannot come and go as one, in words that follow "Jobs"; empty where they can.
 
@@ -52,8 +70,6 @@ def why_apart(job_set: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> 
     templates = [mapping(job.get("template")) for job in jobs]
     pods = [mapping(each.get("spec")) for each in templates]
     said = [options_said(mapping(mapping(each.get("metadata")).get("annotations"))) for each in templates]
-    if _differ([resources_of(requested(pod)) for pod in pods]):
-        return "whose pods request different amounts"
     if _differ([constraints_of(pod) for pod in pods]):
         return "whose pods may not run on the same nodes"
     if _differ(said):

@@ -18,7 +18,7 @@ from specon_manager.backends.kube.objects.job_patch import (
     suspended,
     workers_of,
 )
-from specon_manager.backends.kube.objects.job_set import members_of, why_apart
+from specon_manager.backends.kube.objects.job_set import members_of, requests_by_index, why_apart
 from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, trainer_of, volcano_in
 from specon_manager.backends.kube.objects.quantities import requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
@@ -35,7 +35,7 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from specon_manager.model.constraints import ANYWHERE, Constraints
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import NOTHING, Resources, largest
 
 _OWN_CONTROLLERS: Final = frozenset(
     {
@@ -102,6 +102,9 @@ class OwnerInfo(Struct, frozen=True, kw_only=True):
     worker_requests: Resources = NOTHING
     ps_requests: Resources | None = None
     """What a worker and a parameter server will reserve, without a sidecar; the second None without any."""
+    unlike: tuple[tuple[int, Resources], ...] = ()
+    """Of a JobSet or TrainJob: what a worker reserves from this index on, where they differ; then
+    `worker_requests` is the largest amount of each kind."""
     bursts: bool = False
     """Whether a worker may use more processors than its trainer requests."""
     constraints: Constraints = ANYWHERE
@@ -258,7 +261,16 @@ def slim_job_set(job_set: Object) -> OwnerInfo:
         indexes_of(child) for several, child in zip(times, children, strict=True) for _ in range(several)
     )
     members = () if apart else tuple(("worker", index) for index in members_of(sizes, _MOST))
-    return msgspec.structs.replace(owner, job=owner.name, replicas=members, apart=apart)
+    unlike = requests_by_index(times, children)
+    largest_of_all = largest(amount for _, amount in unlike) if unlike else owner.worker_requests
+    return msgspec.structs.replace(
+        owner,
+        job=owner.name,
+        replicas=members,
+        apart=apart,
+        worker_requests=largest_of_all,
+        unlike=unlike,
+    )
 
 
 def slim_train_job(job: Object) -> OwnerInfo:

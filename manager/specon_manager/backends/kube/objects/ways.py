@@ -1,4 +1,11 @@
-"""Which way is open to a pod, by the kind of its owner; else why none is. Pure."""
+"""Which way is open to a pod, by the kind of its owner; else why none is. Pure.
+
+Sources: LeaderWorkerSet v1, `pod_controller.go` (a StatefulSet of leaders, and one of workers that each
+leader owns; a pod that ends ends its group); KubeRay v1 (a RayCluster makes its pods itself).
+"""
+
+from collections.abc import Mapping
+from typing import Final
 
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import no_gang
@@ -6,6 +13,11 @@ from specon_manager.backends.kube.objects.coupling import Coupling
 from specon_manager.backends.kube.objects.job_patch import SWITCHES
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
+
+_WHY_OBSERVED: Final[Mapping[str, str]] = {
+    "RayCluster": "Ray plans its work itself, and a RayCluster creates a lost pod again without a checkpoint",
+}
+"""Of kinds that are only observed, why."""
 
 
 def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -> str:
@@ -26,7 +38,10 @@ def immovable_because(pod: PodInfo, owner: OwnerInfo | None, options: Options) -
         identity = detail.identity
         if identity.owner_kind in OWNER_RESOURCES:  # its watch may be a moment behind that of the pods
             return f"nothing is known yet of {identity.owner_kind} {identity.owner_name}, which owns it"
-        return f"{identity.owner_kind} {identity.owner_name} owns it: such pods are observed, not moved"
+        why = _WHY_OBSERVED.get(identity.owner_kind, "")
+        return f"{identity.owner_kind} {identity.owner_name} owns it: such pods are observed, not moved" + (
+            f" ({why})" if why else ""
+        )
     if owner.kind in {"JobSet", "TrainJob"} and owner.job and detail.identity.job != owner.job:
         return f"its labels do not tell of which of the {owner.jobs} Jobs of {owner} it is: JobSet 0.7 does"
     return _of_owner(owner, options, in_kueue=owner.kueue or detail.kueue)
@@ -52,11 +67,28 @@ def _of_owner(owner: OwnerInfo, options: Options, *, in_kueue: bool) -> str:
     if owner.deleting:
         return f"{owner} is being deleted"
     as_one = owner.coupling(options)
+    if owner.kind == "StatefulSet" and (group := _of_a_group(owner)):
+        return group
     if owner.kind not in SWITCHES:
         if not as_one.coupled:
             return ""
         return f"{owner} cannot be suspended, and its {owner.at_once} pods train as one: {as_one.why}"
     return _switch_taken(owner) or _of_several(owner, as_one)
+
+
+def _of_a_group(owner: OwnerInfo) -> str:
+    """Return why no pod of a StatefulSet of a LeaderWorkerSet is moved; empty where it is of none.
+
+    However few pods the StatefulSet has, each belongs to a group of a leader and its workers.
+    """
+    kind = owner.controller.partition(" ")[0]
+    if kind not in {"LeaderWorkerSet", "Pod"}:
+        return ""
+    whole = owner.controller if kind == "LeaderWorkerSet" else f"the group of its leader, {owner.controller}"
+    return (
+        f"{owner} belongs to {whole}: a leader and its workers train as one, and a LeaderWorkerSet cannot be"
+        " suspended"
+    )
 
 
 def _of_kueue(owner: OwnerInfo, options: Options) -> str:

@@ -46,6 +46,7 @@ class Described(Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace_seconds: Annotated[float, Meta(ge=0, le=1e9)] = 30.0
     requests: Resources = NOTHING
     ps_requests: Resources | None = None
+    unlike: tuple[tuple[Number, Resources], ...] = ()
     priority: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 0
     lowest_cpu: Annotated[float, Meta(ge=0)] | None = None
     constraints: Constraints = ANYWHERE
@@ -145,6 +146,7 @@ def _describe(job: Job, owner: tuple[str, str] | None) -> Described:
         grace_seconds=spec.grace_seconds,
         requests=spec.requests,
         ps_requests=spec.ps_requests,
+        unlike=spec.unlike,
         priority=spec.priority,
         lowest_cpu=spec.lowest_cpu,
         constraints=spec.constraints,

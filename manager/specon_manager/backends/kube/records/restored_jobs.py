@@ -270,6 +270,7 @@ def _unseen(recorded: Recorded, names: tuple[str, ...], described: Described) ->
         grace_seconds=described.grace_seconds,
         requests=described.requests,
         ps_requests=described.ps_requests,
+        unlike=described.unlike,
         priority=described.priority,
         lowest_cpu=described.lowest_cpu,
         constraints=described.constraints,

@@ -260,7 +260,8 @@ class Ledger:
         """Return the job as its pods, or its owner alone, describe it; None where neither does anew."""
         template = None
         if owner is not None:
-            template = (owner.worker_requests, owner.ps_requests, owner.options, owner.constraints)
+            asked = (owner.worker_requests, owner.ps_requests, owner.unlike)
+            template = (*asked, owner.options, owner.constraints)
         if ours:
             job.template = template
             return spec_of(job.name, ours, owner, self._verdicts, self.server)

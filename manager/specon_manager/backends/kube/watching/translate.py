@@ -12,9 +12,9 @@ from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import Detail, PodInfo
 from specon_manager.backends.kube.objects.volumes import FREE, Movability
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because
-from specon_manager.model.cluster import JobSpec, role_of
+from specon_manager.model.cluster import JobSpec, index_of, role_of
 from specon_manager.model.constraints import ANYWHERE, Constraints
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.resources import NOTHING, Resources, largest
 
 
 def options_of(pod: Detail) -> Options:
@@ -50,6 +50,7 @@ def spec_of_owner(
         replicas=_names(owner.job_name, owner, can),
         requests=owner.worker_requests,
         ps_requests=owner.ps_requests,
+        unlike=owner.unlike,
         immovable=owner_immovable_because(owner),
         placed_by="owner",
         bursts=owner.bursts,
@@ -63,6 +64,7 @@ def spec_of_owner(
         spec,
         requests=known.requests,
         ps_requests=known.ps_requests,
+        unlike=known.unlike,
         priority=known.priority,
         bursts=known.bursts,
         lowest_cpu=known.lowest_cpu,
@@ -94,6 +96,9 @@ def spec_of(
     options = detail.options
     if owner is not None:
         owner = _with_what_pods_say(owner, detail)
+    unlike = () if owner is None or owner.job_name != job else _list_reserved(ordered, owner)
+    if unlike:
+        requests["worker"] = largest(amount for _, amount in unlike)
     can = capability(owner, options, server)
     named = {replica_of(pod) for pod in ordered} | set(_names(job, owner, can))
     judged = [verdicts[pod.uid] for pod in ordered if pod.uid in verdicts and not pod.ended]
@@ -102,6 +107,7 @@ def spec_of(
         replicas=tuple(sorted(named, key=_by_role)),
         requests=requests.get("worker", requests.get("ps", NOTHING)),
         ps_requests=requests.get("ps"),
+        unlike=unlike,
         immovable=immovable_because(latest, owner, options)
         or next((verdict.immovable for verdict in judged if verdict.immovable), ""),
         placed_by="owner",
@@ -112,6 +118,21 @@ def spec_of(
         **_read_annotations(options, detail.grace_seconds),
         **_elastic(owner, can, options),
     )
+
+
+def _list_reserved(ordered: Sequence[PodInfo], owner: OwnerInfo) -> tuple[tuple[int, Resources], ...]:
+    """Return what its workers reserve from which index on, where their templates differ.
+
+    A template knows less than its pods (what the sidecar adds). Where none of its own is there, what the
+    pods of others have beyond their templates is added.
+    """
+    templates = dict(owner.unlike)
+    reserved: dict[int, Resources] = {}
+    for pod in ordered:
+        index = index_of(replica_of(pod))
+        reserved[max((first for first in templates if first <= index), default=0)] = pod.reserved
+    added = largest(amount - templates[first] for first, amount in reserved.items() if first in templates)
+    return tuple((first, reserved.get(first, amount + added)) for first, amount in owner.unlike)
 
 
 def _read_annotations(options: Options, grace_seconds: float) -> dict[str, Any]:

@@ -5,10 +5,12 @@ import pytest
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import capability
 from specon_manager.backends.kube.objects.identity import identity_of
-from specon_manager.backends.kube.objects.owner import slim_job_set
+from specon_manager.backends.kube.objects.owner import carried, slim_job_set, slim_train_job
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
-from support.kube.job_objects import QUEUED, job_set_of_several
+from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner
+from specon_manager.model.resources import Resources
+from support.kube.job_objects import QUEUED, job_object, job_set_of_several
 from support.kube.stage import template
 
 INDEPENDENT = {"specon.io/replicas": "independent"}
@@ -69,7 +71,6 @@ def test_all_of_it_is_suspended_for_a_move_and_held_in_a_queue():
     [
         ({"dependsOn": [{"name": "part-0", "status": "Complete"}]}, "wait for others (dependsOn)"),
         ({"exclusive": True}, "nodes of its own"),
-        ({"requests": {"cpu": "7"}}, "request different amounts"),
         ({"nodeSelector": {"pool": "b"}}, "may not run on the same nodes"),
         ({"annotations": {"specon.io/savers": "all"}}, "have different annotations"),
         ({"completions": 1001}, "more than 1000 pods"),
@@ -87,8 +88,6 @@ def test_what_stands_against_it_is_said(change, words):
             last["dependsOn"] = value
         case "exclusive", _:
             obj["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
-        case "requests", value:
-            pods["spec"]["containers"][0]["resources"] = {"requests": value}
         case "annotations", value:
             pods["metadata"]["annotations"] = {**(pods["metadata"].get("annotations") or {}), **value}
         case "nodeSelector", value:
@@ -98,6 +97,58 @@ def test_what_stands_against_it_is_said(change, words):
     owner = slim_job_set(obj)
     assert words in owner_immovable_because(owner)
     assert words in capability(owner, Options(queue="team-a")).unholdable
+
+
+def unlike(*cpus, sizes=(1, 2), times=1):
+    """Return the JobSet whose Jobs request so many processors, the first of them made so many times."""
+    obj = job_set_of_several(template(), *sizes)
+    obj["spec"]["replicatedJobs"][0]["replicas"] = times
+    for listed, cpu in zip(obj["spec"]["replicatedJobs"], cpus, strict=True):
+        pod = listed["template"]["spec"]["template"]["spec"]
+        pod["containers"][0]["resources"] = {"requests": {"cpu": str(cpu), "memory": f"{9 - cpu}G"}}
+    return obj
+
+
+def test_jobs_that_request_different_amounts_are_one_gang_each_with_its_own():
+    """The amount of the job is the largest of each kind."""
+    owner = slim_job_set(unlike(8, 1))
+    assert (owner_immovable_because(owner), owner.apart) == ("", "")
+    assert capability(owner, Options(queue="team-a")).unholdable == ""
+    spec = spec_of_owner(owner)
+    assert spec.requests == Resources(cpu=8, memory=8e9)
+    assert [spec.requests_of(name).cpu for name in spec.replicas] == [8, 1, 1]
+    assert spec.of_each[0] == Resources(cpu=8, memory=1e9)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "sizes", "times", "found"),
+    [
+        ((2, 2), (1, 2), 1, []),
+        ((8, 1), (1, 2), 3, [(0, 8), (3000, 1)]),
+        ((8, 1), (1, 2), 0, []),
+        ((8, 1, 1, 8), (1, 1, 1, 1), 1, [(0, 8), (1000, 1), (3000, 8)]),
+    ],
+)
+def test_amounts_count_from_an_index_on(cpus, sizes, times, found):
+    """Neighbours that request the same are one; a Job that is made 0 times is none."""
+    owner = slim_job_set(unlike(*cpus, sizes=sizes, times=times))
+    assert [(first, amount.cpu) for first, amount in owner.unlike] == found
+
+
+def test_a_train_job_has_the_amounts_of_its_job_set():
+    job_set = slim_job_set(unlike(8, 1))
+    whole = carried(slim_train_job(job_object("TrainJob")), job_set)
+    assert (whole.unlike, whole.worker_requests) == (job_set.unlike, job_set.worker_requests)
+
+
+def test_pods_say_what_their_job_reserves_and_the_others_have_as_much_more_as_theirs():
+    """What the sidecar adds is in no template."""
+    pod = pod_of(0, 0)
+    pod["spec"]["containers"].append({"name": "more", "resources": {"requests": {"cpu": "500m"}}})
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "8", "memory": "1G"}}
+    spec = spec_of("a/train", [slim_pod(pod)], slim_job_set(unlike(8, 1)), {})
+    assert [spec.requests_of(name).cpu for name in spec.replicas] == [8.5, 1.5, 1.5]
+    assert spec.requests == Resources(cpu=8.5, memory=8e9)
 
 
 def test_where_each_pod_trains_by_itself_each_job_is_a_job():

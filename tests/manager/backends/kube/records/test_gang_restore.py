@@ -5,9 +5,11 @@ import json
 import msgspec
 import pytest
 
+from specon_manager.backends.kube.records.job_text import read_text, text_of
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
+from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, TransactionState
 from support.decisions.cluster import SETTINGS
 from support.kube.changing import Changing, bare
@@ -202,6 +204,22 @@ def test_a_gang_that_nothing_was_ordered_of_comes_back_with_what_couples_it():
     spec = again(manager).state.jobs[JOB].spec
     assert (spec.coupled, spec.savers, bool(spec.immovable)) == (True, "all", True)
     assert all(each.phase is Phase.RUNNING for each in again(manager).state.replicas.values())
+
+
+@pytest.mark.parametrize("schema", [CRDS, FIRST_CRDS], ids=["present", "first"])
+def test_a_gang_of_different_requests_comes_back_with_those(schema):
+    """A manager from before reads of each the largest; what that wrote has none of them."""
+    differ = ((0, Resources(cpu=2.0)), (2, Resources(cpu=1.0)))
+    manager = trains(Changing(), unlike=differ, requests=Resources(cpu=2.0))
+    back = again(manager, schema=schema).state
+    assert back.jobs[JOB].spec.unlike == differ
+    spec = back.jobs[JOB].spec
+    assert [spec.requests_of(name).cpu for name in spec.replicas] == [2.0, 2.0, 1.0, 1.0]
+    described = json.loads(text_of(manager.state.jobs[JOB], {}, None))["described"]
+    assert described["requests"] == {"cpu": 2.0}
+    alike = text_of(trains(Changing()).state.jobs[JOB], {}, None)
+    assert "unlike" not in alike
+    assert read_text(alike).described.unlike == ()
 
 
 def test_what_its_owner_starts_beside_what_leaves_has_to_end_for_the_next_manager_too():

@@ -9,7 +9,7 @@ from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.translate import told_by_owner
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
-from support.kube.job_objects import ELASTIC, QUEUED, job_object
+from support.kube.job_objects import ELASTIC, QUEUED, job_object, job_set_of_several
 from support.kube.stage import template
 
 GATE = {"schedulingGates": [{"name": "specon.io/admission"}]}
@@ -149,6 +149,21 @@ def test_an_edited_template_counts_though_there_are_no_pods():
     edited["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
     [spec] = observed(scene.own("Job", edited))
     assert spec.requests.cpu == 3
+
+
+def test_a_held_job_set_is_told_with_what_each_of_its_jobs_requests():
+    """As its object says it at the moment, also where only the smaller one of them is edited."""
+    obj = job_set_of_several(template({**QUEUED, "specon.io/replicas": "coupled"}), 1, 2)
+    obj["spec"]["suspend"] = True
+    scene, told = Scene(), []
+    for cpus in (("8", "1"), ("8", "2"), ("2", "2")):
+        for listed, cpu in zip(obj["spec"]["replicatedJobs"], cpus, strict=True):
+            pod = listed["template"]["spec"]["template"]["spec"]
+            pod["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        [spec] = observed(scene.own("JobSet", copy.deepcopy(obj)))
+        assert (spec.held, spec.unpreemptible, spec.resizing) == (True, "", "none")
+        told.append([spec.requests_of(name).cpu for name in spec.replicas])
+    assert told == [[8, 1, 1], [8, 2, 2], [2, 2, 2]]
 
 
 def test_a_pod_that_fails_while_its_job_is_suspended_by_us_does_not_crash():
