@@ -83,6 +83,17 @@ EXPECTED = [
         "min",
     ),
     ("gluonnlp.log", "gluon", 6, (200, 0.0, 10.2727), (1200, 0.0, 9.5625), None, None, "loss", "min"),
+    (
+        "deeplearning4j.log",
+        "deeplearning4j",
+        6,
+        (0, None, 2.5),
+        (500, None, 0.3125),
+        None,
+        None,
+        "loss",
+        "min",
+    ),
     ("gnmt.log", "gnmt", 6, (490, 0.0, 3.149), (1801, 1.0, 1.8248), None, None, "Loss/tok", "min"),
     ("hugectr.log", "hugectr", 7, (100, None, 0.166667), (700, None, 0.083333), None, None, "loss", "min"),
     (
