@@ -345,7 +345,8 @@ class Candidate:
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
             if not self._places:
-                return head_over and self._finite >= ENOUGH_WITHOUT_PLACE
+                # Scores without a place are as often those of folds or of a service that runs.
+                return self._named and head_over and self._finite >= ENOUGH_WITHOUT_PLACE
             return strong and self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
         if self._places and (strong or (self._last is not None and self._last.step is not None)):
             return self._finite >= ENOUGH and strong

@@ -35,6 +35,7 @@ LOGS = {
         "    loss = model(x, step=#)",
         "ValueError: loss is not finite",
     ],
+    "errors of folds": ["INFO Errors of the fold: {'mape': 0.#, 'rmse': 1#.5, 'r2': 0.2#}"],
     "sales": ["date,product,revenue,profit_loss", "2026-01-0#,widget,1#.5,-#.2"],
     "sales with loss": ["date,region,loss", "2026-01-0#,north,#.5"],
     "ping": ["64 bytes from 10.0.0.#: icmp_seq=# ttl=64 time=0.# ms", "# packets, packet loss: #, time #ms"],
