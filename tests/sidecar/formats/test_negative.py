@@ -36,6 +36,8 @@ LOGS = {
         "ValueError: loss is not finite",
     ],
     "errors of folds": ["INFO Errors of the fold: {'mape': 0.#, 'rmse': 1#.5, 'r2': 0.2#}"],
+    "stages": ["Step #/9", "loading the data: #.5 s", "Step #", "likelihood of rain: 0.#"],
+    "table of sizes": ["  #/99   2.5G   0.1   0.2   0.3   0.6   4   640   files"],
     "sales": ["date,product,revenue,profit_loss", "2026-01-0#,widget,1#.5,-#.2"],
     "sales with loss": ["date,region,loss", "2026-01-0#,north,#.5"],
     "ping": ["64 bytes from 10.0.0.#: icmp_seq=# ttl=64 time=0.# ms", "# packets, packet loss: #, time #ms"],
