@@ -171,12 +171,24 @@ class Surroundings:
                 if len(line) < _SHORTEST:
                     return
         text = strip(line).text
+        if self._is_heading(text):
+            return
+        for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
+            stated = expression.search(text)
+            if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
+                self._state(name, to_step(stated[1]), text[stated.start() :])
+        said = _FOR.search(text)
+        if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
+            self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
+
+    def _is_heading(self, text: bytes) -> bool:
+        """Whether a line is one that places those below it."""
         placed = _STEP_LINE.match(text)
         if placed is not None:
             self.known = True
             self._step_line = int(placed[1]), to_step(placed[2]) if placed[2] else None
             self._below.clear()
-            return
+            return True
         heading = _HEADING.match(text)
         if heading is not None:
             self.known = True
@@ -186,14 +198,7 @@ class Surroundings:
             if of:
                 self._epochs = of
                 self._source["heading"] = self._source["epochs"] = _told(b"the heading ", text)
-            return
-        for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
-            stated = expression.search(text)
-            if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
-                self._state(name, to_step(stated[1]), text[stated.start() :])
-        said = _FOR.search(text)
-        if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
-            self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
+        return heading is not None
 
     def _state(self, name: str, count: int | None, text: bytes) -> None:
         if not count or count == 1:
