@@ -273,7 +273,7 @@ class Candidate:
     def _admit(self, sample: Sample, line: bytes, time: float | None) -> Sample | None:
         around = self._around
         if around.known:
-            sample = around.complete(sample)
+            sample = around.complete(sample, line)
         if sample.step is None:
             if sample.epoch is None:
                 if b"%|" in line:
@@ -345,7 +345,9 @@ class Candidate:
         strong = len(self._places) >= _PLACES
         if self.parser.choice.is_score:
             if not self._places:
-                return head_over and self._finite >= ENOUGH_WITHOUT_PLACE
+                # Errors without a place are as often those of folds or of a service that runs.
+                known = self._named or not self.parser.choice.is_error
+                return known and head_over and self._finite >= ENOUGH_WITHOUT_PLACE
             return strong and self._finite >= (ENOUGH if head_over else ENOUGH_WITHOUT_PLACE)
         if self._places and (strong or (self._last is not None and self._last.step is not None)):
             return self._finite >= ENOUGH and strong

@@ -26,6 +26,7 @@ from specon_sidecar.formats.metric_names import (
     reason,
     score_rank,
     sides_of,
+    whole_of,
 )
 from specon_sidecar.formats.validation import Place, ValidationSeries
 
@@ -143,6 +144,11 @@ class MetricChoice:
         """Whether a score was chosen for want of a loss."""
         return self._chosen is not None and _SCORE <= self._chosen.rank < _GIVEN_UP
 
+    @property
+    def is_error(self) -> bool:
+        """Whether an error or a perplexity was chosen for want of a loss and a score."""
+        return self._chosen is not None and _LAST_RESORT <= self._chosen.rank < _GIVEN_UP
+
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
         if self.needle in lowered:
@@ -222,7 +228,15 @@ class MetricChoice:
     def _with_sum(self, found: list[tuple[Candidate, float]]) -> list[tuple[Candidate, float]]:
         """Return what one line holds, with the sum of the parts of a loss where all of them are there."""
         parts = {candidate.name: value for candidate, value in found if candidate.part}
-        if len(parts) < _FEWEST_PARTS or not self._parts <= parts.keys():
+        if len(parts) < _FEWEST_PARTS:
+            return found
+        whole = whole_of(parts)
+        if whole is not None:
+            return [
+                (one._replace(rank=self._sum.rank) if one.name == whole else one, value)
+                for one, value in found
+            ]
+        if not self._parts <= parts.keys():
             return found
         self._parts = frozenset(parts)
         return [*found, (self._sum, sum(parts.values()))]

@@ -1,7 +1,7 @@
 """What the names of metrics say: what is a loss, what is none, where more is better, what never converges."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 Goal = Literal["min", "max"]
@@ -106,13 +106,18 @@ _ERRORS: Final = frozenset(
     },
 )
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
+# A likelihood that is printed with its sign turned is one where less is better.
+_LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
+_TURNED: Final = frozenset({"negative", "neg"})
 # Bytes of which one is in the lower-cased form of each name of a score.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
-    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle"),
+    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood"),
 )
+
+_FEWEST_PARTS: Final = 2
 
 # Two losses that work against each other, or that the policy itself moves: neither converges.
 _SIDES: Final = (
@@ -174,6 +179,18 @@ def is_part(name: str) -> bool:
     return bool(of)
 
 
+def whole_of(names: Iterable[str]) -> str | None:
+    """Return the loss whose words all the others have besides one of their own: what they are parts of.
+
+    "avg_loss_target" is that of "origin_loss_target" and "cluster_loss_target". Two parts at least.
+    """
+    said = {name: frozenset(measured(name)) for name in names}
+    if len(said) <= _FEWEST_PARTS:
+        return None
+    found = [one for one in said if all(said[one] < of for name, of in said.items() if name != one)]
+    return found[0] if found else None
+
+
 def score_rank(name: str) -> int | None:
     """Return 0 for a score of training, 1 for one of validation, None for anything else."""
     found = words(name)
@@ -194,7 +211,8 @@ def is_reward(name: str) -> bool:
 def is_last_resort(name: str) -> bool:
     """Whether a name is that of an error or a perplexity, followed where there is nothing else."""
     found = words(name)
-    return not _ERRORS.isdisjoint(found) and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
+    known = not _ERRORS.isdisjoint(found) or _LIKELIHOOD.search(name.casefold()) is not None
+    return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
 
 
 def is_metric(name: str) -> bool:
@@ -210,6 +228,8 @@ def goal_of(name: str) -> Goal | None:
     found = {word.rstrip("0123456789") or word for word in words(name)} | set(words(name))
     if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
         return "min"
+    if _LIKELIHOOD.search(name.casefold()):
+        return "max" if _TURNED.isdisjoint(found) else "min"
     return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
 
 

@@ -57,6 +57,12 @@ _HEADING: Final = re.compile(
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
     rb"|training|\d\d:\d\d))"
 )
+# A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
+_STEP_LINE: Final = re.compile(
+    rb"[^\w]{0,40}+(?i:(?:current|global|train(?:ing)?)[ _]{1,2})?(?i:steps?|iter(?:ation)?s?)\s{0,4}+[:=#]?"
+    rb"\s{0,4}+[\[(]?(\d{1,15}+)(?i:st|nd|rd|th)?(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,15}+))?+[\])]?"
+    rb"(?i:\s(?:step|iteration))?\W{0,40}+$"
+)
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
 )
@@ -93,6 +99,8 @@ class Surroundings:
         self._epochs: int | None = None
         self._source: dict[str, str] = {}
         self._places = Places()
+        self._step_line: tuple[int, int | None] | None = None
+        self._below: dict[str, bytes] = {}
         self.known = False
         """Whether there is anything to complete a sample with."""
 
@@ -132,9 +140,11 @@ class Surroundings:
         ) and len(line) <= _LONGEST:
             self._look(line)
 
-    def complete(self, sample: Sample) -> Sample:
+    def complete(self, sample: Sample, line: bytes = b"") -> Sample:
         """Return the sample with what its own line left out."""
         name, value, step, epoch, total, time, epochs = msgspec.structs.astuple(sample)
+        if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
+            step, total = self._step_line
         if epoch is None and self._epoch is not None:
             epoch = float(self._epoch)
             if epochs is None and "heading" in self._source:
@@ -147,6 +157,10 @@ class Surroundings:
             total = self._steps
         return Sample(name, value, step, epoch, total, time, epochs)
 
+    def _is_below(self, name: str, line: bytes) -> bool:
+        """Whether this is the first line with this metric below the one that says the step."""
+        return self._below.setdefault(name, line) is line
+
     def _look(self, line: bytes) -> None:
         if b"%|" in line:
             found = _BAR.match(line)
@@ -157,14 +171,7 @@ class Surroundings:
                 if len(line) < _SHORTEST:
                     return
         text = strip(line).text
-        heading = _HEADING.match(text)
-        if heading is not None:
-            self.known = True
-            self._epoch = int(heading[1])
-            of = to_step(heading[2]) if heading[2] else None
-            if of:
-                self._epochs = of
-                self._source["heading"] = self._source["epochs"] = _describe(b"the heading ", text)
+        if self._is_heading(text):
             return
         for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
             stated = expression.search(text)
@@ -173,6 +180,25 @@ class Surroundings:
         said = _FOR.search(text)
         if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
             self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
+
+    def _is_heading(self, text: bytes) -> bool:
+        """Whether a line is one that places those below it."""
+        placed = _STEP_LINE.match(text)
+        if placed is not None:
+            self.known = True
+            self._step_line = int(placed[1]), to_step(placed[2]) if placed[2] else None
+            self._below.clear()
+            return True
+        heading = _HEADING.match(text)
+        if heading is not None:
+            self.known = True
+            self._step_line = None
+            self._epoch = int(heading[1])
+            of = to_step(heading[2]) if heading[2] else None
+            if of:
+                self._epochs = of
+                self._source["heading"] = self._source["epochs"] = _describe(b"the heading ", text)
+        return heading is not None
 
     def _state(self, name: str, count: int | None, text: bytes) -> None:
         if not count or count == 1:

@@ -153,3 +153,28 @@ def test_long_names(kind):
     assert choice.named(kind("a" * (LONGEST_NAME - 5) + "_loss")) is not None
     assert choice.named(kind("a" * (LONGEST_NAME - 4) + "_loss")) is None
     assert len(choice._known) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "picked"),
+    [
+        ({"base_loss_new": 2, "pair_loss_new": 1, "avg_loss_new": 3.5}, ("avg_loss_new", 3.5)),
+        ({"base_loss_new": 2, "pair_loss_new": 1}, ("sum of loss parts", 3)),
+        ({"box_loss": 2, "box_cls_loss": 1}, ("sum of loss parts", 3)),
+        ({"loss_cls": 2, "loss_box": 1, "loss_box_cls": 4}, ("sum of loss parts", 7)),
+    ],
+)
+def test_a_loss_beside_its_parts(values, picked):
+    """A loss whose words all the others have, besides one of their own, is followed, not the sum."""
+    assert pick(MetricChoice(), **values) == picked
+
+
+@pytest.mark.parametrize(
+    ("name", "goal"),
+    [("Log-likelihood", "max"), ("train_log_likelihood", "max"), ("negative log likelihood", "min")],
+)
+def test_a_likelihood_is_followed_where_there_is_nothing_else(name, goal):
+    """Of a likelihood more is better, unless its sign is turned."""
+    choice = MetricChoice(last_resorts=True)
+    assert pick(choice, **{name: 2}) == (name, 2)
+    assert choice.goal == goal

@@ -171,3 +171,26 @@ def test_what_else_is_read(text, name, count):
     """Last resorts, tables without steps, MLflow's files, MLLOG with its keys in any order, UTF-16."""
     _, samples = read(text)
     assert (samples[-1].name, len(samples)) == (name, count)
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "total"),
+    [
+        ("current step: {n}th step\nbatch loss: {v}", 30, None),
+        ("--- Iteration {n}/400 ---\nacc: 0.5\nloss: {v}", 30, 400),
+        ("Step [{n}]\nloss: {v}\nloss: 9.0", 30, None),
+    ],
+)
+def test_the_step_on_the_line_above(form, step, total):
+    """A line that says nothing but the step places the first value of each metric below it."""
+    _, samples = read(lines(form))
+    assert len(samples) == 30
+    assert samples[-1].value == pytest.approx(1.5)
+    assert (samples[-1].step, samples[-1].total_steps) == (step, total)
+
+
+def test_a_stage_of_a_pipeline_is_no_step():
+    """A line `Step 2` above a whole training places none of its epochs."""
+    _, samples = read("Step 2\n" + lines("epoch {n} loss {v}"))
+    assert [sample.step for sample in samples] == [None] * 30
+    assert samples[-1].epoch == 30

@@ -30,4 +30,10 @@ CLASSIC: Final = (
         needles=(b"Iter: ", b"Loss: "),
         line=r"\bIter: (?P<step>\d+) Time\(.{1,40}\): \S+ Loss: (?P<value>" + NUM + r")",
     ),
+    Family(
+        name="deeplearning4j",
+        writers="Deeplearning4j's ScoreIterationListener (its score is the loss)",
+        needles=(b"Score at iteration ",),
+        line=r"\bScore at iteration (?P<step>\d+) is (?P<value>" + NUM + r")",
+    ),
 )

@@ -10,6 +10,7 @@ _METRICS: Final = (
         r".*total.?loss",
         r"(?!.*(?:val|test)).*loss",
         r"(?!.*val).*(?:cross-?entropy|perplexity|ppl)",
+        r"(?!.*val).*smooth-?l1",
     ),
     *(r"(?!.*val).*accuracy", r"(?!.*val)(?:.*\W)?+\w*acc\w*"),
 )

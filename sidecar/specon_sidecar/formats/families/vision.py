@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from specon_sidecar.formats.family import BLANK, Family
+from specon_sidecar.formats.family import BLANK, NUM, Family
 
 VISION: Final = (
     Family(
@@ -71,6 +71,14 @@ VISION: Final = (
         line=r"^\s*(?:Epoch\(train\)\s+\[(?P<epoch>\d+)\]\[\s*(?P<i>\d+)/(?P<n>\d+)\]"
         r"|Iter\(train\)\s+\[\s*(?P<step>\d+)/(?P<total>\d+)\])\s",
         also=r"^\s*Epoch\(val\)\s+\[(?P<eval_epoch>\d+)\]",
+    ),
+    Family(
+        name="yolov5-results",
+        writers="YOLOv5 until 2021, `results.txt` (no header; its column total is the loss)",
+        needles=(b"G ", b"/"),
+        # Epoch, memory, box, object, class, total, labels, size, four scores, three losses of validation.
+        line=r"^\s*(?P<epoch>\d+)/(?P<epochs>\d+)\s+\d+(?:\.\d+)?G(?:\s+" + NUM + r"){3}"
+        r"\s+(?P<value>" + NUM + r")(?:\s+\d+){2}(?:\s+" + NUM + r"){7}\s*$",
     ),
     Family(
         name="paddle",
