@@ -4,40 +4,22 @@ That of a JobSet needs the real controller of JobSets in the cluster, and is lef
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from specon_manager.backends.kube.objects.identity import JOB_SET_INDEX
 from specon_manager.backends.kube.objects.job_set import index_in_set
-from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, MIGRATIONS, Object, Resource
+from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, MIGRATIONS, Object
 from specon_manager.cli.run.gang_proofs import chain_of
-from support.live.jobs import CLAIM
+from support.live.gangs import IMAGE, SERVICES, manifests
 from support.live.stage import MOVES_NOTHING, LiveStage
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
-SAMPLE = Path(__file__).parents[3] / "samples" / "jobs" / "gang-job.yaml"
-IMAGE = "SPECON_E2E_SAMPLES_IMAGE"
-SERVICES = Resource("", "v1", "services", "Service")
 RANKS = 4
 OWNERS = {"Job": 1, "JobSet of one Job": 1, "JobSet of several Jobs": RANKS}
 """How many batch Jobs there are."""
-SHORT = {"specon.io/interval": "1s", "specon.io/heartbeat": "1s"}
-
-
-def manifests(image: str) -> tuple[Object, Object]:
-    """Return the sample's Service and Job, with this image and small requests, on the volume of the test."""
-    _, service, job = yaml.safe_load_all(SAMPLE.read_text("utf-8"))
-    template = job["spec"]["template"]
-    template["metadata"]["annotations"] |= SHORT
-    (container,) = template["spec"]["containers"]
-    container["image"] = image
-    container["resources"] = {"requests": {"cpu": "100m", "memory": "256Mi"}}
-    template["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] = CLAIM
-    return service, job
 
 
 def job_set(job: Object, jobs: int) -> Object:
