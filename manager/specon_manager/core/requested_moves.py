@@ -155,10 +155,15 @@ def judged(
 
 
 def _object_gone(state: State, request: Request) -> Objection | None:
-    """Return that the replica is not on the node that it was to leave: with its gang it may have left."""
+    """Return that the replica is not on the node that it was to leave: with its gang it may have left.
+
+    While a move of it is in flight nobody knows yet: it may come back.
+    """
     replica = state.replicas.get(request.replica)
-    if not request.leave or replica is None or state.transaction_of(replica.name) is not None:
+    if not request.leave or replica is None:
         return None
+    if (moving := state.transaction_of(replica.name)) is not None:
+        return Objection(Refusal.IN_FLIGHT, f"{moving.id} is in flight")
     if replica.active and replica.node == request.leave:
         return None
     return Objection(Refusal.SAME_NODE, f"{HAS_LEFT}{request.leave}")

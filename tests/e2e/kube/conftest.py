@@ -16,7 +16,10 @@ from support.live.stage import LiveStage
 
 @pytest.fixture
 async def live(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LiveStage]:
-    """Give a namespace on the cluster, and remove it and all that a test made there."""
+    """Give a namespace on the cluster, and remove it and all that a test made there.
+
+    The parameter, if there is one, is values of the chart.
+    """
     if "cluster" not in (request.config.option.markexpr or ""):
         pytest.skip("a whole cluster: KUBECONFIG=... ALLOW_CONTEXT=... pytest -m cluster runs it")
     try:
@@ -24,7 +27,7 @@ async def live(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     except NotAllowedError as error:
         pytest.skip(str(error))
     api = await Api.connect(kubeconfig=settings.kubeconfig, context=settings.context)
-    stage = LiveStage(api, settings, tmp_path)
+    stage = LiveStage(api, settings, tmp_path, getattr(request, "param", None))
     try:
         try:
             await stage.open()

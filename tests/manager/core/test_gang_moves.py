@@ -390,6 +390,25 @@ def test_what_a_person_asks_for(event, after):
         assert dict(change.after) == after
 
 
+def test_one_that_is_to_leave_its_node_waits_for_the_move_of_its_gang():
+    """Also while it starts elsewhere: only the end of that move tells whether it has left."""
+    with runs(**FIXED) as cluster:
+        move(cluster, on("node-1", W0, W1))
+        cluster.post(ev.MoveRequested(id="evict", replica=W1, leave="node-0"))
+        cluster.carry_out()
+        cluster.may_carry_out = lambda action: not isinstance(action, StartReplica)
+        cluster.acknowledge(W0, checkpoint=saved())
+        cluster.carry_out()
+        cluster.tick()
+        assert cluster.state.replicas[W1].phase is Phase.STARTING
+        assert "evict" in cluster.state.requests
+        cluster.may_carry_out = lambda action: True
+        cluster.carry_out()
+        trains_on(cluster, 101)
+        cluster.tick()
+        assert cluster.state.history[-1].note == "it has left node-0"
+
+
 @pytest.mark.parametrize(
     ("event", "why"),
     [

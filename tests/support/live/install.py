@@ -4,15 +4,23 @@ So the tests run with the rights that the chart gives, and no more.
 """
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.webhook import PATHS
+from specon_manager.backends.kube.interception.webhook import PATH
 from specon_manager.backends.kube.transport.api import Api
-from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, SECRETS, Object, Resource
+from specon_manager.backends.kube.transport.resources import (
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+    Object,
+    Resource,
+)
 from support.packaging.helm import of_kind, render, the
 
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -24,6 +32,7 @@ _KINDS: Final = (
     Resource(_RBAC, "v1", "roles", "Role"),
     Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
     MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
 )
 _TOKEN: Final = "manager-token"
 _TOKEN_TYPE: Final = "kubernetes.io/service-account-token"
@@ -40,9 +49,9 @@ class Installed(Struct, frozen=True, kw_only=True):
     """Objects that no namespace takes along when it is deleted."""
 
 
-def rendered(system: str, namespace: str) -> list[Object]:
+def rendered(system: str, namespace: str, values: Mapping[str, Any]) -> list[Object]:
     """Return the chart's objects for a manager in `system` that looks at `namespace` only."""
-    return render({"watchNamespaces": [namespace]}, f"--namespace={system}")
+    return render({**values, "watchNamespaces": [namespace]}, f"--namespace={system}")
 
 
 async def install(api: Api, objects: list[Object], *, system: str, webhook_url: str) -> Installed:
@@ -53,7 +62,7 @@ async def install(api: Api, objects: list[Object], *, system: str, webhook_url: 
     cluster_wide = []
     for resource in _KINDS:
         for one in of_kind(objects, resource.kind):
-            if resource is MUTATING_WEBHOOKS:
+            if resource in {MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS}:
                 _redirect(one, webhook_url)
             if not resource.namespaced:
                 cluster_wide.append((resource, one["metadata"]["name"]))
@@ -72,7 +81,7 @@ async def install(api: Api, objects: list[Object], *, system: str, webhook_url: 
 def _redirect(configuration: Object, url: str) -> None:
     for webhook in configuration["webhooks"]:
         path = webhook["clientConfig"]["service"]["path"]
-        assert path in PATHS.values()
+        assert path in {*PATHS.values(), PATH}
         webhook["clientConfig"] = {"url": url + path}
 
 

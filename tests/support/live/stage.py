@@ -17,6 +17,7 @@ from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import (
     CUSTOM_RESOURCES,
     EVENTS,
+    JOB_SETS,
     JOBS,
     LEASES,
     MIGRATIONS,
@@ -63,7 +64,9 @@ Met = TypeVar("Met")
 class LiveStage:
     """One test's namespaces, managers and jobs; everything is removed by `close`."""
 
-    def __init__(self, api: Api, settings: LiveSettings, folder: Path) -> None:
+    def __init__(
+        self, api: Api, settings: LiveSettings, folder: Path, values: Mapping[str, Any] | None = None
+    ) -> None:
         run = uuid.uuid4().hex[:8]
         self.api = api
         self.settings = settings
@@ -72,6 +75,7 @@ class LiveStage:
         self.jobs = Jobs(settings.trainer_image, settings.node_selector)
         self.managers: list[LiveManager] = []
         self._folder = folder
+        self._values = values or {}
         self._webhook = Front(self._any)
         self._reports = Front(self._leader)
         self._urls = {"webhook": "", "reports": ""}
@@ -84,7 +88,9 @@ class LiveStage:
 
     async def open(self) -> None:
         """Make the namespaces, the volume and the webhook's configuration."""
-        self._objects = rendered(self.system, self.namespace)  # without helm nothing is begun at all
+        self._objects = rendered(
+            self.system, self.namespace, self._values
+        )  # without helm nothing is begun at all
         await self._install_custom_resources()
         await self._check_nodes()
         for name in (self.namespace, self.system):
@@ -393,7 +399,9 @@ class LiveStage:
         await self.api.create(PVCS, {**kind, "metadata": {"name": CLAIM}, "spec": wanted}, self.namespace)
 
     async def _end_jobs(self) -> None:
-        for resource in (JOBS, STATEFUL_SETS, PODS):
+        # A JobSet first: it makes its Jobs anew.
+        sets = (JOB_SETS,) if await self.api.serves(JOB_SETS) else ()
+        for resource in (*sets, JOBS, STATEFUL_SETS, PODS):
             for one in (await self.api.list(resource, self.namespace))[0]:
                 with contextlib.suppress(ApiError):
                     await self.api.delete(
