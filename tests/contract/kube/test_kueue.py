@@ -119,6 +119,7 @@ async def test_every_victim_has_saved_before_kueue_preempts_it(stage):
 
         await stage.eventually(admitted, f"{urgent} preempts")
         assert watch.verified, number
+        assert watch.blocked is not None, f"{urgent} was not kept back by the gate"
         delays.append(watch.evicted - watch.blocked)
         stage.seen.clear()
         await stage.remove(urgent)
