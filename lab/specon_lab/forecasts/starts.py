@@ -30,7 +30,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
     horizon: float = _HORIZON
     """Virtual seconds."""
     work: float
-    """In units of what it costs to ask a policy about one job more, about 3 microseconds."""
+    """In units of what it costs to ask about one job more: 3 microseconds of `fifo`, 10 of `progress`."""
 
 
 class Start(Struct, frozen=True, kw_only=True):
