@@ -4,7 +4,7 @@
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
 2, 4, ... of the queue. Without `TRACES`, a directory of published traces as `specon reproduce traces`
 takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on: that was
-done on workloads 1 to 4 of Pollux (`CHOOSE=1` prints these instead). `CASE=NAME` runs one alone.
+done on workloads 3 and 4 of Pollux (`CHOOSE=1` prints 1 to 4). `CASE=NAME` runs one alone.
 """
 
 import os
