@@ -4,8 +4,7 @@
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
 2, 4, ... of the queue. Without `TRACES`, a directory of published traces as `specon reproduce traces`
 takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on: that was
-done on workload 1 of Pollux and on jobs of Philly from the 31st day on (`CHOOSE=1` prints these
-instead). `CASE=NAME` runs one alone.
+done on workloads 3 and 4 of Pollux (`CHOOSE=1` prints 1 to 4). `CASE=NAME` runs one alone.
 """
 
 import os
@@ -37,19 +36,17 @@ LATEST = 64
 SHORTEST = 60.0
 """Errors of what starts sooner are relative to this, seconds."""
 _POLLUX = "pollux/workloads/workload-{}.csv:elastic=false,limit=60,nodes=8"
-_PHILLY = "philly/philly.csv:start={},limit=150,nodes=8"
-_OPENB = "alibaba/openb_pod_list_default.csv:start={},limit=200,nodes=1"
-CHOSEN_ON = {"pollux 1": _POLLUX.format(1), "philly, day 31": _PHILLY.format(2592000)}
+_PHILLY = "philly/philly.csv:start={},limit=60,nodes=4"
+CHOSEN_ON = {f"pollux {number}": _POLLUX.format(number) for number in (1, 2, 3, 4)}
 JUDGED_ON = {
-    "pollux 3": _POLLUX.format(3),
-    "pollux 6": _POLLUX.format(6),
+    **{f"pollux {number}": _POLLUX.format(number) for number in (5, 6, 7, 8)},
     "philly, day 54": _PHILLY.format(4592000),
-    "openb": _OPENB.format(11251429),
 }
 POLICIES = ("progress", "fifo")
-_MOMENTS = 8
-_BUDGET = msgspec.structs.replace(PATIENT, work=600_000.0, seconds=3000.0)
-"""Less than what a manager spends, on however slow a machine."""
+_MOMENTS, _EVERY = 20, 3
+"""Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
+_BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
+"""What a manager spends, on however slow a machine."""
 
 
 class Snapshot(NamedTuple):
@@ -74,6 +71,8 @@ class Told(NamedTuple):
     truth: float
     middle: float
     inside: bool
+    width: float
+    """Of the interval."""
     average: float | None
     """By the moving average; None where nobody has waited yet."""
 
@@ -125,7 +124,8 @@ def told(truth: Truth, policy: str, budget: Budget) -> Iterator[tuple[Told | Non
             average = max(0.0, sum(past) / len(past) - waited) if past else None
             # What falls into the same second is the same.
             inside = answer.earliest_seconds - 1 <= wait <= answer.latest_seconds + 1
-            yield Told(wait, answer.in_seconds, inside, average), ""
+            width = answer.latest_seconds - answer.earliest_seconds
+            yield Told(wait, answer.in_seconds, inside, width, average), ""
 
 
 def workloads() -> dict[str, Workload]:
@@ -154,7 +154,9 @@ def measure(moments: int = _MOMENTS, budget: Budget = _BUDGET) -> list[Figure]:
             title = f"{name}, {policy}"
             if only is not None and title != only:
                 continue
-            answers = list(told(run(workload, policy, moments), policy, budget))
+            truth = run(workload, policy, moments)
+            truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
+            answers = list(told(truth, policy, budget))
             given = [each for each, _ in answers if each is not None]
             everything += given
             missing += len(answers) - len(given)
@@ -174,6 +176,7 @@ def _figures(title: str, given: list[Told], asked: int, *, judged: bool) -> list
         for each in given
         if each.average is not None
     ]
+    widths = [each.width / max(SHORTEST, each.truth) for each in given]
     note = f"{len(given)} of {asked} got an estimate"
     found = [
         counted,
@@ -182,6 +185,9 @@ def _figures(title: str, given: list[Told], asked: int, *, judged: bool) -> list
             value=covered,
             unit="%",
             note=note,
+        ),
+        Figure(
+            what=f"{title}: median width of the interval", value=100 * median(widths), unit="% of the wait"
         ),
         Figure(
             what=f"{title}: median error",

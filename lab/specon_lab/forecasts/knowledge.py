@@ -3,10 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from random import Random
 from typing import Final
 
+from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.forecast import Remaining
+from specon_lab.forecasts.kinds import Kinds
 from specon_lab.forecasts.settled import attained
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
@@ -14,11 +15,10 @@ from specon_manager.model.cluster import Job
 ENOUGH: Final = 3
 """Durations of jobs that must be known before anything is said of a job of which nothing is."""
 _WIDTH: Final = 2.0  # half-width of a sidecar's interval, in standard deviations (`engine/remaining.py`)
-_MOST_DEVIATIONS: Final = 3.0
 _DECLARED_SPREAD: Final = 0.25  # of the logarithm: owners err, and nobody measured by how much
-_UNKNOWN_SPREAD: Final = 1.0  # likewise, of kinds of which nobody is complete
 _LEAST, _MOST = 1e-3, 1e9  # seconds
 _LONGEST: Final = 20.0  # times what a job has trained, where it outlived all that is known
+_ATTEMPTS: Final = 16  # at a duration that is longer than what the job has trained
 
 
 class Knowledge:
@@ -52,44 +52,57 @@ class Knowledge:
         """Whether anything can be said of a job of which nothing is measured or declared."""
         return len(self.everything) >= ENOUGH
 
-    def whole(self, kind: str, rng: Random, longer_than: float = 0.0) -> float:
+    def whole(self, kind: str, chance: Chance, longer_than: float = 0.0) -> float:
         """Draw how long a job of a kind trains in all, more than `longer_than`, seconds.
 
-        One of the kind's latest durations, and the rarer of all kinds' the more of its own are known. What
-        outlived all that is known goes on as heavy tails teach: the longer it trained, the longer it will.
+        One of the kind's latest durations, and the rarer another the more of them are known. What outlived
+        all that is known goes on as heavy tails teach: the longer it trained, the longer it will.
         """
         own = [each for each in self.by_kind.get(kind, ()) if each > longer_than]
-        others = [each for each in self.everything if each > longer_than]
-        if own and rng.random() < len(own) / (len(own) + 1.0):
-            return rng.choice(own)
-        if others:
-            drawn = rng.choice(others)
-            # Of a kind of which nobody is complete nothing is known, perhaps since all of it takes so long.
-            if kind in self.by_kind:
+        if own and chance.rng.random() < len(own) / (len(own) + 1.0):
+            return chance.rng.choice(own)
+        for _ in range(_ATTEMPTS if self.everything else 0):
+            drawn = self._kinds.another(kind, chance)
+            if drawn > longer_than:
                 return drawn
-            return max(longer_than, _bound(drawn * _factor(rng, _UNKNOWN_SPREAD)))
         # Pareto of exponent 1, cut off.
-        return longer_than / max(1.0 / _LONGEST, 1.0 - rng.random())
+        return longer_than / max(1.0 / _LONGEST, 1.0 - chance.rng.random())
 
-    def draw(self, job: Job, rng: Random) -> float:
+    @cached_property
+    def _kinds(self) -> Kinds:
+        return Kinds(self.by_kind)
+
+    @cached_property
+    def _idle(self) -> Sequence[float]:
+        """How long jobs occupied their nodes and did not train, seconds: of those that started once."""
+        found = list[float]()
+        for job in self._state.jobs.values():
+            if job.admitted_at is None or job.preemptions or job.hang_restarts:
+                continue
+            if job.ended_at is not None:
+                found.append(job.ended_at - job.admitted_at - job.attained_seconds)
+            elif job.trains_since is not None and not job.attained_seconds:
+                found.append(job.trains_since - job.admitted_at)
+        return [max(0.0, each) for each in found]
+
+    def start_seconds(self, chance: Chance, most: float) -> float:
+        """Draw how long a job that starts does not train yet, at most so long; 0 where none started."""
+        return min(most, chance.rng.choice(self._idle)) if self._idle else 0.0
+
+    def draw(self, job: Job, chance: Chance) -> float:
         """Draw how long the job still trains, with what its owner asked for, seconds."""
         left = self.left[job.name]
         if left.basis == "measured":
             spread = (
                 0.0 if left.uncertainty is None else left.uncertainty / max(_LEAST, left.seconds) / _WIDTH
             )
-            return _bound(left.seconds * _factor(rng, spread))
+            return _bound(left.seconds * math.exp(min(2.0, spread) * chance.deviate(job.name)))
         if left.basis == "declared":
-            return _bound(left.seconds * _factor(rng, _DECLARED_SPREAD))
+            return _bound(left.seconds * math.exp(_DECLARED_SPREAD * chance.deviate(job.name)))
         if not self.enough:
             return _MOST  # so that nothing is built upon its end
         so_far = attained(job, self._now)
-        return _bound(self.whole(job.kind, rng, so_far) - so_far)
-
-
-def _factor(rng: Random, spread: float) -> float:
-    deviate = max(-_MOST_DEVIATIONS, min(_MOST_DEVIATIONS, rng.gauss(0.0, 1.0)))
-    return math.exp(min(2.0, spread) * deviate)
+        return _bound(self.whole(job.kind, chance, so_far) - so_far)
 
 
 def _bound(seconds: float) -> float:

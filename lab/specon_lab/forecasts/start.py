@@ -7,8 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_lab.forecasts.chance import FEWEST
 from specon_lab.forecasts.forecast import APPROXIMATIONS
-from specon_lab.forecasts.starts import FEWEST, Bounds, Start, Starts, starts
+from specon_lab.forecasts.starts import Bounds, Start, Starts, starts
 from specon_lab.forecasts.worlds import Worlds
 from specon_lab.process_pool import where
 from specon_manager.core.state import State

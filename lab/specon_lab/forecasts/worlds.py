@@ -1,15 +1,15 @@
 """Possible worlds: the same state, with remaining times and newcomers drawn from what is known. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.forecast import Forecast, forecast, simulated_spec
 from specon_lab.forecasts.knowledge import Knowledge
-from specon_lab.workloads.records import seeded
 from specon_lab.workloads.workload import Submission, Training
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
@@ -56,38 +56,43 @@ class Worlds:
 
     def draw(self, number: int, *, until: float) -> Forecast:
         """Return world `number`, with those who come within `until` seconds, a few hundred at most."""
-        rng = seeded(f"{self._seed}/{number}")
+        chance = Chance(self._seed, number)
         known, expected = self._knowledge, self.expected
-        jobs, done = list[Submission](), dict[str, float]()
+        # What took longer than a start may is over within the deadline: the rest of it was something else.
+        longest = 0.9 * expected.settings.deadlines.start
+        jobs, done, left = list[Submission](), dict[str, float](), dict[str, float]()
         for submission in expected.workload.jobs:
             job = self._state.jobs[submission.spec.name]
             told = known.left[job.name]
-            left = known.draw(job, rng)
+            left[job.name] = known.draw(job, chance)
             done[job.name] = expected.beginning.jobs[job.name].done_seconds
             if told.basis == "measured":
                 # Its steps are what they are: who is slower was slower before.
-                done[job.name] *= left / told.seconds
+                done[job.name] *= left[job.name] / told.seconds
             training = msgspec.structs.replace(
                 submission.training,
-                seconds=left + done[job.name],
+                seconds=left[job.name] + done[job.name],
                 prints_total=told.basis == "measured" or (told.waits and self._prints(job)),
+                start_seconds=known.start_seconds(chance, longest) if told.waits else 0.0,
             )
             jobs.append(msgspec.structs.replace(submission, training=training))
-        arrivals = drawn_arrivals(self._latest, rng, until=until, most=_MOST_NEWCOMERS)
+        arrivals = drawn_arrivals(self._latest, chance.rng, until=until, most=_MOST_NEWCOMERS)
         for index, (at, pattern) in enumerate(arrivals):
             spec = simulated_spec(newcomer(pattern.spec, index))
             training = Training(
-                seconds=known.whole(pattern.kind, rng),
+                seconds=known.whole(pattern.kind, chance),
                 demand=0.0 if reserves(spec) else self._cores,
                 prints_total=self._prints(pattern),
+                start_seconds=known.start_seconds(chance, longest),
                 stop_seconds=0.0,
             )
             jobs.append(Submission(at=at, spec=spec, training=training))
+        settings = self._settings(left.values())
         workload = msgspec.structs.replace(
             expected.workload,
             jobs=tuple(jobs),
-            report_seconds=max(expected.workload.report_seconds, self._settings.tick),
-            seed=rng.randrange(2**31),
+            report_seconds=max(expected.workload.report_seconds, settings.tick),
+            seed=chance.rng.randrange(2**31),
         )
         beginning = expected.beginning
         underway = {
@@ -98,13 +103,11 @@ class Worlds:
             expected,
             workload=workload,
             beginning=msgspec.structs.replace(beginning, jobs=underway),
-            settings=self._settings,
+            settings=settings,
         )
 
-    @cached_property
-    def _settings(self) -> Settings:
+    def _settings(self, left: Collection[float]) -> Settings:
         """Return the settings with rarer regular Ticks where jobs take long."""
-        left = [each.seconds for each in self.expected.remaining]
         tick = max(self.expected.settings.tick, min(300.0, sum(left) / len(left) / _TICKS))
         return msgspec.structs.replace(self.expected.settings, tick=tick)
 

@@ -2,12 +2,14 @@
 
 import math
 from random import Random
+from statistics import NormalDist
 
 import msgspec
 import pytest
 
 from specon_lab.engine.run import settings_for
 from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.knowledge import Knowledge
 from specon_lab.forecasts.start import expected_starts
 from specon_lab.forecasts.starts import Bounds, interval, played, starts
@@ -133,24 +135,68 @@ def test_a_newcomer_has_names_of_its_own():
 
 
 def test_durations_are_those_of_the_kind_and_now_and_then_another():
-    """The more of its own are known the rarer are the others; what outlived all goes on for longer."""
+    """The more are known the rarer is another, which is like its own; what outlived all goes on."""
     served = {"a": Served(jobs=9, latest=(1.0,) * 9), "b": Served(jobs=1, latest=(50.0,))}
     known = Knowledge(State(served=served), 0.0, ())
-    rng = Random(0)
-    drawn = [known.whole("a", rng) for _ in range(2000)]
-    assert set(drawn) == {1.0, 50.0}
-    assert drawn.count(50.0) / 2000 == pytest.approx(0.01, abs=0.01)
-    assert all(known.whole("a", rng, 10.0) == 50.0 for _ in range(20))
-    outlived = [known.whole("a", rng, 100.0) for _ in range(500)]
-    assert min(outlived) >= 100.0
-    assert max(outlived) <= 2000.0
+    drawn = [known.whole("a", Chance(0, number)) for number in range(2000)]
+    assert drawn.count(1.0) / 2000 == pytest.approx(0.9, abs=0.02)
+    assert 50.0 not in drawn
+    outlived = [known.whole("a", Chance(0, number), 2000.0) for number in range(500)]
+    assert min(outlived) >= 2000.0
+    assert max(outlived) <= 40_000.0
     assert known.enough
 
 
 def test_a_kind_of_which_nobody_is_complete_may_take_much_longer():
-    """What is known of others is no bound for it."""
+    """What is known of others is no bound for it, though 20 times the longest is."""
     known = Knowledge(State(served={"a": Served(jobs=9, latest=(10.0,) * 9)}), 0.0, ())
-    rng = Random(0)
-    drawn = sorted(known.whole("new", rng) for _ in range(500))
-    assert drawn[250] == pytest.approx(10.0, rel=0.2)
-    assert drawn[-10] > 50.0
+    drawn = sorted(known.whole("new", Chance(0, number)) for number in range(500))
+    assert drawn[250] == pytest.approx(10.0, rel=0.3)
+    assert drawn[-20] > 100.0
+    assert drawn[-1] == pytest.approx(200.0)
+
+
+def test_kinds_that_differ_widely_let_a_new_one_be_longer_than_all():
+    """Kinds count, and not their jobs: many short jobs of one do not hide that others take long."""
+    served = {
+        "short": Served(jobs=60, latest=(46.0,) * 60),
+        "middle": Served(jobs=3, latest=(826.0,) * 3),
+        "long": Served(jobs=1, latest=(3500.0,)),
+    }
+    known = Knowledge(State(served=served), 0.0, ())
+    drawn = sorted(known.whole("new", Chance(0, number)) for number in range(1900))
+    assert 200.0 < drawn[950] < 1200.0
+    assert sum(each > 3500.0 for each in drawn) > 190
+
+
+def test_jobs_of_a_kind_that_is_new_are_long_or_short_together():
+    """In one world, so that a queue of them is as uncertain as one is."""
+    served = {"a": Served(jobs=40, latest=(10.0,) * 40), "b": Served(jobs=40, latest=(1000.0,) * 40)}
+    known = Knowledge(State(served=served), 0.0, ())
+    for number in range(20):
+        chance = Chance(0, number)
+        first, second = (known.whole("new", chance) for _ in range(2))
+        assert 0.2 < first / second < 5.0
+
+
+def test_nineteen_worlds_take_each_twentieth_once_of_what_is_uncertain():
+    """So no luck makes the interval of one measured end too narrow; two ends take different orders."""
+    drawn = [[Chance(7, number).deviate(what) for number in range(19)] for what in ("one", "other")]
+    assert sorted(drawn[0]) == sorted(drawn[1]) == [NormalDist().inv_cdf(k / 20) for k in range(1, 20)]
+    assert drawn[0] != drawn[1]
+
+
+def test_a_start_takes_as_long_as_those_that_were_seen():
+    """From its admission until it trains, or what a complete job did not train; restarts tell nothing."""
+    known = submitted(5)
+    changes = {
+        "default/j0": {"admitted_at": 10.0, "ended_at": 140.0, "attained_seconds": 100.0},
+        "default/j1": {"admitted_at": 20.0, "trains_since": 50.0},
+        "default/j2": {"admitted_at": 20.0, "trains_since": 500.0, "preemptions": 1},
+        "default/j3": {"admitted_at": 20.0, "trains_since": 500.0, "attained_seconds": 9.0},
+    }
+    jobs = {name: msgspec.structs.replace(job, **changes.get(name, {})) for name, job in known.jobs.items()}
+    found = Knowledge(msgspec.structs.replace(known, jobs=jobs), 600.0, ())
+    assert {found.start_seconds(Chance(0, number), 100.0) for number in range(19)} == {30.0}
+    assert found.start_seconds(Chance(0, 0), 12.0) == 12.0
+    assert Knowledge(known, 600.0, ()).start_seconds(Chance(0, 0), 100.0) == 0.0

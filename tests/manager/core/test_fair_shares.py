@@ -152,3 +152,35 @@ def test_a_new_leader_goes_on_from_what_was_written_down():
     after, _ = step(state, QueuesObserved(queues=queues, shares={"a": 3.0, "b": 2.0}), NOW)
     assert {name: each.mean for name, each in after.shares.items()} == {"a": 0.5, "b": 2.0}
     assert remembered(after, {"a": 1.0}, NOW) is after
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_three_queues_get_what_their_quotas_say(policy):
+    """A queue of twice the quota gets twice as much, when all of them want all."""
+    state = cluster(policy=policy)
+    queues = {
+        name: Queue(name=name, quota=Resources(cpu=quota))
+        for name, quota in zip("abc", (4, 2, 2), strict=True)
+    }
+    shares = {name: QueueShare(mean=0.0, at=NOW) for name in queues}
+    state = msgspec.structs.replace(state, queues=queues, shares=shares)
+    for place, name in enumerate(queues):
+        state = waiting(state, 10, queue=name, first=10 * place)
+    after, _ = step(state, Tick(), NOW)
+    starts = [after.jobs[each.job].spec.queue for each in after.replicas.values() if each.active]
+    assert [starts.count(name) for name in queues] == [4, 2, 2]
+
+
+@given(st.floats(0, 1e9))
+def test_a_queue_that_was_idle_for_long_takes_no_more_than_makes_it_even(idle):
+    """What it did not use is no credit that grows: a mean is never below nothing, however long that was."""
+    state = counted(cluster(a=1.0, b=0.0), NOW)
+    known = {"a": QueueShare(mean=1.0, uses=1.0, at=NOW), "b": QueueShare(mean=0.0, uses=0.0, at=NOW)}
+    later = counted(msgspec.structs.replace(state, shares=known), NOW + idle)
+    even = {name: msgspec.structs.replace(each, at=NOW) for name, each in later.shares.items()}
+    assert even["b"].mean == 0.0
+    assert even["a"].mean <= 1.0
+    state = waiting(msgspec.structs.replace(cluster(nodes=3), shares=even), 20, queue="a")
+    starts = admitted(waiting(state, 20, queue="b", first=20))
+    assert sum(starts) == 12
+    assert starts[1] - starts[0] <= 4
