@@ -7,6 +7,7 @@ present one by the former one.
 """
 
 import argparse
+import compileall
 import io
 import json
 import os
@@ -26,6 +27,7 @@ HERE: Final = Path(__file__).resolve().parents[1]
 VERSION_0_1: Final = "015021b8325343f2c97d4d918f17bb9ddfb367be"
 """Version 0.1, with the first benchmarks that all come to an end."""
 _PACKAGES: Final = ("manager", "sidecar", "lab")
+_COMPILED: Final = (*_PACKAGES, "samples", "benchmarks")
 Values = dict[str, tuple[float, str]]
 
 
@@ -35,6 +37,12 @@ class Tree:
 
     sources: Path
     python: str
+
+    def compile(self) -> None:
+        """Write the bytecode, as an installation does: else each start of a process would compile it anew."""
+        for each in _COMPILED:
+            if (self.sources / each).is_dir():
+                compileall.compile_dir(self.sources / each, quiet=2)
 
     def measure(self, name: str, flags: Sequence[str]) -> Values:
         """Run a benchmark; return value and unit of each of its figures. Raises CalledProcessError."""
@@ -118,6 +126,8 @@ def main() -> None:
     measured = {}
     with tempfile.TemporaryDirectory() as folder:
         trees = former(arguments.revision, Path(folder)), Tree(HERE, sys.executable)
+        for tree in trees:
+            tree.compile()
         for name in arguments.names:
             measured[name] = compare(name, trees, arguments.pairs, flags)
             print(f"{name}: {arguments.revision[:12]} -> this tree, {arguments.pairs} pairs")

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from specon_sidecar.certificates import left_unread
 from specon_sidecar.run import Sidecar
 from specon_sidecar.settings import Settings, SettingsError, read_settings
 
@@ -74,7 +75,8 @@ async def _run(settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         manager = None
         if settings.manager is not None:
-            from specon_sidecar.reporting.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
+            with left_unread():
+                from specon_sidecar.reporting.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
 
             manager = await stack.enter_async_context(
                 Client(

@@ -1,7 +1,11 @@
 import asyncio
 import datetime as dt
 import ipaddress
+import json
+import os
 import ssl
+import subprocess
+import sys
 
 import pytest
 from aiohttp import web
@@ -10,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from specon_sidecar.certificates import trusted_for
 from specon_sidecar.classify import Category
 from specon_sidecar.reporting.authorities import AuthoritiesFile
 from specon_sidecar.reporting.client import Client
@@ -26,6 +31,14 @@ REPORT = Report(
 )
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
+LOOK = """
+import json, os
+from specon_sidecar.certificates import left_unread, of_the_system
+with left_unread():
+    from aiohttp import connector
+told = [len(each.get_ca_certs()) for each in (connector._SSL_CONTEXT_VERIFIED, of_the_system())]
+print(json.dumps([*told, os.environ.get("SSL_CERT_FILE")]))
+"""
 
 
 class Authority:
@@ -86,6 +99,7 @@ class Manager:
 
     def __init__(self, context):
         self.context, self.reports, self.peers = context, 0, set()
+        self.reported = asyncio.Event()
 
     async def __aenter__(self):
         app = web.Application()
@@ -101,6 +115,7 @@ class Manager:
 
     async def _report(self, request):
         self.reports += 1
+        self.reported.set()
         self.peers.add(request.transport.get_extra_info("peername"))
         await asyncio.sleep(0)
         return web.Response()
@@ -169,3 +184,48 @@ async def test_without_authorities_nobody_is_called(tmp_path, old, content):
             assert manager.reports == 0
             replace(file, old.pem)
             assert await client.report(REPORT) is Outcome.DELIVERED
+
+
+def environment(file):
+    return {**os.environ, "SSL_CERT_FILE": str(file), "SSL_CERT_DIR": os.devnull}
+
+
+def test_authorities_are_read_by_whoever_asks_for_them_only(tmp_path, old):
+    """A library that is imported finds none; whoever asks finds the system's, and no variable is changed."""
+    file = tmp_path / "system.crt"
+    file.write_bytes(old.pem)
+    command = [sys.executable, "-c", LOOK]
+    printed = subprocess.run(command, env=environment(file), check=True, capture_output=True).stdout
+    assert json.loads(printed) == [0, 1, str(file)]
+
+
+def test_a_request_without_tls_reads_none():
+    """Whom the system trusts is looked up for TLS alone."""
+    assert trusted_for("http://127.0.0.1:1") is True
+    assert trusted_for("HTTPS://127.0.0.1:1") is trusted_for("https://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_sidecar_trusts_whom_the_system_trusts(tmp_path, old, new, trusted):
+    """Without authorities of its own it reports to a manager that the system trusts, and to no other."""
+    file = tmp_path / "system.crt"
+    file.write_bytes((old if trusted else new).pem)
+    (tmp_path / "log").write_text("step=1 loss=0.5\n")
+    command = [sys.executable, "-m", "specon_sidecar", "--log", str(tmp_path / "log"), "--heartbeat", "0.2"]
+    identity = ["--replica", REPORT.replica, "--incarnation", REPORT.incarnation]
+    async with Manager(old.context(tmp_path)) as manager:
+        sidecar = await asyncio.create_subprocess_exec(
+            *[*command, *identity, "--manager", manager.url],
+            env=environment(file),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert sidecar.stderr is not None
+        try:
+            if trusted:
+                await asyncio.wait_for(manager.reported.wait(), 60)
+            else:
+                assert b"certificate" in await sidecar.stderr.readline()
+                assert not manager.reports
+        finally:
+            sidecar.kill()
+            await sidecar.communicate()

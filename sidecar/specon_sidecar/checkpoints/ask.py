@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
+from specon_sidecar.certificates import trusted_for
 from specon_sidecar.hook.messages import Refused, Saved
 from specon_sidecar.hook.server import Hook
 from specon_sidecar.parse import CheckpointMode
@@ -58,7 +59,9 @@ async def _post(url: str, instruction: str) -> None:
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(url, json={"id": instruction}, allow_redirects=False) as response,
+            session.post(
+                url, json={"id": instruction}, ssl=trusted_for(url), allow_redirects=False
+            ) as response,
         ):
             status = response.status
     except (aiohttp.ClientError, OSError, ValueError) as error:
