@@ -1,5 +1,9 @@
 """The command `specon-sidecar`: wire the parts, run until SIGTERM."""
 
+# The first of all: what follows takes a while to be imported.
+from specon_sidecar.at_start import LOG_AT_START
+
+# isort: split
 import asyncio
 import contextlib
 import logging
@@ -9,6 +13,8 @@ import sys
 import threading
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from specon_sidecar.certificates import left_unread
 from specon_sidecar.run import Sidecar
@@ -35,6 +41,9 @@ def main() -> int:
         for mistake in error.mistakes:
             sys.stderr.write(f"specon-sidecar: {mistake}\n")
         return 2
+    if settings.fresh_from is None and LOG_AT_START is not None:
+        size, changed_at = LOG_AT_START
+        settings = msgspec.structs.replace(settings, fresh_from=size, fresh_since=changed_at)
     try:
         if settings.once:
             from specon_sidecar.read_once import read_once  # noqa: PLC0415 - a sidecar in a pod never needs it

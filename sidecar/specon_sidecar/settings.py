@@ -75,6 +75,8 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     None takes its size when the sidecar starts: right where that is before its trainer.
     """
+    fresh_since: float | None = None
+    """When it had been changed last by then, seconds since 1970; None where nobody looked."""
     state_file: str | None = None
     """Where the curve and the category are kept for the next incarnation of this replica."""
     hook: str | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from specon_sidecar.at_start import LogAtStart, look_at_log
 from specon_sidecar.observing.resume import begin
 from specon_sidecar.observing.state_file import save
 from specon_sidecar.settings import Settings
@@ -77,3 +78,51 @@ def test_nothing_is_told_of_a_log_that_this_incarnation_writes_already(settings)
 def test_nothing_is_told_of_the_first_incarnation(settings):
     """Its log is not there yet."""
     assert reported(begin(settings, 100.0).observer, 100.0).former is None
+
+
+def test_what_a_quick_trainer_writes_while_its_sidecar_starts_is_its_own(settings):
+    """The size of the log at the start is where the incarnation before ended; its time is kept."""
+    log = Path(settings.log)
+    write(log, age=30.0)
+    size, changed_at = look_at_log([f"--log={log}", "--fresh-from=now"])
+    with log.open("ab") as file:
+        file.write(b"step: 38 loss: 0.2\nstep: 39 loss: 0.2\n")
+    began = begin(msgspec.structs.replace(settings, fresh_from=size, fresh_since=changed_at), 100.0)
+    former = reported(began.observer, 105.0).former
+    assert former.step == 40
+    assert former.age == pytest.approx(35.0, abs=2.0)
+    assert began.start.offset == size
+
+
+def test_a_log_that_was_not_there_at_the_start_is_all_of_this_incarnation(settings):
+    """Nobody wrote it before: nothing is said of an incarnation before."""
+    size, changed_at = look_at_log([f"--log={settings.log}", "--fresh-from=now"])
+    assert (size, changed_at) == (0, None)
+    Path(settings.log).write_bytes(LINES)
+    began = begin(msgspec.structs.replace(settings, fresh_from=size, fresh_since=changed_at), 100.0)
+    assert reported(began.observer, 105.0).former is None
+    assert began.start.offset == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        (["--log", "LOG", "--fresh-from", "now"], LogAtStart(len(LINES), 1000.0)),
+        (["--log=LOG", "--fresh-from=now", "--heartbeat=1"], LogAtStart(len(LINES), 1000.0)),
+        (["--log=LOG", "--fresh-from=12"], None),
+        (["--log=LOG"], None),
+        (["--fresh-from=now"], None),
+        (["--log=FOLDER", "--fresh-from=now"], None),
+        (["--log=\0", "--fresh-from=now"], None),
+        (["--fresh-from=now", "--log"], None),
+    ],
+)
+def test_it_looks_where_the_flags_say_so(tmp_path, flags, found):
+    """A folder is left to those who know which log it means; what is no path, to the settings."""
+    log = tmp_path / "log"
+    log.write_bytes(LINES)
+    os.utime(log, (1000.0, 1000.0))
+    assert (
+        look_at_log([each.replace("LOG", str(log)).replace("FOLDER", str(tmp_path)) for each in flags])
+        == found
+    )

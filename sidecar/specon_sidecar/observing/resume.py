@@ -94,8 +94,10 @@ def _start(
         else:
             observer.take_history(lines, now)
     observer.end_history(now)
-    if not same and fresh_from >= status.st_size:  # else it is the incarnation of now that wrote last
-        observer.end_former(now, max(0.0, time.time() - status.st_mtime))
+    # Where it is larger by now, the incarnation of now wrote last.
+    written = status.st_mtime if fresh_from >= status.st_size else settings.fresh_since
+    if not same and written is not None:
+        observer.end_former(now, max(0.0, time.time() - written))
     return position_at(file, status, fresh_from)
 
 
