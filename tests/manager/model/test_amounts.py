@@ -11,6 +11,7 @@ MANY = 4096
 class Watched(tuple):
     """Amounts that count how many of them are looked at."""
 
+    __slots__ = ()
     looked = 0
 
     def __getitem__(self, at):
