@@ -1,8 +1,10 @@
 """Nodes, jobs and replicas: the records of what there is and of what is known of it."""
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
+from operator import itemgetter
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -39,12 +41,13 @@ def index_of(replica: str) -> int:
     return int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0  # noqa: PLR2004
 
 
+_FIRST: Final = itemgetter(0)
+
+
 def from_index(amounts: tuple[tuple[int, Resources], ...], index: int, usual: Resources) -> Resources:
     """Return the last of the amounts that counts for the index; each does from its own on, in their order."""
-    for first, amount in reversed(amounts):
-        if first <= index:
-            return amount
-    return usual
+    found = bisect_right(amounts, index, key=_FIRST)
+    return amounts[found - 1][1] if found else usual
 
 
 @lru_cache(maxsize=2**16)

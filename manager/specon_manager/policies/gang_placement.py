@@ -94,10 +94,13 @@ def _servers_first(
 ) -> dict[str, str] | None:
     trial = idle.copy()
     servers = _fill(spec, spec.ps, trial, nodes)
-    workers = _fill(spec, spec.worker_names[:most], trial, _first(servers.values(), nodes))
+    near = _first(servers.values(), nodes)
+    # Those that it cannot do without first: the largest may be one of them.
+    certain = least if spec.unlike else most
+    workers = _fill(spec, spec.worker_names[:certain], trial, near)
     if len(servers) < len(spec.ps) or len(workers) < least:
         return None
-    return servers | workers
+    return servers | workers | _fill_in_order(spec, spec.worker_names[certain:most], trial, near)
 
 
 def _workers_first(
@@ -108,7 +111,7 @@ def _workers_first(
     servers = _fill(spec, spec.ps, trial, _first(workers.values(), nodes))
     if len(servers) < len(spec.ps) or len(workers) < least:
         return None
-    return servers | workers | _fill(spec, spec.worker_names[least:most], trial, nodes)
+    return servers | workers | _fill_in_order(spec, spec.worker_names[least:most], trial, nodes)
 
 
 def _first(these: Iterable[str], nodes: list[str]) -> list[str]:
@@ -159,6 +162,13 @@ def _fill(spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[st
     """
     if spec.unlike:
         return _fill_largest_first(spec, replicas, idle, list(nodes))
+    return _fill_in_order(spec, replicas, idle, nodes)
+
+
+def _fill_in_order(
+    spec: JobSpec, replicas: Iterable[str], idle: Idle, nodes: Iterable[str]
+) -> dict[str, str]:
+    """Take room for the first of the replicas, as many as have room one after the other."""
     left, placement = list(replicas), dict[str, str]()
     for node in nodes:
         while left and idle.fits(node, requests := spec.requests_of(left[0]), spec.name):

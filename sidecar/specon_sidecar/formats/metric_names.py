@@ -108,7 +108,7 @@ _ERRORS: Final = frozenset(
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
 # A likelihood that is printed with its sign turned is one where less is better.
 _LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
-_TURNED: Final = frozenset({"negative", "neg"})
+_TURNED: Final = re.compile(r"neg|minus|^-|(?<![a-z])n[ _-]?log")
 # Bytes of which one is in the lower-cased form of each name of a score.
 SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
@@ -229,7 +229,7 @@ def goal_of(name: str) -> Goal | None:
     if any(word.endswith("loss") for word in found) or not _LESS_IS_BETTER.isdisjoint(found):
         return "min"
     if _LIKELIHOOD.search(name.casefold()):
-        return "max" if _TURNED.isdisjoint(found) else "min"
+        return "min" if _TURNED.search(name.casefold()) else "max"
     return None if _MORE_IS_BETTER.isdisjoint(found) else "max"
 
 

@@ -6,6 +6,8 @@ from specon_sidecar.formats.sample import Sample
 
 # So many samples without a step in a row: the log prints no steps any more.
 _PATIENCE: Final = 100
+# The same where only one sample had one: a line `Step 2` is that of a stage as often as that of a step.
+_LITTLE_PATIENCE: Final = 8
 
 
 class Series:
@@ -23,6 +25,7 @@ class Series:
         self._furthest = -1
         self._last: Sample | None = None
         self._stepped = False
+        self._steps = 0
         self._stepless = 0
         self.restarts = 0
         """How often the step went back."""
@@ -35,6 +38,7 @@ class Series:
                 return False
         else:
             self._stepped, self._stepless = True, 0
+            self._steps += 1
         last = self._last
         if last is not None and last.name == sample.name:
             if _same_place(last, sample, again=again):
@@ -54,7 +58,7 @@ class Series:
 
     def _is_summary(self) -> bool:
         self._stepless += 1
-        if self._stepless <= _PATIENCE:
+        if self._stepless <= (_PATIENCE if self._steps > 1 else _LITTLE_PATIENCE):
             return True
         self._stepped = False
         return False

@@ -65,6 +65,14 @@ def test_workers_that_differ_never_take_more_than_is_idle(cpus, nodes):
     assert (found[0] is not None) == (sum(cpus) <= max(nodes.values(), default=0))
 
 
+@given(AMOUNTS, IDLE)
+def test_of_workers_that_differ_the_first_are_taken_too(cpus, nodes):
+    """However small the others are: the lead is one of those that train."""
+    spec = unlike(*cpus)
+    placement = spread(spec, idle_of(nodes), most=len(cpus), least=1) or {}
+    assert set(placement) == set(spec.replicas[: len(placement)])
+
+
 def test_a_gang_whose_workers_differ_is_not_taken_for_so_many_of_its_largest():
     """Of which none had room before."""
     known = TooLarge()

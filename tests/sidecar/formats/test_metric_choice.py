@@ -171,7 +171,11 @@ def test_a_loss_beside_its_parts(values, picked):
 
 @pytest.mark.parametrize(
     ("name", "goal"),
-    [("Log-likelihood", "max"), ("train_log_likelihood", "max"), ("negative log likelihood", "min")],
+    [
+        *(("Log-likelihood", "max"), ("train_log_likelihood", "max"), ("train-log-likelihood", "max")),
+        *(("mean log likelihood", "max"), ("negative log likelihood", "min"), ("negloglikelihood", "min")),
+        *(("NegativeLogLikelihood", "min"), ("minus_log_likelihood", "min"), ("nLogLikelihood", "min")),
+    ],
 )
 def test_a_likelihood_is_followed_where_there_is_nothing_else(name, goal):
     """Of a likelihood more is better, unless its sign is turned."""

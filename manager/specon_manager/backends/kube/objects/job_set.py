@@ -4,7 +4,7 @@ Sources: JobSet v1alpha2 (`jobset_types.go`), and how its controller counts Jobs
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from specon_manager.backends.kube.objects.annotations import options_said
@@ -16,24 +16,32 @@ from specon_manager.model.resources import Resources
 
 PODS_OF_A_JOB: Final = 1000
 """So many at most: a pod tells the index of its Job and its own in that, not how many the others have."""
+_JOBS: Final = 1_000_000
+"""So many at most: the index of a replica has nine digits."""
 _EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 
 
 def index_in_set(job: int | None, index: int | None) -> int | None:
     """Return the index of a pod among all of its JobSet, from that of its Job and its own in it.
 
-    None where either is not known, or where the Job has too many pods for a number each.
+    None where either is not known, or where there are too many Jobs, or pods of the Job, for a number each.
     """
-    if job is None or index is None or index >= PODS_OF_A_JOB:
+    if job is None or index is None or job >= _JOBS or index >= PODS_OF_A_JOB:
         return None
     return job * PODS_OF_A_JOB + index
 
 
-def members_of(sizes: Iterable[int], most: int) -> Iterator[int]:
-    """Yield the indices of all pods, `most` at most; `sizes` says how many each Job has, in their order."""
+def members_of(times: Sequence[int], sizes: Sequence[int], most: int) -> Iterator[int]:
+    """Yield the indices of all pods, `most` at most.
+
+    `times` says how often each replicated Job is made, `sizes` how many pods each such Job has. One without
+    any is not gone through: an object may say that there are billions.
+    """
     found = (
         index_in_set(job, index)
-        for job, size in enumerate(sizes)
+        for begun, several, size in zip(itertools.accumulate(times, initial=0), times, sizes, strict=False)
+        if size > 0
+        for job in range(begun, min(begun + several, _JOBS))
         for index in range(min(size, PODS_OF_A_JOB))
     )
     return itertools.islice((index for index in found if index is not None), most)

@@ -257,10 +257,8 @@ def slim_job_set(job_set: Object) -> OwnerInfo:
     if owner.jobs == 0 or owner.options.replicas == "independent":
         return msgspec.structs.replace(owner, job="")
     apart = why_apart(job_set, children)
-    sizes = (
-        indexes_of(child) for several, child in zip(times, children, strict=True) for _ in range(several)
-    )
-    members = () if apart else tuple(("worker", index) for index in members_of(sizes, _MOST))
+    sizes = [indexes_of(child) for child in children]
+    members = () if apart else tuple(("worker", index) for index in members_of(times, sizes, _MOST))
     unlike = requests_by_index(times, children)
     largest_of_all = largest(amount for _, amount in unlike) if unlike else owner.worker_requests
     return msgspec.structs.replace(

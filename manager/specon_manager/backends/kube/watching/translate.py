@@ -1,5 +1,6 @@
 """Pods and their owner as the job that the core knows. Pure."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -127,10 +128,11 @@ def _list_reserved(ordered: Sequence[PodInfo], owner: OwnerInfo) -> tuple[tuple[
     pods of others have beyond their templates is added.
     """
     templates = dict(owner.unlike)
+    firsts = tuple(templates)
     reserved: dict[int, Resources] = {}
     for pod in ordered:
-        index = index_of(replica_of(pod))
-        reserved[max((first for first in templates if first <= index), default=0)] = pod.reserved
+        found = bisect_right(firsts, index_of(replica_of(pod)))
+        reserved[firsts[found - 1] if found else 0] = pod.reserved
     added = largest(amount - templates[first] for first, amount in reserved.items() if first in templates)
     return tuple((first, reserved.get(first, amount + added)) for first, amount in owner.unlike)
 

@@ -5,6 +5,7 @@ import pytest
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import capability
 from specon_manager.backends.kube.objects.identity import identity_of
+from specon_manager.backends.kube.objects.job_set import index_in_set
 from specon_manager.backends.kube.objects.owner import carried, slim_job_set, slim_train_job
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
@@ -55,6 +56,25 @@ def test_a_replicated_job_counts_as_often_as_it_is_replicated():
     owner = slim_job_set(obj)
     assert (owner.jobs, owner.workers, owner.at_once) == (3, 4, 4)
     assert [index for _, index in owner.replicas] == [0, 1000, 2000, 2001]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "numbers"), [((0, 2), []), ((1, 2), [0, 1000, 2000]), ((2, 1), [0, 1, 1000, 1001])]
+)
+def test_jobs_beyond_a_million_are_not_counted_nor_gone_through(sizes, numbers):
+    """Anybody may write an object that says two billions, also of Jobs without pods."""
+    obj = job_set_of_several(template(), *sizes)
+    obj["spec"]["replicatedJobs"][0]["replicas"] = 2**31 - 1
+    indices = [index for _, index in slim_job_set(obj).replicas]
+    assert indices[: len(numbers)] == numbers
+    assert len(indices) == (10_000 if numbers else 0)
+    assert (index_in_set(999_999, 999), index_in_set(1_000_000, 0)) == (999_999_999, None)
+
+
+def test_jobs_without_pods_have_their_numbers():
+    obj = job_set_of_several(template(), 0, 2)
+    obj["spec"]["replicatedJobs"][0]["replicas"] = 3
+    assert [index for _, index in slim_job_set(obj).replicas] == [3000, 3001]
 
 
 def test_all_of_it_is_suspended_for_a_move_and_held_in_a_queue():
