@@ -107,6 +107,15 @@ def test_ages_move_on_while_a_report_waits():
     assert (report.category_age, report.first.age, report.last) == (8.0, 9.0, None)
 
 
+def test_the_former_incarnation_ages_while_a_report_waits():
+    """How long ago it ended is that at sending too: else a move during an outage had no downtime."""
+    box = outbox()
+    former, first = (Observation(name="loss", value=1.0, age=age, step=57) for age in (3.0, 1.0))
+    box.offer(changed(former=former, first=first), 0.0)
+    report = box.due(7.0)
+    assert (report.former.age, report.first.age) == (10.0, 8.0)
+
+
 @given(st.integers(0, 2**32), st.integers(1, 40))
 def test_backoff_is_jittered_and_capped(seed, failures):
     """After each failure the wait is at most twice the one before and never beyond the cap."""

@@ -149,6 +149,7 @@ def _age(report: Report, seconds: float) -> Report:
         category_age=report.category_age + seconds,
         first=_age_observation(report.first, seconds),
         last=_age_observation(report.last, seconds),
+        former=_age_observation(report.former, seconds),
     )
 
 
