@@ -62,7 +62,7 @@ async def test_what_a_change_brings_about_goes_to_its_node_and_the_rest_waits(tm
             change={"id": "change-1", "kind": "admit", "state": "Coming"},
             pins=[{"replica": "training/gang/worker/1", "hostname": node}],
         )
-        await stage.until(standby.serves._pinned, "the one that stands by knows it")
+        await stage.until(standby.serves._list_pinned, "the one that stands by knows it")
         await stage.until(standby.serves._is_ready, "and can answer")
         leader.freeze()  # it would write down what it knows of this job, in which nothing is changed
         await make(stage, "gang", size=2)

@@ -119,7 +119,7 @@ def test_what_stays_beside_a_gang_is_not_touched():
         before={first: "node-0", second: "node-1"},
         after={first: "node-2", second: "node-1"},
     )
-    touched = cluster.metrics._speeds._touched(move, known)
+    touched = cluster.metrics._speeds._touch(move, known)
     homes = {cluster.state.replicas[name].node: name for name in (a, b)}
     assert {name: part for name, (part, _) in touched.items()} == {
         first: "moved",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.trainer_container import RefusedError, items
+from specon_manager.backends.kube.admission.trainer_container import RefusedError, items, mounts_of
 from specon_manager.backends.kube.objects.annotations import PREFIX, Options
 from specon_manager.backends.kube.objects.volumes import LOST
 from specon_manager.backends.kube.transport.resources import Object
@@ -53,8 +53,8 @@ def check_instrumented(spec: Object, trainer: Object) -> list[str]:
             raise RefusedError(
                 f"{PREFIX}instrument: the pod has a volume {_VOLUME!r} of its own: name it otherwise"
             )
-    for mount in items(trainer, "volumeMounts"):
-        at = str(mount.get("mountPath")).rstrip("/")
+    for mount in mounts_of(trainer):
+        at = str(mount["mountPath"]).rstrip("/")
         ours = mount.get("name") in {_VOLUME, _IMAGE_VOLUME}
         if not ours and (at == _IN_TRAINER or at.startswith(f"{_IN_TRAINER}/")):
             raise RefusedError(
@@ -138,9 +138,9 @@ def surviving_mounts(pod: Object, trainer: Object) -> list[Object]:
     """
     volumes = {one.get("name"): one for one in items(pod.get("spec"), "volumes")}
     found = []
-    for mount in items(trainer, "volumeMounts"):
+    for mount in mounts_of(trainer):
         source = next((key for key in volumes.get(mount.get("name"), {}) if key != "name"), None)
-        if source is not None and source not in LOST and not covers_own(str(mount.get("mountPath"))):
+        if source is not None and source not in LOST and not covers_own(mount["mountPath"]):
             found.append(mount)
     return found
 

@@ -79,14 +79,19 @@ def mount_of(trainer: Object, path: str, annotation: str) -> Object:
 
     Raises RefusedError where `path` is on the container's own file system, which no sidecar can see.
     """
-    mounts = [one for one in items(trainer, "volumeMounts") if _holds(str(one.get("mountPath")), path)]
+    mounts = [one for one in mounts_of(trainer) if _holds(one["mountPath"], path)]
     if not mounts:
-        there = ", ".join(sorted(str(one.get("mountPath")) for one in items(trainer, "volumeMounts")))
+        there = ", ".join(sorted(one["mountPath"] for one in mounts_of(trainer)))
         raise RefusedError(
             f"{PREFIX}{annotation}: {path!r} is on no volume of container {trainer.get('name')!r}, so the "
             f"sidecar cannot see it; its volumes are mounted at {there or 'nowhere'}"
         )
-    return max(mounts, key=lambda one: len(str(one["mountPath"]).rstrip("/")))
+    return max(mounts, key=lambda one: len(one["mountPath"].rstrip("/")))
+
+
+def mounts_of(trainer: Object) -> list[Object]:
+    """Return the trainer's volume mounts that have a path: a text, which is all that an API server takes."""
+    return [one for one in items(trainer, "volumeMounts") if isinstance(one.get("mountPath"), str)]
 
 
 def environment_for(trainer: Object, expression: str) -> list[Object]:
@@ -121,14 +126,14 @@ def _claim_mount(pod: Object, trainer: Object, annotation: str, what: str, hint:
     claims = {
         one.get("name") for one in items(pod.get("spec"), "volumes") if one.get("persistentVolumeClaim")
     }
-    mounts = [one for one in items(trainer, "volumeMounts") if one.get("name") in claims]
+    mounts = [one for one in mounts_of(trainer) if one.get("name") in claims]
     if len(mounts) == 1:
-        return str(mounts[0].get("mountPath")).rstrip("/")
+        return str(mounts[0]["mountPath"]).rstrip("/")
     return _ambiguous(trainer, mounts, annotation, what, hint)
 
 
 def _ambiguous(trainer: Object, mounts: Sequence[Object], annotation: str, what: str, hint: str) -> str:
-    there = ", ".join(sorted(str(one.get("mountPath")) for one in mounts))
+    there = ", ".join(sorted(one["mountPath"] for one in mounts))
     many = (
         f"several persistent volume claims (mounted at {there})" if mounts else "no persistent volume claim"
     )

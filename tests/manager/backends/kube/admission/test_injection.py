@@ -234,6 +234,13 @@ def test_the_deepest_mount_holds_the_log():
     ]
 
 
+@pytest.mark.parametrize("path", [None, 7, [["/data"]], {"a": "/data"}])
+def test_a_mount_whose_path_is_no_text_is_none(path):
+    """A path of two million brackets would else be written out at each look, beyond the time of a review."""
+    spec = {"containers": [trainer(volumeMounts=[{**MOUNT, "mountPath": path}])], "volumes": [CLAIM]}
+    assert "It mounts no persistent volume claim" in refusal_of(pod(annotations=annotated(), spec=spec))
+
+
 def test_an_expression_in_a_mount_brings_its_variables():
     """`subPathExpr` is filled in from the container's own environment."""
     environment = [
