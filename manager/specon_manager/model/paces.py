@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 NEWS: Final = 0.2
 """What one more measurement counts against all before; of the first ones the plain mean is kept."""
@@ -16,11 +16,15 @@ caches and pages were cold, counts for less than a fifteenth then."""
 _ERRORS: Final = 2.0  # standard errors that a mean is taken to be wrong by at most
 
 
+_Count = Annotated[int, Meta(ge=0)]
+_Seconds = Annotated[float, Meta(ge=0, le=1e15)]
+
+
 class Setup(Struct, frozen=True, kw_only=True, gc=False):
     """What the pace of a gang is measured under: only paces of the same kind of job are compared."""
 
-    workers: int
-    nodes: int
+    workers: _Count
+    nodes: _Count
     """How many its replicas run on."""
 
 
@@ -28,10 +32,10 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
     """Seconds per step as they were measured: a running mean."""
 
     setup: Setup
-    seconds: float = 0.0
-    variance: float = 0.0
+    seconds: _Seconds = 0.0
+    variance: Annotated[float, Meta(ge=0, le=1e30)] = 0.0
     """Of single measurements."""
-    samples: int = 0
+    samples: _Count = 0
 
     def with_sample(self, seconds: float) -> "Pace":
         """Return the pace with one more measurement."""
@@ -78,7 +82,7 @@ class Gathered(Struct, frozen=True, kw_only=True):
 
     setup: Setup
     """As it was to be set up."""
-    before: float
+    before: Annotated[float, Meta(gt=0, le=1e15)]
     """Its pace until then, seconds per step."""
     least: float
     """Which part of its time it has to save for the move to have been worth its price."""
