@@ -1,6 +1,6 @@
 """`specon what-if --defragment`: which moves would make room or bring gangs together, before they are made.
 
-As JSON, one object that docs/simulate.md describes: `schema` 1; `versions`; `state`; `margin`; `jobs`; `gangs`.
+As JSON, one object (docs/simulate.md): `schema` 1; `versions`; `state`; `margin`; `jobs`; `gangs`.
 """
 
 from collections.abc import Mapping, Sequence

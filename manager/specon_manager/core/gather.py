@@ -18,7 +18,7 @@ from specon_manager.core.plan import Ruling, objection_to_movers, plan
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, GATHER, MigrateGang, Objection, Refusal
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.paces import GangPaces, Gathered, Pace, saving
+from specon_manager.model.paces import ENOUGH, GangPaces, Gathered, Pace, saving
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import resting, to_move_gang
 
@@ -58,8 +58,9 @@ def candidates(state: State) -> list[str]:
     """Return the gangs that were measured to train faster on fewer nodes than they are on, by name."""
     found = list[str]()
     for known in state.gang_paces.values():
-        if len(known.paces) > 1:
-            slow = {pace.setup for pace in known.paces if _ways(known, pace)}
+        sure = [pace for pace in known.paces if pace.samples >= ENOUGH]
+        if len(sure) > 1:
+            slow = {pace.setup for pace in sure if any(_is_better(each, pace) for each in sure)}
             found += [name for name, setup in known.jobs.items() if setup in slow]
     return sorted(found)
 
@@ -83,7 +84,7 @@ def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
 def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
     """Return the move that begins now to bring one gang together, judged, and the state that remembers it."""
     state = _reviewed(state)
-    if not (names := candidates(state)) or move_budgets.of_cluster(snapshot) is not None:
+    if move_budgets.of_cluster(snapshot) is not None or not (names := candidates(state)):
         return state, []
     if any(each.purpose == DEFRAGMENT for each in snapshot.moves) or state.making_room.job in snapshot.claims:
         return state, []  # what is moved next for the job that waits must find room
@@ -122,14 +123,18 @@ def proposal_of(best: Outlook) -> MigrateGang:
 
 def _ways(known: GangPaces, spread: Pace) -> list[Way]:
     """Return what is measured to be quicker on fewer nodes with as many workers, the quickest first."""
-    fewer = [
-        Way(spread=spread, together=pace, saved=saved)
+    better = [
+        Way(spread=spread, together=pace, saved=saving(spread, pace))
         for pace in known.paces
-        if pace.setup.workers == spread.setup.workers
-        and pace.setup.nodes < spread.setup.nodes
-        and (saved := saving(spread, pace)) > 0
+        if _is_better(pace, spread)
     ]
-    return sorted(fewer, key=lambda each: (-each.saved, each.together.setup.nodes))
+    return sorted(better, key=lambda each: (-each.saved, each.together.setup.nodes))
+
+
+def _is_better(pace: Pace, spread: Pace) -> bool:
+    """Whether it was measured with as many workers on fewer nodes, and is quicker."""
+    there, here = pace.setup, spread.setup
+    return there.nodes < here.nodes and there.workers == here.workers and saving(spread, pace) > 0
 
 
 def _outlook(job: Job, way: Way, state: State, snapshot: Snapshot) -> Outlook:

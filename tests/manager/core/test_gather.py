@@ -7,9 +7,10 @@ import pytest
 
 from specon_manager.core import gather
 from specon_manager.core.gather_targets import onto
+from specon_manager.core.plan import plan
 from specon_manager.core.state import MakingRoom
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Claim, HoldRoom, MigrateGang, Refusal
+from specon_manager.model.actions import Claim, HoldRoom, Migrate, MigrateGang, Refusal
 from specon_manager.model.paces import ENOUGH, GangPaces, Pace, Setup
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
@@ -267,6 +268,25 @@ def test_of_many_gangs_only_some_are_looked_at_in_one_tick():
     cluster.tick()
     assert said(cluster, "default/g16")
     assert not said(cluster, "default/g15")
+
+
+def test_no_policy_spreads_a_gang_that_is_known_to_train_faster_as_it_is():
+    """It would be brought together again; where its pace on two nodes was not measured it may."""
+    cluster = spread()
+    go_on(cluster, 30)
+    (here,) = nodes_of(cluster, "g")
+    (other,) = {"node-0", "node-1"} - {here}
+    off = msgspec.structs.replace(cluster.state.settings, gate=Gate(enabled=False))
+    cluster.state = msgspec.structs.replace(cluster.state, settings=off)
+    move = Migrate(replica=worker("g", 1), target=other, purpose="test", reason="")
+    (verdict,) = plan(cluster.state, [move], cluster.now)
+    assert verdict.objection.refusal is Refusal.NO_GAIN
+    assert verdict.objection.text == (
+        "on 2 nodes a step takes 0.98 s, and 0.5 s on 1 (measured 11 and 38 times)"
+    )
+    ignorant = msgspec.structs.replace(cluster.state, gang_paces={})
+    (verdict,) = plan(ignorant, [move], cluster.now)
+    assert verdict.objection is None
 
 
 @pytest.mark.parametrize(
