@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from specon_manager.core.state import Measured
-from specon_manager.model.actions import DEFRAGMENT, GATHER, Migrate, MigrateGang, Objection, Refusal
+from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
@@ -45,7 +45,7 @@ def objection(
     for replica, target in moved:
         if (no_move := objection_to_nodes(replica, target, snapshot)) is not None:
             return no_move
-    if not gate.enabled or move.purpose in {DEFRAGMENT, GATHER}:
+    if not gate.enabled or move.purpose in {DEFRAGMENT, FASTER}:
         return None
     if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
         return worse  # what most of thousands of moves are refused for: their loads are not looked at further
@@ -98,8 +98,8 @@ def gain_of_start(members: Sequence[Replica], gate: Gate) -> float:
     return sum(_weight(each, gate) for each in members) * _horizon(members, gate)
 
 
-def gain_of_gathering(move: MigrateGang, saved: float, snapshot: Snapshot, gate: Gate) -> float:
-    """Return what it is worth that a gang saves this part of its time, weighted replica-seconds.
+def gain_of_setup(move: Migrate | MigrateGang, saved: float, snapshot: Snapshot, gate: Gate) -> float:
+    """Return what it is worth that a job saves this part of its time, weighted replica-seconds.
 
     Less what others lose that share processors with it then; where it gets less of these itself than it has
     now, it saves so much less. That others gain does not count.
