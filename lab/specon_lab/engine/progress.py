@@ -1,10 +1,11 @@
 """Who trains and how fast: set anew at the end of each moment, where something changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from specon_lab.engine.sharing import grants, speeds
 from specon_lab.engine.speed import gang_speed
 from specon_lab.engine.world import Incarnation, SimulatedJob, SimulatedNode, World
+from specon_lab.workloads.workload import Training
 from specon_manager.model.cluster import Phase, role_of
 
 
@@ -122,7 +123,14 @@ class Pace:
                 workers[node] = workers.get(node, 0) + 1
         submission = job.submission
         wanted, bandwidth = submission.spec.wanted_workers, self._world.workload.bandwidth
-        return gang_speed(submission.training, workers, servers, wanted, bandwidth)
+        pace = self._pace(submission.training, workers)
+        return gang_speed(submission.training, workers, servers, wanted, bandwidth, pace=pace)
+
+    def _pace(self, training: Training, nodes: Iterable[str]) -> float:
+        """Return how many times as long a step takes on these nodes: all wait for the slowest."""
+        if not training.paces:
+            return 1.0
+        return max((training.paces.get(self._world.nodes[node].model, 1.0) for node in nodes), default=1.0)
 
     def _share_out(self, node: SimulatedNode, moved: dict[SimulatedJob, None]) -> None:
         """Share the cores of a node among those that train there and did not reserve theirs."""
