@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, move_budgets
-from specon_manager.core.paces import kind_of, setup_of
+from specon_manager.core.paces import setup_of
 from specon_manager.core.plan import Ruling, objection_to_movers, plan
 from specon_manager.core.setup_targets import onto
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, saving
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, kind_of, saving
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import resting, to_move, to_move_gang, trains_as_one
 
@@ -60,8 +60,10 @@ def candidates(state: State) -> list[str]:
     found = list[str]()
     for known in state.setup_paces.values():
         sure = [pace for pace in known.paces if pace.samples >= ENOUGH]
-        if len(sure) > 1:
-            slow = {pace.setup for pace in sure if any(_is_better(each, pace) for each in sure)}
+        now = {*known.jobs.values()}
+        if len(sure) > 1 and now:
+            here = (pace for pace in sure if pace.setup in now)
+            slow = {pace.setup for pace in here if any(_is_better(each, pace) for each in sure)}
             found += [name for name, setup in known.jobs.items() if setup in slow]
     return sorted(found)
 

@@ -13,7 +13,7 @@ import msgspec
 from specon_manager.core.state import State
 from specon_manager.model.cluster import KINDS_REMEMBERED, Job, Node, Progress, Replica
 from specon_manager.model.overlay import lacking
-from specon_manager.model.paces import ENOUGH, NEWS, KindPaces, Setup
+from specon_manager.model.paces import ENOUGH, NEWS, KindPaces, Setup, kind_of
 
 _SIZES: Final = 64  # numbers of workers, or setups, of one kind
 
@@ -24,8 +24,11 @@ def learn_pace(state: State, before: Replica, now_known: Replica) -> State:
     Nothing is learnt of steps before all its present replicas ran: it has just been started or resized.
     """
     job = state.jobs.get(now_known.job)
-    if job is None or job.trains_since is None or (len(job.spec.replicas) == 1 and not asks(now_known)):
+    if job is None or job.trains_since is None:
         return state
+    gang = len(job.spec.replicas) > 1
+    if not gang and not (asks(now_known) and job.spec.kind):
+        return state  # there is nothing to compare it with
     if now_known.name != job.spec.worker_names[0]:
         return state
     seconds = _measured(job, before.progress, now_known.progress)
@@ -35,14 +38,9 @@ def learn_pace(state: State, before: Replica, now_known: Replica) -> State:
         state = _learn_size(state, job, seconds)
     if job.spec.coupled and not any(each.job == job.name for each in state.transactions.values()):
         setup = setup_of(job, state.replicas, state.nodes)
-        if len(job.spec.replicas) > 1 or setup.accelerator:  # else there is nothing to compare it with
+        if gang or setup.accelerator:
             state = _learn_setup(state, job, setup, seconds)
     return state
-
-
-def kind_of(job: Job) -> str:
-    """Return what its paces are learnt under: the steps of jobs of no kind have nothing in common."""
-    return job.spec.kind or job.name
 
 
 def setup_of(

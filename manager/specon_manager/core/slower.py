@@ -1,9 +1,9 @@
 """A policy does not move a gang to where it was measured to train slower. Pure."""
 
-from specon_manager.core.paces import kind_of, setup_of
+from specon_manager.core.paces import setup_of
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
-from specon_manager.model.paces import saving
+from specon_manager.model.paces import kind_of, saving
 from specon_manager.model.snapshot import Snapshot
 
 

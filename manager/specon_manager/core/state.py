@@ -106,6 +106,7 @@ class State(Struct, frozen=True, kw_only=True):
             claims=self.claims,
             served=self.served,
             paces=self.paces,
+            setup_paces=self.setup_paces,
             changed_at=self.changed_at,
             queues=self.queues,
             settings=self.settings,

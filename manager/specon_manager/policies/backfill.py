@@ -36,6 +36,8 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
 
 Placed = tuple[Gang, dict[str, str]]
 """What is to start, and where: node by replica."""
+Chosen = tuple[dict[str, str], str]
+"""Where it is to start, and why there."""
 
 
 def fill(
@@ -43,11 +45,12 @@ def fill(
     snapshot: Snapshot,
     idle: Idle,
     strand: Callable[[Job, Sequence[Placed]], None],
+    choose: Callable[[Gang, Idle], Chosen | None] = lambda _gang, _idle: None,
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
 
     `strand` is told at once of each job that does not, with what was placed before it: room that it reserves
-    is not given to those who come after.
+    is not given to those who come after. `choose` may take room for a job, where it has reasons of its own.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
@@ -56,6 +59,7 @@ def fill(
     placed: list[Placed] = []
     stranded: list[Job] = []
     too_much = list[tuple[Resources, int]]()
+    reasons = dict[str, str | None]()
     redeemed = False
     for each in waiting:
         job = each.job
@@ -69,10 +73,14 @@ def fill(
             strand(job, placed)
             continue
         gang = gang_of(job, snapshot)
-        placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
+        placement, reason = (None if held else choose(gang, idle)) or (None, None)
+        if placement is None:
+            placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
         if placement is not None:
             wanted = gang.workers[: job.spec.wanted_workers]
-            grow(wanted, placement, idle, abroad=not gang.servers)  # far from its servers a worker waits
+            # Far from its servers a worker waits, and where a model was chosen others would slow it.
+            grow(wanted, placement, idle, abroad=not gang.servers and reason is None)
+            reasons[job.name] = reason
             placed.append((gang, placement))
             redeemed = redeemed or bool(held)
             continue
@@ -89,5 +97,7 @@ def fill(
             grow(gang.workers, placement, idle, abroad=False)
         where = ", ".join(dict.fromkeys(placement.values()))
         why = f"of those that wait and fit it has the least expected work; on {where}"
+        if (reason := reasons[gang.job.name]) is not None:
+            why = f"{why}, {reason}"
         started.append(AdmitGang(job=gang.job.name, placement=placement, reason=why))
     return started, stranded

@@ -7,32 +7,15 @@ from specon_manager.core import faster
 from specon_manager.core.plan import plan
 from specon_manager.model import events as ev
 from specon_manager.model.actions import AdmitGang, MigrateGang
-from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Setup
-from specon_manager.model.resources import Resources
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace
 from specon_manager.model.settings import Gate
 from specon_manager.model.transactions import TransactionState
-from support.decisions.cluster import SETTINGS, Cluster
-from support.decisions.gangs import gang, worker
+from support.decisions.gangs import worker
+from support.decisions.models import cluster_of, job, on
 from support.decisions.spread import moves, nodes_of, ordered, running, said, starts
 
 PACES = {"K80": 4.0, "V100": 1.0, "": 2.0}
 """Seconds per step that jobs really have."""
-
-
-def cluster_of(*models, gpus=2.0, **settings):
-    """Return nodes with GPUs of these models, node-0 first; nobody says what those named `` have."""
-    chosen = {"policy": "quota-fifo", "defragment": "on", "gate": Gate(horizon=600.0), **settings}
-    cluster = Cluster(nodes=0, settings=msgspec.structs.replace(SETTINGS, **chosen))
-    for number, model in enumerate(models):
-        labels = {"nvidia.com/gpu.product": model} if model else {}
-        room = Resources(cpu=8.0, memory=8e9, gpu=gpus)
-        cluster.post(ev.NodeObserved(node=f"node-{number}", capacity=room, usage=Resources(), labels=labels))
-    return cluster
-
-
-def job(name, workers=1, *, gpu=1.0, kind="vae", **changes):
-    spec = gang(name, workers, ps=0, resizing="none", kind=kind, **changes)
-    return msgspec.structs.replace(spec, requests=Resources(cpu=1.0, gpu=gpu))
 
 
 def begin(cluster, name, *nodes, **changes):
@@ -61,21 +44,18 @@ def known(cluster, paces, job="default/a"):
     cluster.state = msgspec.structs.replace(cluster.state, setup_paces=kinds)
 
 
-def on(model, *, workers=1, nodes=1):
-    return Setup(workers=workers, nodes=nodes, accelerator=model)
-
-
 def seen(cluster, name="a"):
     return faster.outlook(f"default/{name}", cluster.state, cluster.state.snapshot(cluster.now))
 
 
 def test_paces_are_learnt_for_each_model():
-    """Of jobs of one replica that ask for GPUs too; not where nobody knows the model, nor of others."""
+    """Of jobs of one replica that ask for GPUs and have a kind, too; not where nobody knows the model."""
     cluster = cluster_of("K80", "V100", "", defragment="off")
     begin(cluster, "a", "node-0")
     begin(cluster, "b", "node-1")
     begin(cluster, "c", "node-2", kind="unknown")
     begin(cluster, "d", "node-1", kind="cpu", gpu=0.0)
+    begin(cluster, "e", "node-1", kind="")
     go_on(cluster, ENOUGH + 2)
     assert [*cluster.state.setup_paces] == ["vae"]
     slow, fast = cluster.state.setup_paces["vae"].paces
