@@ -9,6 +9,7 @@ Only the standard library: the supervisor of a local pod loads this file too.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import time
 
@@ -89,10 +90,12 @@ class Frozen:
 
     def _descendants(self, known: set[Known]) -> Iterator[Known]:
         """Yield what is not known yet; what somebody else had stopped before is known, and not yielded."""
-        spared = None if self.guardian is None else self.guardian.pid
-        waiting = [pid for pid in self._roots() if pid != spared]
+        spared = {os.getpid(), 0 if self.guardian is None else self.guardian.pid}
+        waiting = [*self._roots()]
         while waiting:
             pid = waiting.pop(0)
+            if pid in spared:
+                continue
             try:
                 fields = read_stat(pid)
             except OSError:
