@@ -187,6 +187,13 @@ class Instructions(_Message, frozen=True):
     instructions: Annotated[tuple[Instruction, ...], Meta(max_length=16)] = ()
 
 
+class Turn(_Message, frozen=True):
+    """A part of each period, seconds."""
+
+    begin: Annotated[float, Meta(ge=0, le=60)]
+    length: Annotated[float, Meta(ge=0, le=60)]
+
+
 class Turns(_Message, frozen=True):
     """When a trainer runs for a few seconds to come; a sidecar that can share asks for it again and again.
 
@@ -198,8 +205,8 @@ class Turns(_Message, frozen=True):
     """Another one where the turns are others; empty: there are none."""
     period: Annotated[float, Meta(gt=0, le=60)] = 1.0
     """Seconds after which the turns begin anew."""
-    on: Annotated[tuple[tuple[Age, Age], ...], Meta(max_length=64)] = ()
-    """Begin and length of each turn in the period, seconds."""
+    on: Annotated[tuple[Turn, ...], Meta(max_length=64)] = ()
+    """In their order; one may go on at the begin of the next period."""
     clock: Age = 0.0
     """What the manager's clock says as it answers, seconds: turns are on that clock, modulo the period."""
     seconds: Annotated[float, Meta(ge=0, le=10)] = 0.0

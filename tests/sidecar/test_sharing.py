@@ -140,7 +140,8 @@ class Manager:
             return web.Response(status=self.status)
         if not self.stop:
             return web.json_response({"schema": 1, "clock": self.clock(), "seconds": self.seconds})
-        answer = {"schema": 1, "id": "a", "period": PERIOD, "on": [[self.begin, PERIOD - REST]]}
+        turn = {"begin": self.begin, "length": PERIOD - REST}
+        answer = {"schema": 1, "id": "a", "period": PERIOD, "on": [turn]}
         return web.json_response({**answer, "clock": self.clock(), "seconds": self.seconds})
 
 

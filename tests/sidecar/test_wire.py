@@ -21,6 +21,7 @@ from specon_sidecar.wire import (
     Report,
     Share,
     StopInstruction,
+    Turn,
     Turns,
     WireError,
     decode_acknowledgement,
@@ -167,7 +168,7 @@ TURNS = st.builds(
     schema=st.just(1),
     id=st.from_regex(r"[a-z0-9]{0,64}", fullmatch=True),
     period=st.floats(0.001, 60),
-    on=st.lists(st.tuples(AGES, AGES), max_size=4).map(tuple),
+    on=st.lists(st.builds(Turn, begin=st.floats(0, 60), length=st.floats(0, 60)), max_size=4).map(tuple),
     clock=AGES,
     seconds=st.floats(0, 10),
 )

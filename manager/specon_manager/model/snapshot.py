@@ -16,6 +16,7 @@ from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.running import running
 from specon_manager.model.settings import Settings
+from specon_manager.model.slices import NONE, Slices, slices
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
 
@@ -69,6 +70,11 @@ class Snapshot:
     def reweight(self) -> bool:
         """Whether shares of processors can be changed in place."""
         return self.settings.reweight
+
+    @cached_property
+    def slices(self) -> Slices:
+        """Who takes turns on which GPUs."""
+        return slices(self.jobs, self.replicas, self.nodes) if self.settings.time_slices else NONE
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:

@@ -78,7 +78,7 @@ class Sharing:
         # An answer may be late, but never early: of the last ones the quickest tells best how clocks differ.
         self._behind.append(now - turns.clock)
         behind = min(self._behind)
-        on = sorted(((begin + behind) % turns.period, length) for begin, length in turns.on)
+        on = sorted(((turn.begin + behind) % turns.period, turn.length) for turn in turns.on)
         try:
             self._lease = Lease(turns.period, on, now + turns.seconds) if on else None
         except ValueError as error:
