@@ -5,7 +5,7 @@ them must fit its memory together: who is stopped keeps what it holds there. The
 NVIDIA's GPU feature discovery.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -14,6 +14,8 @@ from specon_manager.model.cluster import Job, Node, Phase, Replica
 
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """Of a node: how much memory each of its GPUs has, MiB."""
+PLACES_LABEL: Final = "nvidia.com/gpu.replicas"
+"""Of a node: how many pods may use each of its GPUs."""
 STRATEGY_LABEL: Final = "nvidia.com/gpu.sharing-strategy"
 _DOES_NOT_RUN: Final = "it does not run"
 _UNHEARD: Final = "its sidecar has not said yet that it can"
@@ -56,12 +58,50 @@ def slices(jobs: Mapping[str, Job], replicas: Mapping[str, Replica], nodes: Mapp
     return Slices(why=why, places=_places(takes_turns))
 
 
+def too_little_memory(job: Job, node: Node, there: Iterable[Replica], jobs: Mapping[str, Job]) -> str | None:
+    """Return that a job that takes turns might not fit a GPU together with others that do; else None.
+
+    `there`: what runs on the node, or comes. Which GPU a pod gets is not known before it starts: one that has
+    a place left for another pod, as its device plugin divides it. Where nobody says how much memory a GPU has
+    nothing stands against it, and it takes no turns there.
+    """
+    most, wanted = memory_of(node), job.spec.gpu_memory
+    if most is None or job.spec.share != "time":
+        return None
+    places = _count(node, PLACES_LABEL)
+    anywhere, on = 0.0, dict[str, list[float]]()
+    for replica in there:
+        other = jobs[replica.job].spec
+        if replica.job == job.name or other.share != "time":
+            continue
+        devices = () if replica.progress.share is None else replica.progress.share.devices
+        if replica.phase is not Phase.RUNNING or replica.node != node.name or not devices:
+            anywhere += other.gpu_memory
+            continue
+        for device in devices:
+            on.setdefault(device, []).append(other.gpu_memory)
+    open_ = [sum(sizes) for sizes in on.values() if places is None or len(sizes) < places]
+    needed = wanted + anywhere + max(open_, default=0.0)
+    if needed <= most:
+        return None
+    return (
+        f"a GPU of {node.name} has {most / _MIB:.0f} MiB, and it might need {needed / _MIB:.0f} MiB there"
+        f" together with others that take turns"
+    )
+
+
 def memory_of(node: Node) -> float | None:
     """Return how many bytes of memory each GPU of a node has; None where nobody says."""
-    written = node.labels.get(MEMORY_LABEL, "")
+    amount = _count(node, MEMORY_LABEL)
+    return None if amount is None else amount * _MIB
+
+
+def _count(node: Node, label: str) -> float | None:
+    """Return the whole number that a label says; None where it says none."""
+    written = node.labels.get(label, "")
     if not (written.isascii() and written.isdecimal() and len(written) <= _LONGEST_NUMBER):
         return None
-    return float(written) * _MIB
+    return float(written)
 
 
 def _judge(job: Job, members: Sequence[Replica], nodes: Mapping[str, Node]) -> dict[str, str]:

@@ -95,3 +95,26 @@ def test_an_absurd_label_is_no_amount():
     for written in ("-1", "1e9", "9" * 400, "²"):
         labels = {"nvidia.com/gpu.memory": written}
         assert memory_of(Node(name="n", capacity=Resources(), labels=labels)) is None
+
+
+@pytest.mark.parametrize(
+    ("there", "labels", "fits"),
+    [
+        ([job("a", "G", memory=30 * GIB)], {}, True),
+        ([job("a", "G", memory=31 * GIB)], {}, False),
+        ([job("a", "G", memory=15 * GIB), job("b", "H", memory=30 * GIB)], {}, True),
+        ([job("a", "G", memory=15 * GIB), job("b", "G", memory=16 * GIB)], {}, False),
+        # A GPU whose places are taken gets no further pod.
+        ([job("a", "G", memory=39 * GIB)], {"nvidia.com/gpu.replicas": "1"}, True),
+        # One that is only starting may be on any of them.
+        ([job("a", memory=16 * GIB, phase=Phase.STARTING), job("b", "G", memory=15 * GIB)], {}, False),
+        ([job("a", "G", memory=39 * GIB, share="none")], {}, True),
+        ([job("a", "G", memory=39 * GIB)], {"nvidia.com/gpu.memory": ""}, True),
+    ],
+)
+def test_nobody_is_sent_where_he_might_not_fit(there, labels, fits):
+    """By whichever GPU it might get; policies and the plan ask the same."""
+    newcomer = job("new", phase=Phase.PENDING, memory=10 * GIB)
+    snapshot = state(newcomer, *there, nodes=(node(**labels),)).snapshot(NOW)
+    objection = snapshot.objection_to("node-1", "default/new")
+    assert objection is None if fits else "a GPU of node-1 has 40960 MiB, and it might need" in objection
