@@ -432,7 +432,7 @@ class Snapshot:
         return free, parts, count
 
     def objection_to(self, node: str, job: str) -> str | None:
-        """Return what rules a node out for the replicas of a job: a taint, a label, a volume, its GPUs; else None.
+        """Return what rules a node out for the replicas of a job: taint, label, volume, GPUs; None: nothing.
 
         Whether it is ready and has room is another question.
         """
