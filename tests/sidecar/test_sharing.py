@@ -14,6 +14,8 @@ from aiohttp import web
 from specon_sidecar.slices.guardian import Guardian
 from specon_sidecar.slices.processes import children_of, read_stat
 from specon_sidecar.trainer.container import Gpus, is_told_to_end, roots
+from specon_sidecar.trainer.sharing import Sharing
+from specon_sidecar.wire import Turn, Turns
 
 pytestmark = pytest.mark.processes
 
@@ -316,3 +318,40 @@ def test_an_orphan_of_the_container_is_the_trainers_too(make, monkeypatch, tmp_p
         "specon_sidecar.trainer.container.children_of", lambda _: [501, 502, 503, trainer.pid]
     )
     assert list(roots(trainer.pid, tmp_path)) == [trainer.pid, 501]
+
+
+class Nobody:
+    """A trainer that is not there."""
+
+    alive, root = True, None
+
+
+def test_sidecars_whose_answers_are_late_agree_on_whose_turn_it_is(monkeypatch):
+    """Each by the quickest of its last answers: machines have clocks of their own, and answers come late."""
+    manager, behind = 1_000_000.0, {"a": 5.0, "b": 70_000.0}
+    late = {"a": (0.3, 0.0, 0.9, 0.2), "b": (0.02, 0.8, 0.1, 0.4)}
+    turns = {"a": [Turn(begin=0.0, length=1.5)], "b": [Turn(begin=1.5, length=0.5)]}
+    leases = {}
+    for name, offset in behind.items():
+        one = Sharing(Nobody())
+        for number, delay in enumerate(late[name]):
+            clock = manager + number
+            monkeypatch.setattr("time.monotonic", lambda at=clock - offset + delay: at)
+            one.take(Turns(schema=1, id="x", period=2.0, on=tuple(turns[name]), clock=clock, seconds=4.0))
+        leases[name] = one._lease
+    for tenth in range(30):
+        at = manager + 3 + tenth / 10 + 0.05
+        runs = {name: leases[name].turn(at - behind[name])[0] for name in behind}
+        assert runs["a"] != runs["b"]
+
+
+def test_turns_that_make_no_sense_stop_nobody():
+    """Too long a stop, too long a lease, out of order: the trainer runs."""
+    one = Sharing(Nobody())
+    wrong = {"period": 60.0, "on": (Turn(begin=0.0, length=1.0),)}, {"on": (Turn(begin=0.0, length=2.0),)}
+    for changes in wrong:
+        given = {"period": 1.0, "on": (Turn(begin=0.0, length=0.5),), "clock": 1.0, "seconds": 4.0}
+        one.take(Turns(schema=1, id="x", **{**given, "seconds": 4.0}))
+        assert one._lease is not None
+        one.take(Turns(schema=1, id="y", **{**given, **changes}))
+        assert one._lease is None
