@@ -261,9 +261,10 @@ class Sidecar:
 
     async def _explain(self) -> None:
         """Say, as long as there is no sample, what is seen instead, and again where that changes."""
-        known = ""
+        known, after = "", self._settings.explain_after
         while True:
-            await self._time.sleep(self._settings.explain_after)
+            # A trainer that is stopped for the sake of others cannot write.
+            await self._training.sleep_until(self._training.now() + after, _LOOKS * after)
             # Of a job whose log is understood it stands beside the verdict: that job cannot be asked.
             self._observer.remark = self._hook.silence if self._hook is not None else ""
             if self._observer.first_seen:
