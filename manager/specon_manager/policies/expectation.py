@@ -136,12 +136,10 @@ class Expectation:
         Where no step tells that, it is the time in which the job was not stopped for the sake of others.
         """
         passed = job.attained(self._snapshot.now)
-        if reserves(job.spec):
-            return passed
         for name in job.spec.worker_names[:1]:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
-            if progress.cpu_per_step is not None and progress.step is not None:
+            if progress.cpu_per_step is not None and progress.step is not None and not reserves(job.spec):
                 return progress.step * progress.cpu_per_step / self._cores(replica)
             return max(0.0, passed - progress.stopped)
         return passed

@@ -37,6 +37,13 @@ def test_who_has_the_turn_keeps_it_until_another_has_clearly_less_left():
     assert weights(a, job("b", "G", left=50, weight=LOW)) == {"a": LOW, "b": 1.0}
 
 
+def test_who_could_not_train_yet_is_still_tried():
+    """What it has left is not known, and it was stopped nearly all the time since its start."""
+    known, new = job("known", "G", left=500), job("new", "G", weight=LOW, stopped=NOW - 5)
+    assert weights(known, new) == {"known": LOW, "new": 1.0}
+    assert weights(known, job("tried", "G", weight=LOW, stopped=NOW - 500)) == {}
+
+
 def test_other_gpus_are_other_turns():
     """Two on one, one on another: that one is alone there."""
     assert weights(job("a", "G", left=900), job("b", "G", left=100), job("c", "H", left=999)) == {"a": LOW}

@@ -32,6 +32,7 @@ def job(
     phase: Phase = Phase.RUNNING,
     coupled: bool = True,
     unshareable: str = "",
+    stopped: float = 0.0,
     order: int = 0,
 ) -> tuple[Job, list[Replica]]:
     """Return a job with a replica on each of the nodes, which all have the GPUs of these names there."""
@@ -53,6 +54,7 @@ def job(
         total_steps=1000,
         remaining_seconds=None if left is None else Estimate(value=left, uncertainty=0.0),
         reported_at=NOW,
+        stopped=stopped,
         share=Share(why=why, devices=gpus) if gpus else None,
     )
     replicas = [
