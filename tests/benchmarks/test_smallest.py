@@ -27,6 +27,7 @@ LEAST = {
     "simulated-reports": 4,
     "simulator": 3,
     "starts": 1,
+    "time-slices": 5,
     "trainer-slowdown": 8,
     "waiting": 20,
 }
