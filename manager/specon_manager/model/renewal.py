@@ -1,6 +1,7 @@
 """What is different between two mappings of records, and what is kept of the first for the second."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import eq, is_not
 from typing import Generic, TypeVar
@@ -8,25 +9,49 @@ from typing import Generic, TypeVar
 from specon_manager.model.overlay import Overlay, differing, flat
 
 V = TypeVar("V")
+K = TypeVar("K", bound=Hashable)
 
 Positions = dict[str, int]
 """Of each name in the order of the records: numbers grow, not by one only."""
 
 
+Difference = tuple[Positions, tuple[str, ...]] | None
+"""The positions afterwards, and the names whose records may differ."""
+
+# Several caches ask for the same records one after the other: these are the last answers.
+_numbered: deque[tuple[Mapping[str, object], Positions]] = deque(maxlen=2)
+_compared: deque[tuple[Mapping[str, object], Positions, Mapping[str, object], Difference]] = deque(maxlen=4)
+
+
 def positions(records: Mapping[str, V]) -> Positions:
     """Return the position of each name."""
-    return {name: number for number, name in enumerate(records)}
+    for known, position in _numbered:
+        if known is records:
+            return position
+    position = {name: number for number, name in enumerate(records)}
+    _numbered.append((records, position))
+    return position
 
 
-def renewed(
-    before: Mapping[str, V], position: Positions, after: Mapping[str, V]
-) -> tuple[Positions, Iterable[str]] | None:
+def renewed(before: Mapping[str, V], position: Positions, after: Mapping[str, V]) -> Difference:
     """Return the positions in `after`, and the names whose records may differ, those that are gone included.
 
     `position` is that in `before`. None: what both have in common is in another order.
     """
     if after is before:
         return position, ()
+    for former, at, latter, known in _compared:
+        if former is before and latter is after and at is position:
+            return known
+    found = _compare(before, position, after)
+    answer = None if found is None else (found[0], tuple(found[1]))
+    _compared.append((before, position, after, answer))
+    return answer
+
+
+def _compare(
+    before: Mapping[str, V], position: Positions, after: Mapping[str, V]
+) -> tuple[Positions, Iterable[str]] | None:
     if _follows(before, after):
         found = tuple(differing(before, after))
         added = [name for name in found if name not in position]
@@ -85,6 +110,44 @@ class Chosen(Generic[V]):
             names = merged(last[2], apart, more, position.__getitem__)
         self._last = records, position, names
         return names
+
+
+class Tally(Generic[V, K]):
+    """How many records a rule says the same of: kept, and renewed for those that differ.
+
+    The rule looks at one record alone; None is not counted. Only a cache: no answer depends on who asked before.
+    """
+
+    def __init__(self, rule: Callable[[V], K | None]) -> None:
+        self._rule = rule
+        self._last: tuple[Mapping[str, V], Positions, dict[K, int]] | None = None
+
+    def __call__(self, records: Mapping[str, V]) -> Mapping[K, int]:
+        """Return the number of records of each answer that there is."""
+        last = self._last
+        if last is not None and last[0] is records:
+            return last[2]
+        found = None if last is None else renewed(last[0], last[1], records)
+        if last is None or found is None:
+            counts: dict[K, int] = {}
+            position = positions(records)
+            self._count(counts, records.values(), 1)
+        else:
+            (position, names), before, counts = found, last[0], dict(last[2])
+            self._count(counts, (before[name] for name in names if name in before), -1)
+            self._count(counts, (records[name] for name in names if name in records), 1)
+        self._last = records, position, counts
+        return counts
+
+    def _count(self, counts: dict[K, int], records: Iterable[V], step: int) -> None:
+        for record in records:
+            said = self._rule(record)
+            if said is not None:
+                number = counts.get(said, 0) + step
+                if number:
+                    counts[said] = number
+                else:
+                    del counts[said]
 
 
 class Differing(Generic[V]):

@@ -6,7 +6,7 @@ from operator import is_not
 
 from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Node
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import Resources, largest
 
 Parts = tuple[float, float, float]
 """Processors, memory and GPUs."""
@@ -20,7 +20,7 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "parts", "ready")
+    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "ready")
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""
@@ -29,6 +29,8 @@ class Rooms:
             node for _, node in sorted(nodes.items(), key=_natural) if node.ready
         )
         self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
+        self.largest: Resources = largest(set(self.capacity.values()))
+        """The largest amount of each kind that one of them has."""
         self.free: Amounts = {}
         self.parts: dict[str, Parts] = {}
         """The same as three numbers."""
@@ -45,7 +47,7 @@ class Rooms:
             return Rooms(nodes, census)
         twin = object.__new__(Rooms)
         twin._nodes, twin._census = nodes, census
-        twin.capacity, twin.ready = self.capacity, self.ready
+        twin.capacity, twin.largest, twin.ready = self.capacity, self.largest, self.ready
         if nodes is not self._nodes:
             twin.ready = tuple([nodes[name] for name in self.capacity])
         twin.free, twin.parts, twin.count = self.free, self.parts, self.count

@@ -1,61 +1,71 @@
 """The jobs that occupy nodes and may be changed: kept, and renewed where they differ."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from operator import attrgetter
 
 from specon_manager.model.cluster import Job
 from specon_manager.model.renewal import Positions, positions, renewed
 
-_Kept = tuple[Mapping[str, Job], Positions, Mapping[str, int], dict[str, Job]]
-"""The jobs, their positions, those that were active, and what was found."""
+
+class Running:
+    """Those jobs that are active, have not ended and may be changed."""
+
+    def __init__(
+        self,
+        jobs: Mapping[str, Job],
+        position: Positions,
+        active: Mapping[str, int],
+        found: dict[str, Job],
+    ) -> None:
+        self._jobs, self._position, self._active = jobs, position, active
+        self.found = found
+        """By name, in no order."""
+
+    @classmethod
+    def of(cls, jobs: Mapping[str, Job], active: Mapping[str, int]) -> "Running":
+        """Look at every job that is active."""
+        found = {name: jobs[name] for name in active if _counts(jobs[name])}
+        return cls(jobs, positions(jobs), active, found)
+
+    @cached_property
+    def oldest_first(self) -> tuple[Job, ...]:
+        """The same in the order of their submission: sorted when it is asked for, since not all policies do."""
+        return tuple(sorted(self.found.values(), key=attrgetter("order")))
+
+    def renewed(self, jobs: Mapping[str, Job], active: Mapping[str, int]) -> "Running":
+        """Return those of these jobs, of which most are as they were."""
+        if jobs is self._jobs and active is self._active:
+            return self
+        differing = renewed(self._jobs, self._position, jobs)
+        if differing is None:
+            return Running.of(jobs, active)
+        position, names = differing
+        touched = {*names}
+        if active is not self._active:
+            touched |= active.keys() ^ self._active.keys()
+        if not touched:
+            return Running(jobs, position, active, self.found)
+        found = dict(self.found)
+        for name in touched:
+            job = jobs.get(name) if name in active else None
+            if job is not None and _counts(job):
+                found[name] = job
+            else:
+                found.pop(name, None)
+        return Running(jobs, position, active, found)
 
 
-def running(jobs: Mapping[str, Job], active: Mapping[str, int]) -> dict[str, Job]:
-    """Return those jobs that are `active`, have not ended and may be changed, oldest first.
-
-    Only a cache: no answer depends on who asked before.
-    """
+def running(jobs: Mapping[str, Job], active: Mapping[str, int]) -> Running:
+    """Return the jobs that run: only a cache, no answer depends on who asked before."""
     global _last  # noqa: PLW0603  (a cache of one entry)
-    if _last is not None and _last[0] is jobs and _last[2] is active:
-        return _last[3]
-    _last = kept = _anew(jobs, active) if _last is None else _renewed(_last, jobs, active)
-    return kept[3]
+    last = _last
+    _last = found = Running.of(jobs, active) if last is None else last.renewed(jobs, active)
+    return found
 
 
-_last: _Kept | None = None
-
-
-def _anew(jobs: Mapping[str, Job], active: Mapping[str, int]) -> _Kept:
-    found = sorted((jobs[name] for name in active if _counts(jobs[name])), key=attrgetter("order"))
-    return jobs, positions(jobs), active, {job.name: job for job in found}
-
-
-def _renewed(last: _Kept, jobs: Mapping[str, Job], active: Mapping[str, int]) -> _Kept:
-    before, position, former, known = last
-    differing = renewed(before, position, jobs)
-    if differing is None:
-        return _anew(jobs, active)
-    position, names = differing
-    touched = {*names}
-    if active is not former:
-        touched |= active.keys() ^ former.keys()
-    found, sort = dict(known), False
-    for name in touched:
-        job = jobs.get(name) if name in active else None
-        if job is None or not _counts(job):
-            found.pop(name, None)
-        elif name not in found or found[name].order != job.order:
-            found[name], sort = job, True
-        else:
-            found[name] = job
-    if sort:
-        found = dict(sorted(found.items(), key=_by_order))
-    return jobs, position, active, found
+_last: Running | None = None
 
 
 def _counts(job: Job) -> bool:
     return job.ended_at is None and job.spec.adjustable
-
-
-def _by_order(item: tuple[str, Job]) -> int:
-    return item[1].order

@@ -14,7 +14,7 @@ from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
-from specon_manager.model.running import running
+from specon_manager.model.running import Running, running
 from specon_manager.model.settings import Settings
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
@@ -79,6 +79,11 @@ class Snapshot:
     def capacities(self) -> Mapping[str, Resources]:
         """What each ready node has, in the order of `ready_nodes`."""
         return self._free.capacity
+
+    @property
+    def largest(self) -> Resources:
+        """The largest amount of each kind that a ready node has."""
+        return self._free.largest
 
     @cached_property
     def _free(self) -> Rooms:
@@ -222,10 +227,20 @@ class Snapshot:
         A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
         changing, ending = self.changing, self._ending
-        found = running(self.jobs, self._survey.active).values()
+        found = self._running.oldest_first
         if not changing and not ending:
-            return tuple(found)
+            return found
         return tuple([job for job in found if job.name not in ending and job.name not in changing])
+
+    def runs(self, job: str) -> bool:
+        """Whether the job is one of `running`."""
+        if job in self._ending or job in self.changing:
+            return False
+        return job in self._running.found
+
+    @cached_property
+    def _running(self) -> Running:
+        return running(self.jobs, self._survey.active)
 
     @cached_property
     def _told(self) -> frozenset[str]:

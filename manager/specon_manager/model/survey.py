@@ -189,6 +189,7 @@ class Survey:
                 replicas=known.replicas,
                 converged=known.converged + (now is converged) - (was is converged),
                 watching=known.watching + (now is watching) - (was is watching),
+                sharing=known.sharing,
                 requests=known.requests,
             )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
-from specon_manager.model.resources import NOTHING, Resources, largest, total
+from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Parts
 from specon_manager.model.snapshot import Snapshot
 
@@ -29,6 +29,7 @@ class Idle:
         `choice` is how `find` chooses among the nodes that fit.
         """
         self.capacity: Mapping[str, Resources] = snapshot.capacities
+        self._largest = snapshot.largest
         self.choice = choice
         if emptied:
             self._room, self._replicas = dict(self.capacity), dict.fromkeys(self.capacity, 0)
@@ -65,7 +66,7 @@ class Idle:
     def copy(self) -> "Idle":
         """Return a copy to try something on."""
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice = self.capacity, self.choice
+        twin.capacity, twin.choice, twin._largest = self.capacity, self.choice, self._largest
         twin._room, twin._replicas = dict(self._room), dict(self._replicas)
         twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
         twin._taken, twin._unclaimed, twin._left = (
@@ -86,7 +87,7 @@ class Idle:
 
     def _with_room(self, room: dict[str, Resources], replicas: dict[str, int]) -> "Idle":
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice = self.capacity, self.choice
+        twin.capacity, twin.choice, twin._largest = self.capacity, self.choice, self._largest
         twin._room, twin._replicas = room, replicas
         twin._begin()
         return twin
@@ -184,7 +185,7 @@ class Idle:
         kinds = [
             (kind, most)
             for kind, (most, wanted) in enumerate(
-                zip(_parts(largest(self.capacity.values())), _parts(asked), strict=True)
+                zip(_parts(self._largest), _parts(asked), strict=True)
             )
             if most > 0 and wanted > 0
         ]

@@ -1,0 +1,250 @@
+"""What the jobs that run have left, in order: kept from one call to the next, and renewed where they differ.
+
+What was measured falls as time passes, and rises only by a report. So the value of a job at the last look is
+at least what it is now, and who comes first is found among those that had most.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import count, islice
+from math import floor, inf, log2
+from operator import itemgetter
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.renewal import Positions, positions, renewed
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.shared_nodes import reserves
+from specon_sidecar.classify import Category
+
+T = TypeVar("T")
+
+_MANY: Final = 0.5
+"""Where so large a part has changed it is quicker to look at every job."""
+_PER_OCTAVE: Final = 64
+_MARGIN: Final = 1 + 1e-9  # a logarithm is rounded
+_LARGEST: Final = 1e300
+_BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
+_GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
+
+
+class Prospect(NamedTuple):
+    """What was measured of a job that reserves what it uses."""
+
+    job: Job
+    seconds: float
+    """What it had left at `since`."""
+    since: float
+    """From when on that falls; infinite while it does not train."""
+    part: float | None
+    """See `until_converged`."""
+    factor: float
+    """How much the size of its demand counts."""
+
+    def left(self, now: float) -> float:
+        """Return what it has left by now, seconds."""
+        return self.seconds - max(0.0, now - self.since)
+
+
+class Seen(Generic[T]):
+    """What an iterator yields, to be gone through more than once; as far as nobody went it is not asked."""
+
+    def __init__(self, source: Iterator[T]) -> None:
+        """Take what nobody else goes through."""
+        self._source, self._seen = source, list[T]()
+
+    def __iter__(self) -> Iterator[T]:
+        """Begin anew."""
+        for position in count():
+            if position == len(self._seen):
+                more = list(islice(self._source, 1))
+                if not more:
+                    return
+                self._seen += more
+            yield self._seen[position]
+
+
+class Left(NamedTuple):
+    """What a job has left at this moment."""
+
+    job: Job
+    work: float
+    remaining: float
+
+
+def reported(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
+    """Return what the sidecars of a job that reserves measured: `seconds` and `since` of a `Prospect`.
+
+    A report may be older than the last start: while a job waits nothing of what is left gets done.
+    """
+    for name in job.spec.replicas:
+        progress = replicas[name].progress
+        left, at = progress.remaining_seconds, progress.reported_at
+        if progress.step is None or progress.total_steps is None or left is None or at is None:
+            continue
+        return left.value, inf if job.trains_since is None else max(at, job.trains_since)
+    return None
+
+
+def until_converged(job: Job, replicas: Mapping[str, Replica]) -> float | None:
+    """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
+    for name in job.spec.replicas:
+        progress = replicas[name].progress
+        if progress.category is Category.CONVERGED:
+            return 0.0
+        if progress.until_converged is not None and progress.category in _GAINS:
+            return progress.until_converged
+    return None
+
+
+def rank(remaining: float, part: float | None, weight: float) -> float:
+    """Return the seconds that a job counts as having left, less being served first; see `Expectation.rank`.
+
+    The larger the less is left, whatever else is known: it never grows while `remaining` falls.
+    """
+    if not weight or part is None:
+        return remaining
+    if part <= 0:
+        return remaining * (1 / (1 - weight) if weight < 1 else _BEHIND)
+    return max(1e-3, min(part * remaining / weight, remaining))
+
+
+class Falling(Generic[T]):
+    """Items by a value that only falls, roughly in order."""
+
+    def __init__(self, buckets: dict[int, dict[str, T]], at: dict[str, int]) -> None:
+        """Take items by number of their bucket and name, and the bucket of each name."""
+        self._buckets, self._at = buckets, at
+
+    def renewed(self, gone: Iterable[str], more: Iterable[tuple[str, float, T]]) -> "Falling[T]":
+        """Return a copy without those that are gone and with more, each with its value; this one stays."""
+        buckets, at, own = dict(self._buckets), dict(self._at), set[int]()
+
+        def opened(number: int) -> dict[str, T]:
+            if number not in own:
+                own.add(number)
+                buckets[number] = dict(buckets.get(number, ()))
+            return buckets[number]
+
+        for name in gone:
+            if (number := at.pop(name, None)) is not None:
+                del opened(number)[name]
+        for name, value, item in more:
+            at[name] = number = floor(log2(min(value, _LARGEST)) * _PER_OCTAVE)
+            opened(number)[name] = item
+        return Falling(buckets, at)
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    def items(self) -> Iterator[T]:
+        """Yield all, in no order."""
+        return (item for items in self._buckets.values() for item in items.values())
+
+    def descending(self, key: Callable[[T], tuple[float, int]]) -> Iterator[tuple[tuple[float, int], T]]:
+        """Yield the items with their keys, in the order of those.
+
+        The first part of a key is minus the value by now, which may be less than it was.
+        """
+        numbers = sorted((number for number, items in self._buckets.items() if items), reverse=True)
+        held = list[tuple[tuple[float, int], T]]()
+        for number, following in zip(numbers, [*numbers[1:], None], strict=False):
+            held += [(key(item), item) for item in self._buckets[number].values()]
+            held.sort(key=itemgetter(0))
+            # What comes in later buckets has less than their upper edge.
+            edge = inf if following is None else -_MARGIN * 2 ** ((following + 1) / _PER_OCTAVE)
+            passed = 0
+            for passed, each in enumerate(held):  # noqa: B007  (how many were yielded)
+                if each[0][0] >= edge:
+                    break
+                yield each
+            else:
+                passed = len(held)
+            del held[:passed]
+
+
+class Prospects:
+    """The jobs that occupy nodes: of whom it was measured what is left, and the others."""
+
+    __slots__ = ("_active", "_at", "_factor", "_jobs", "_replicas", "_weight", "elastic", "others", "works")
+
+    def __init__(self, snapshot: Snapshot, weight: float, factor: Callable[[Job], float]) -> None:
+        """Look at every job; `weight` is that of `rank`, and `factor` how much the size of a job counts."""
+        self._jobs = snapshot.jobs, positions(snapshot.jobs)
+        self._replicas = snapshot.replicas, positions(snapshot.replicas)
+        self._active, self._at = snapshot.active_jobs, snapshot.now
+        self._weight, self._factor = weight, factor
+        self.works: Falling[Prospect] = Falling({}, {})
+        """Those of whom it was measured, by work."""
+        self.elastic: Falling[Prospect] = Falling({}, {})
+        """The elastic ones of them, by what is left."""
+        self.others: dict[str, Job] = {}
+        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        self._take(self._active, ())
+
+    def renewed(self, snapshot: Snapshot) -> "Prospects | None":
+        """Return those of this snapshot, of which most are as they were; None: look at every job."""
+        jobs = renewed(*self._jobs, snapshot.jobs)
+        replicas = renewed(*self._replicas, snapshot.replicas)
+        if jobs is None or replicas is None or snapshot.now < self._at:
+            return None
+        records, former, active = snapshot.replicas, self._replicas[0], snapshot.active_jobs
+        touched = set(jobs[1])
+        for name in replicas[1]:
+            record = records.get(name) or former.get(name)
+            if record is not None:
+                touched.add(record.job)
+        if active is not self._active:
+            touched |= active.keys() ^ self._active.keys()
+        if len(touched) > _MANY * len(active):
+            return None
+        twin = object.__new__(Prospects)
+        twin._jobs, twin._replicas = (snapshot.jobs, jobs[0]), (records, replicas[0])
+        twin._active, twin._at = active, snapshot.now
+        twin._weight, twin._factor = self._weight, self._factor
+        twin.works, twin.elastic, twin.others = self.works, self.elastic, self.others
+        if touched:
+            twin.others = dict(self.others)
+            twin._take([name for name in touched if name in active], touched)
+        return twin
+
+    def _take(self, names: Iterable[str], gone: Iterable[str]) -> None:
+        now, weight, factor = self._at, self._weight, self._factor
+        jobs, replicas = self._jobs[0], self._replicas[0]
+        works, elastic = [], []
+        for name in gone:
+            self.others.pop(name, None)
+        for name in names:
+            job = jobs[name]
+            found = reported(job, replicas) if reserves(job.spec) else None
+            if found is None:
+                self.others[name] = job
+                continue
+            each = Prospect(job, *found, until_converged(job, replicas), factor(job))
+            remaining = max(1e-3, each.left(now))
+            works.append((name, rank(remaining, each.part, weight) * each.factor, each))
+            if job.spec.elastic:
+                elastic.append((name, remaining, each))
+        self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
+
+    def by_work(self, now: float, others: Iterable[Left]) -> Iterator[Left]:
+        """Yield the jobs of whom it was measured, and these others, the most work first, the oldest of equals."""
+        weight = self._weight
+
+        def key(each: Prospect) -> tuple[float, int]:
+            return -rank(max(1e-3, each.left(now)), each.part, weight) * each.factor, each.job.order
+
+        measured = (
+            Left(each.job, -minus, max(1e-3, each.left(now)))
+            for (minus, _), each in self.works.descending(key)
+        )
+        return merge(measured, others, key=lambda each: (-each.work, each.job.order))
+
+    def by_time(self, now: float, others: Iterable[tuple[float, Job]]) -> Iterator[tuple[float, Job]]:
+        """Yield the elastic jobs and these others with what they have left, the most first, of equals the latest."""
+
+        def key(each: Prospect) -> tuple[float, int]:
+            return -max(1e-3, each.left(now)), -each.job.order
+
+        measured = ((-minus, each.job) for (minus, _), each in self.elastic.descending(key))
+        return merge(measured, others, key=lambda each: (-each[0], -each[1].order))
