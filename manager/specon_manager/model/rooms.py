@@ -20,7 +20,7 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "ready")
+    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "whole")
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""
@@ -31,6 +31,9 @@ class Rooms:
         self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
         self.largest: Resources = largest(set(self.capacity.values()))
         """The largest amount of each kind that one of them has."""
+        self.whole: dict[str, Parts] = {name: _parts(each) for name, each in self.capacity.items()}
+        """The capacity as three numbers."""
+        self.rank: dict[str, int] = {name: number for number, name in enumerate(self.capacity)}
         self.free: Amounts = {}
         self.parts: dict[str, Parts] = {}
         """The same as three numbers."""
@@ -48,6 +51,7 @@ class Rooms:
         twin = object.__new__(Rooms)
         twin._nodes, twin._census = nodes, census
         twin.capacity, twin.largest, twin.ready = self.capacity, self.largest, self.ready
+        twin.whole, twin.rank = self.whole, self.rank
         if nodes is not self._nodes:
             twin.ready = tuple([nodes[name] for name in self.capacity])
         twin.free, twin.parts, twin.count = self.free, self.parts, self.count
@@ -75,7 +79,7 @@ class Rooms:
         census = self._census.get(name, NOBODY)
         free = self.capacity[name] - census.requests
         self.free[name], self.count[name] = free, census.replicas
-        self.parts[name] = free.cpu, free.memory, free.gpu
+        self.parts[name] = _parts(free)
 
 
 def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
@@ -87,6 +91,10 @@ def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
 
 
 _last: Rooms | None = None
+
+
+def _parts(amount: Resources) -> Parts:
+    return amount.cpu, amount.memory, amount.gpu
 
 
 def _natural(item: tuple[str, Node]) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import filterfalse
 from operator import attrgetter
 
 from specon_manager.model.cluster import Job
@@ -42,8 +43,8 @@ class Running:
             return Running.of(jobs, active)
         position, names = differing
         touched = {*names}
-        if active is not self._active:
-            touched |= active.keys() ^ self._active.keys()
+        if active is not (former := self._active):
+            touched.update(filterfalse(former.__contains__, active), filterfalse(active.__contains__, former))
         if not touched:
             return Running(jobs, position, active, self.found)
         found = dict(self.found)

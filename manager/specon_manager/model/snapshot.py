@@ -73,20 +73,20 @@ class Snapshot:
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
         """The nodes that take replicas, by name."""
-        return self._free.ready
+        return self.free.ready
 
     @property
     def capacities(self) -> Mapping[str, Resources]:
         """What each ready node has, in the order of `ready_nodes`."""
-        return self._free.capacity
+        return self.free.capacity
 
     @property
     def largest(self) -> Resources:
         """The largest amount of each kind that a ready node has."""
-        return self._free.largest
+        return self.free.largest
 
     @cached_property
-    def _free(self) -> Rooms:
+    def free(self) -> Rooms:
         """What is free beside what holds room, but for `_beside` and `_leaving`."""
         root = self._survey if self._root is None else self._root
         return rooms(self.nodes, root.census)
@@ -176,6 +176,16 @@ class Snapshot:
         return (
             surveyed(self.replicas, self.moving) if root is None else root.renewed(self.replicas, self.moving)
         )
+
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """The ready nodes on which somebody reserves neither processors nor GPUs, in their order."""
+        root = self._survey if self._root is None else self._root
+        found = {name for name, census in root.census.items() if census.sharing}
+        if not found and not self._beside:
+            return ()
+        found = {name for name in (*found, *self._beside) if self.census(name).sharing}
+        return tuple([name for name in self.capacities if name in found]) if found else ()
 
     def place(self, replica: Replica) -> str | None:
         """Return the node on which the replica holds room, or will when what is in flight has succeeded."""
@@ -382,7 +392,7 @@ class Snapshot:
                     there = beside[joined] if joined in beside else on_node[joined]
                     beside[joined] = (*there, after)
             changed._beside = beside
-        changed.__dict__["_free"] = self._free
+        changed.__dict__["free"] = self.free
         changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
@@ -416,7 +426,7 @@ class Snapshot:
         if known is not None:
             return known
         if node not in self._beside and node not in self._leaving:
-            free = self._free.free.get(node)
+            free = self.free.free.get(node)
             if free is not None:
                 return free
         used = self.census(node).requests
@@ -431,7 +441,7 @@ class Snapshot:
 
         By name, in the order of `ready_nodes`; all of it is the caller's own.
         """
-        known = self._free
+        known = self.free
         free, parts, count = dict(known.free), dict(known.parts), dict(known.count)
         for node in self._leaving.keys() | self._beside.keys():
             if node in free:

@@ -40,6 +40,7 @@ class Prospect(NamedTuple):
     """See `until_converged`."""
     factor: float
     """How much the size of its demand counts."""
+    elastic: bool
 
     def left(self, now: float) -> float:
         """Return what it has left by now, seconds."""
@@ -118,13 +119,13 @@ class Falling(Generic[T]):
 
     def renewed(self, gone: Iterable[str], more: Iterable[tuple[str, float, T]]) -> "Falling[T]":
         """Return a copy without those that are gone and with more, each with its value; this one stays."""
-        buckets, at, own = dict(self._buckets), dict(self._at), set[int]()
+        buckets, at, own = dict(self._buckets), dict(self._at), dict[int, dict[str, T]]()
 
         def opened(number: int) -> dict[str, T]:
-            if number not in own:
-                own.add(number)
-                buckets[number] = dict(buckets.get(number, ()))
-            return buckets[number]
+            mine = own.get(number)
+            if mine is None:
+                mine = own[number] = buckets[number] = dict(buckets.get(number, ()))
+            return mine
 
         for name in gone:
             if (number := at.pop(name, None)) is not None:
@@ -136,6 +137,11 @@ class Falling(Generic[T]):
 
     def __bool__(self) -> bool:
         return bool(self._at)
+
+    def get(self, name: str) -> T | None:
+        """Return the item of that name."""
+        number = self._at.get(name)
+        return None if number is None else self._buckets[number][name]
 
     def items(self) -> Iterator[T]:
         """Yield all, in no order."""
@@ -193,9 +199,7 @@ class Prospects:
         for name in replicas[1]:
             record = records.get(name) or former.get(name)
             if record is not None:
-                touched.add(record.job)
-        if active is not self._active:
-            touched |= active.keys() ^ self._active.keys()
+                touched.add(record.job)  # also where it has become active, or has not stayed so
         if len(touched) > _MANY * len(active):
             return None
         twin = object.__new__(Prospects)
@@ -216,14 +220,18 @@ class Prospects:
             self.others.pop(name, None)
         for name in names:
             job = jobs[name]
-            found = reported(job, replicas) if reserves(job.spec) else None
+            spec, known = job.spec, self.works.get(name)
+            found = reported(job, replicas) if known is not None or reserves(spec) else None
             if found is None:
                 self.others[name] = job
                 continue
-            each = Prospect(job, *found, until_converged(job, replicas), factor(job))
+            alike = known is not None and known.job.spec is spec
+            size, varies = (known.factor, known.elastic) if known and alike else (factor(job), spec.elastic)
+            part = until_converged(job, replicas) if weight else None
+            each = Prospect(job, *found, part, size, varies)
             remaining = max(1e-3, each.left(now))
-            works.append((name, rank(remaining, each.part, weight) * each.factor, each))
-            if job.spec.elastic:
+            works.append((name, rank(remaining, part, weight) * size, each))
+            if varies:
                 elastic.append((name, remaining, each))
         self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
 

@@ -47,12 +47,10 @@ class Shares:
     def __init__(self, snapshot: Snapshot, expected: Expectation, settings: SharesSettings) -> None:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
-        self._work = {node.name: 0.0 for node in snapshot.ready_nodes}
+        self._work = dict.fromkeys(snapshot.capacities, 0.0)
         self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
         """By node; not those on which everybody reserves."""
-        for name in self._work:
-            if not snapshot.census(name).sharing:
-                continue
+        for name in snapshot.sharing:
             self._jobs[name] = []
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
