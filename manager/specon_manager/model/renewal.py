@@ -1,10 +1,12 @@
 """What is different between two mappings of records, and what is kept of the first for the second."""
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import compress, filterfalse, islice
 from operator import eq, is_not
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from specon_manager.model.overlay import Overlay, differing, flat
 
@@ -15,12 +17,21 @@ Positions = dict[str, int]
 """Of each name in the order of the records: numbers grow, not by one only."""
 
 
-Difference = tuple[Positions, tuple[str, ...]] | None
-"""The positions afterwards, and the names whose records may differ."""
+class _Compared(Struct):
+    """What is different between two mappings; None as `names`: what both have in common is in another order."""
+
+    before: Mapping[str, object]
+    after: Mapping[str, object]
+    names: tuple[str, ...] | None
+    added: list[str]
+    gone: Collection[str]
+    positions: list[tuple[Positions, Positions]]
+    """Before and after, of each cache that asked."""
+
 
 # Several caches ask for the same records one after the other: these are the last answers.
 _numbered: deque[tuple[Mapping[str, object], Positions]] = deque(maxlen=2)
-_compared: deque[tuple[Mapping[str, object], Positions, Mapping[str, object], Difference]] = deque(maxlen=4)
+_compared: deque[_Compared] = deque(maxlen=4)
 
 
 def positions(records: Mapping[str, V]) -> Positions:
@@ -33,44 +44,42 @@ def positions(records: Mapping[str, V]) -> Positions:
     return position
 
 
-def renewed(before: Mapping[str, V], position: Positions, after: Mapping[str, V]) -> Difference:
+def renewed(
+    before: Mapping[str, V], position: Positions, after: Mapping[str, V]
+) -> tuple[Positions, tuple[str, ...]] | None:
     """Return the positions in `after`, and the names whose records may differ, those that are gone included.
 
     `position` is that in `before`. None: what both have in common is in another order.
     """
     if after is before:
         return position, ()
-    for former, at, latter, known in _compared:
-        if former is before and latter is after and at is position:
-            return known
-    found = _compare(before, position, after)
-    answer = None if found is None else (found[0], tuple(found[1]))
-    _compared.append((before, position, after, answer))
-    return answer
-
-
-def _compare(
-    before: Mapping[str, V], position: Positions, after: Mapping[str, V]
-) -> tuple[Positions, Iterable[str]] | None:
-    if _follows(before, after):
-        found = tuple(differing(before, after))
-        added = [name for name in found if name not in position]
-        return (position if not added else _extend(position, added)), found
-    was, now = flat(before), flat(after)
-    names, known = list(now), list(position)
-    if names == known:
-        return position, compress(names, map(is_not, was.values(), now.values()))
-    gone = position.keys() - now.keys()
-    if gone:
-        known = [name for name in known if name not in gone]
-    if names[: len(known)] != known:
+    found = next((each for each in _compared if each.before is before and each.after is after), None)
+    if found is None:
+        found = _compare(before, after)
+        _compared.append(found)
+    if found.names is None:
         return None
-    added = names[len(known) :]
-    if not gone:
-        same = compress(known, map(is_not, was.values(), now.values()))
-        return _extend(position, added), [*same, *added]
-    position = _extend({name: position[name] for name in known}, added)
-    return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
+    latter = next((each for former, each in found.positions if former is position), None)
+    if latter is None:
+        latter = _move(position, found.added, found.gone)
+        found.positions.append((position, latter))
+    return latter, found.names
+
+
+def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
+    if _follows(before, after):
+        names = tuple(differing(before, after))
+        added = [name for name in names if name not in before]
+        return _Compared(before, after, names, added, (), [])
+    was, now = flat(before), flat(after)
+    names = tuple(compress(now, map(is_not, map(was.get, now), now.values())))
+    added = [name for name in names if name not in was]
+    gone: Collection[str] = ()
+    if len(now) - len(added) < len(was):
+        gone = was.keys() - now.keys()
+    kept = list(filterfalse(gone.__contains__, was)) if gone else list(was)
+    ordered = list(islice(now, len(kept))) == kept
+    return _Compared(before, after, (*gone, *names) if ordered else None, added, gone, [])
 
 
 def merged(
@@ -179,9 +188,13 @@ def _follows(before: Mapping[str, V], after: Mapping[str, V]) -> bool:
     return after.base is before.base and len(laid) <= len(after.laid) and all(map(eq, laid, after.laid))
 
 
-def _extend(position: Positions, names: Sequence[str]) -> Positions:
-    """Return the positions with those of more names, behind all others."""
-    if not names:
+def _move(position: Positions, added: Sequence[str], gone: Iterable[str]) -> Positions:
+    """Return the positions without those that are gone, and with those of more names behind all others."""
+    if not added and not gone:
         return position
     last = position[next(reversed(position))] if position else -1
-    return position | {name: number for number, name in enumerate(names, last + 1)}
+    found = dict(position)
+    for name in gone:
+        del found[name]
+    found.update((name, number) for number, name in enumerate(added, last + 1))
+    return found

@@ -11,7 +11,10 @@ from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeig
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.running import running
+from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.survey import Survey, surveyed
+from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.prospects import Left
 from support.decisions import transaction_invariants
 
 
@@ -235,8 +238,24 @@ def check_survey(state: State, now: float) -> None:
     active = surveyed(state.replicas, moving).active
     found = [state.jobs[name] for name in active]
     found = [job for job in found if job.ended_at is None and job.spec.adjustable]
-    assert list(running(state.jobs, active).values()) == sorted(found, key=lambda job: job.order)
+    assert list(running(state.jobs, active).oldest_first) == sorted(found, key=lambda job: job.order)
     kept, anew = rooms(state.nodes, census), Rooms(state.nodes, census)
     for each in ("ready", "capacity", "free", "parts", "count"):
         assert getattr(kept, each) == getattr(anew, each)
         assert list(getattr(kept, each)) == list(getattr(anew, each))
+    assert (kept.largest, kept.whole, kept.rank) == (anew.largest, anew.whole, anew.rank)
+    check_order(state.snapshot(now))
+
+
+def check_order(snapshot: Snapshot) -> None:
+    """Assert that the jobs come in the order of what each of them has left, asked one by one."""
+    expected = Expectation(snapshot, prior_seconds=600.0, size_power=0.5, objective="balanced")
+    jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
+    measured = [Left(job, expected.work(job), expected.remaining(job)) for job in jobs if expected.measured(job)]
+    measured.sort(key=lambda each: (-each.work, each.job.order))
+    assert list(expected.most_work()) == measured
+    elastic = sorted(
+        (job for job in jobs if job.spec.elastic), key=lambda job: (expected.remaining(job), job.order)
+    )
+    assert list(expected.longest_elastic()) == elastic[::-1]
+    assert sorted(expected.elastic(), key=lambda job: (expected.remaining(job), job.order)) == elastic
