@@ -1,10 +1,10 @@
 """What is different between two mappings of records, and what is kept of the first for the second."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import compress, filterfalse, islice
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import compress
 from operator import eq, is_not
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -24,10 +24,12 @@ class _Compared(Struct):
     after: Mapping[str, object]
     names: tuple[str, ...] | None
     added: list[str]
-    gone: Collection[str]
+    gone: list[str]
     positions: list[tuple[Positions, Positions]]
     """Before and after, of each cache that asked."""
 
+
+_AT_ONCE: Final = 512
 
 # Several caches ask for the same records one after the other: these are the last answers.
 _numbered: deque[tuple[Mapping[str, object], Positions]] = deque(maxlen=2)
@@ -70,16 +72,26 @@ def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
     if _follows(before, after):
         names = tuple(differing(before, after))
         added = [name for name in names if name not in before]
-        return _Compared(before, after, names, added, (), [])
+        return _Compared(before, after, names, added, [], [])
     was, now = flat(before), flat(after)
-    names = tuple(compress(now, map(is_not, map(was.get, now), now.values())))
-    added = [name for name in names if name not in was]
-    gone: Collection[str] = ()
-    if len(now) - len(added) < len(was):
-        gone = was.keys() - now.keys()
-    kept = list(filterfalse(gone.__contains__, was)) if gone else list(was)
-    ordered = list(islice(now, len(kept))) == kept
-    return _Compared(before, after, (*gone, *names) if ordered else None, added, gone, [])
+    old, new, former, present = list(was), list(now), list(was.values()), list(now.values())
+    found, gone, at, to = list[str](), list[str](), 0, 0
+    # Side by side, many at once: to look each name up takes several times as long.
+    while at < len(old) and to < len(new):
+        length = min(_AT_ONCE, len(old) - at, len(new) - to)
+        if old[at : at + length] != new[to : to + length]:
+            length = next(n for n in range(length) if old[at + n] != new[to + n])
+        differs = map(is_not, former[at : at + length], present[to : to + length])
+        found += compress(new[to : to + length], differs)
+        at, to = at + length, to + length
+        while at < len(old) and old[at] not in now:
+            gone.append(old[at])
+            at += 1
+        if length < _AT_ONCE and at < len(old) and to < len(new) and old[at] != new[to]:
+            break
+    added = new[to:]
+    ordered = at == len(old) and not any(map(was.__contains__, added))
+    return _Compared(before, after, (*gone, *found, *added) if ordered else None, added, gone, [])
 
 
 def merged(

@@ -6,7 +6,7 @@ from operator import is_not
 
 from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Node
-from specon_manager.model.resources import Resources, largest
+from specon_manager.model.resources import Resources, largest, total
 
 Parts = tuple[float, float, float]
 """Processors, memory and GPUs."""
@@ -20,7 +20,7 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "whole")
+    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "total", "whole")
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""
@@ -31,6 +31,7 @@ class Rooms:
         self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
         self.largest: Resources = largest(set(self.capacity.values()))
         """The largest amount of each kind that one of them has."""
+        self.total: Resources = total(list(self.capacity.values()))
         self.whole: dict[str, Parts] = {name: _parts(each) for name, each in self.capacity.items()}
         """The capacity as three numbers."""
         self.rank: dict[str, int] = {name: number for number, name in enumerate(self.capacity)}
@@ -51,7 +52,7 @@ class Rooms:
         twin = object.__new__(Rooms)
         twin._nodes, twin._census = nodes, census
         twin.capacity, twin.largest, twin.ready = self.capacity, self.largest, self.ready
-        twin.whole, twin.rank = self.whole, self.rank
+        twin.total, twin.whole, twin.rank = self.total, self.whole, self.rank
         if nodes is not self._nodes:
             twin.ready = tuple([nodes[name] for name in self.capacity])
         twin.free, twin.parts, twin.count = self.free, self.parts, self.count

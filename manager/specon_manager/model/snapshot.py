@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 
@@ -14,7 +15,6 @@ from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
-from specon_manager.model.running import Running, running
 from specon_manager.model.settings import Settings
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
@@ -236,21 +236,16 @@ class Snapshot:
         Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
         A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
-        changing, ending = self.changing, self._ending
-        found = self._running.oldest_first
-        if not changing and not ending:
-            return found
-        return tuple([job for job in found if job.name not in ending and job.name not in changing])
+        found = [self.jobs[name] for name in self._survey.active if self.runs(name)]
+        found.sort(key=attrgetter("order"))
+        return tuple(found)
 
     def runs(self, job: str) -> bool:
         """Whether the job is one of `running`."""
-        if job in self._ending or job in self.changing:
+        if job not in self._survey.active or job in self._ending or job in self.changing:
             return False
-        return job in self._running.found
-
-    @cached_property
-    def _running(self) -> Running:
-        return running(self.jobs, self._survey.active)
+        record = self.jobs[job]
+        return record.ended_at is None and record.spec.adjustable
 
     @cached_property
     def _told(self) -> frozenset[str]:

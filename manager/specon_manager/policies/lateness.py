@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from specon_manager.model.cluster import Job
 from specon_manager.model.renewal import Tally
-from specon_manager.model.resources import Resources, total
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.expectation import Expectation
 
@@ -46,9 +46,8 @@ class Lateness:
     @cached_property
     def contention(self) -> float:
         """How many times the capacity of the ready nodes all jobs that have not ended ask for, at least 1."""
-        whole = total([node.capacity for node in self._snapshot.ready_nodes])
         asked = _add_up(_asked(self._snapshot.jobs))
-        return max(1.0, *asked.shares(whole))
+        return max(1.0, *asked.shares(self._snapshot.free.total))
 
 
 _Asks = tuple[tuple[Resources, int], ...]

@@ -10,7 +10,6 @@ from specon_manager.core.state import State, unwanted_key
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.rooms import Rooms, rooms
-from specon_manager.model.running import running
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.policies.expectation import Expectation
@@ -235,10 +234,6 @@ def check_survey(state: State, now: float) -> None:
     told, counted = surveyed(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
     assert told == counted, f"{told} was counted, and there is {counted}"
     census = surveyed(state.replicas, moving).census
-    active = surveyed(state.replicas, moving).active
-    found = [state.jobs[name] for name in active]
-    found = [job for job in found if job.ended_at is None and job.spec.adjustable]
-    assert list(running(state.jobs, active).oldest_first) == sorted(found, key=lambda job: job.order)
     kept, anew = rooms(state.nodes, census), Rooms(state.nodes, census)
     for each in ("ready", "capacity", "free", "parts", "count"):
         assert getattr(kept, each) == getattr(anew, each)
