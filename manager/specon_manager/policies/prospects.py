@@ -7,7 +7,7 @@ at least what it is now, and who comes first is found among those that had most.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import merge
 from itertools import count, islice
-from math import floor, inf, log2
+from math import inf, log2
 from operator import itemgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 _MANY: Final = 0.5
 """Where so large a part has changed it is quicker to look at every job."""
-_PER_OCTAVE: Final = 64
+_PER_OCTAVE: Final = 16
+_ABOVE: Final = 1 << 16  # so that numbers of buckets are above 0
 _MARGIN: Final = 1 + 1e-9  # a logarithm is rounded
 _LARGEST: Final = 1e300
 _BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
@@ -119,20 +120,18 @@ class Falling(Generic[T]):
 
     def renewed(self, gone: Iterable[str], more: Iterable[tuple[str, float, T]]) -> "Falling[T]":
         """Return a copy without those that are gone and with more, each with its value; this one stays."""
-        buckets, at, own = dict(self._buckets), dict(self._at), dict[int, dict[str, T]]()
-
-        def opened(number: int) -> dict[str, T]:
-            mine = own.get(number)
-            if mine is None:
-                mine = own[number] = buckets[number] = dict(buckets.get(number, ()))
-            return mine
-
+        buckets, at = self._buckets.copy(), self._at.copy()
+        own: dict[int, dict[str, T]] = {}  # copies of buckets; the others are shared with this one
         for name in gone:
             if (number := at.pop(name, None)) is not None:
-                del opened(number)[name]
+                if number not in own:
+                    own[number] = buckets[number] = buckets[number].copy()
+                del own[number][name]
         for name, value, item in more:
-            at[name] = number = floor(log2(min(value, _LARGEST)) * _PER_OCTAVE)
-            opened(number)[name] = item
+            at[name] = number = int(_PER_OCTAVE * log2(value if value < _LARGEST else _LARGEST) + _ABOVE)
+            if number not in own:
+                own[number] = buckets[number] = buckets[number].copy() if number in buckets else {}
+            own[number][name] = item
         return Falling(buckets, at)
 
     def __bool__(self) -> bool:
@@ -158,7 +157,7 @@ class Falling(Generic[T]):
             held += [(key(item), item) for item in self._buckets[number].values()]
             held.sort(key=itemgetter(0))
             # What comes in later buckets has less than their upper edge.
-            edge = inf if following is None else -_MARGIN * 2 ** ((following + 1) / _PER_OCTAVE)
+            edge = inf if following is None else -_MARGIN * 2 ** ((following + 1 - _ABOVE) / _PER_OCTAVE)
             passed = 0
             for passed, each in enumerate(held):  # noqa: B007  (how many were yielded)
                 if each[0][0] >= edge:
