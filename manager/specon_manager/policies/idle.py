@@ -1,6 +1,8 @@
 """What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
@@ -64,6 +66,15 @@ class Idle:
         """The ready nodes."""
         return tuple(self._room)
 
+    @cached_property
+    def most(self) -> Resources:
+        """The largest amount of each kind that may be left on one node: never too little."""
+        parts = self._left.values()
+        if not parts:
+            return NOTHING
+        cpu, memory, gpu = (max(map(itemgetter(kind), parts)) for kind in range(3))
+        return Resources(cpu=cpu, memory=memory, gpu=gpu)
+
     @property
     def touched(self) -> set[str]:
         """Those of which something was taken in this call, or is claimed."""
@@ -96,7 +107,9 @@ class Idle:
         for node in self._taken:
             room[node] = free = self.open(node)
             parts[node] = _parts(free)
-        return self._with_room(room, parts, self._replicas.copy())
+        twin = self._with_room(room, parts, self._replicas.copy())
+        twin.__dict__["most"] = self.most
+        return twin
 
     def _with_room(
         self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]
@@ -334,6 +347,7 @@ class Idle:
     def _has_more(self, node: str) -> None:
         for nodes in self._known.values():
             nodes.add(node)
+        self.__dict__.pop("most", None)
 
     def _count(self, node: str, *, more: bool = False) -> None:
         if more:

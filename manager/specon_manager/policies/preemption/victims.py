@@ -22,13 +22,17 @@ class Candidate(NamedTuple):
     """What its end frees, by node, the first node first."""
     shares: Resources
     """What it requests, each replica as a share of the capacity of its own node, added up."""
-    evictable: bool
-    """Whether it may be preempted at all, its count of preemptions aside."""
+    snapshot: Snapshot
 
     @property
     def name(self) -> str:
         """The job's name."""
         return self.job.spec.name
+
+    @property
+    def evictable(self) -> bool:
+        """Whether it may be preempted at all, its count of preemptions aside; few of many are asked."""
+        return bool(self.frees) and to_preemption(self.job, self.snapshot) is None
 
 
 class Choice(NamedTuple):
@@ -56,13 +60,13 @@ def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idl
             continue
         if _gives_way_to_trials(jobs[replica.job]):
             members[replica.job] = [replica]
-    found = []
+    found, shares = [], dict[tuple[Resources, Resources], Resources]()
     for name, replicas in members.items():
         if snapshot.about_to_end(name):
             continue
         if len(replicas) > 1:
             replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
-        found.append(_candidate(jobs[name], replicas, snapshot, idle))
+        found.append(_candidate(jobs[name], replicas, snapshot, idle, shares))
     found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
     return found
 
@@ -73,7 +77,7 @@ def candidate_of(job: Job, snapshot: Snapshot, idle: Idle) -> Candidate | None:
         return None
     members = (snapshot.replicas[name] for name in (*job.spec.replicas, *job.dropped))
     replicas = sorted((each for each in members if each.active), key=lambda replica: replica.name)
-    return _candidate(job, replicas, snapshot, idle)
+    return _candidate(job, replicas, snapshot, idle, {})
 
 
 def _gives_way_to_trials(job: Job) -> bool:
@@ -147,32 +151,42 @@ class Sequential:
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 
-def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, idle: Idle) -> Candidate:
+def _candidate(
+    job: Job,
+    replicas: list[Replica],
+    snapshot: Snapshot,
+    idle: Idle,
+    known: dict[tuple[Resources, Resources], Resources],
+) -> Candidate:
+    """Return a job as a candidate; `known` are shares of amounts of others, of which a cluster has few."""
     if len(replicas) == 1 and replicas[0].node in idle:  # as most: nothing is to be added up
         alone = replicas[0]
         assert alone.node is not None
-        shares = _shares(alone.requests, idle.capacity[alone.node])
-        evictable = to_preemption(job, snapshot) is None
-        return Candidate(job, replicas, [(alone.node, alone.requests)], shares, evictable)
+        shares = _shares(alone.requests, idle.capacity[alone.node], known)
+        return Candidate(job, replicas, [(alone.node, alone.requests)], shares, snapshot)
     frees, shares = dict[str, Resources](), NOTHING
     for replica in replicas:
         if replica.node is None or replica.node not in snapshot.nodes:
             continue
         wanted = replica.requests
-        shares += _shares(wanted, snapshot.nodes[replica.node].capacity)
+        shares += _shares(wanted, snapshot.nodes[replica.node].capacity, known)
         if replica.node in idle:
             frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
-    evictable = bool(frees) and to_preemption(job, snapshot) is None
-    return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
+    return Candidate(job, replicas, sorted(frees.items()), shares, snapshot)
 
 
-def _shares(wanted: Resources, whole: Resources) -> Resources:
+def _shares(
+    wanted: Resources, whole: Resources, known: dict[tuple[Resources, Resources], Resources]
+) -> Resources:
     """Return the amounts as shares of a node; nothing where it has nothing."""
-    return Resources(
-        cpu=wanted.cpu / whole.cpu if whole.cpu > 0 else 0.0,
-        memory=wanted.memory / whole.memory if whole.memory > 0 else 0.0,
-        gpu=wanted.gpu / whole.gpu if whole.gpu > 0 else 0.0,
-    )
+    found = known.get((wanted, whole))
+    if found is None:
+        found = known[wanted, whole] = Resources(
+            cpu=wanted.cpu / whole.cpu if whole.cpu > 0 else 0.0,
+            memory=wanted.memory / whole.memory if whole.memory > 0 else 0.0,
+            gpu=wanted.gpu / whole.gpu if whole.gpu > 0 else 0.0,
+        )
+    return found
 
 
 def _digest(seed: int, now: float, name: str) -> bytes:
