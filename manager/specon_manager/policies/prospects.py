@@ -9,7 +9,9 @@ from heapq import merge
 from itertools import count, islice
 from math import inf, log2
 from operator import itemgetter
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.renewal import Positions, positions, renewed
@@ -29,7 +31,7 @@ _BEHIND: Final = 1e6  # times what is left, where convergence alone counts: afte
 _GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
 
 
-class Prospect(NamedTuple):
+class Prospect(Struct, frozen=True, gc=False):
     """What was measured of a job that reserves what it uses."""
 
     job: Job
@@ -66,7 +68,7 @@ class Seen(Generic[T]):
             yield self._seen[position]
 
 
-class Left(NamedTuple):
+class Left(Struct, frozen=True, gc=False):
     """What a job has left at this moment."""
 
     job: Job

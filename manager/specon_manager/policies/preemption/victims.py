@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
@@ -12,7 +14,7 @@ from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True, gc=False):
     """A best-effort job that runs and was not told to end."""
 
     job: Job
@@ -163,7 +165,7 @@ def _candidate(
         alone = replicas[0]
         assert alone.node is not None
         shares = _shares(alone.requests, idle.capacity[alone.node], known)
-        return Candidate(job, replicas, [(alone.node, alone.requests)], shares, snapshot)
+        return Candidate(job, replicas, ((alone.node, alone.requests),), shares, snapshot)
     frees, shares = dict[str, Resources](), NOTHING
     for replica in replicas:
         if replica.node is None or replica.node not in snapshot.nodes:
