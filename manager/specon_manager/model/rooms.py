@@ -20,7 +20,7 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "total", "whole")
+    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "sharing", "total", "whole")
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""
@@ -40,6 +40,8 @@ class Rooms:
         """The same as three numbers."""
         self.count: dict[str, int] = {}
         """How many replicas hold room on each."""
+        self.sharing: dict[str, int] = {}
+        """How many of them reserve neither processors nor GPUs; not those nodes on which nobody does so."""
         for name in self.capacity:
             self._count(name)
 
@@ -55,11 +57,12 @@ class Rooms:
         twin.total, twin.whole, twin.rank = self.total, self.whole, self.rank
         if nodes is not self._nodes:
             twin.ready = tuple([nodes[name] for name in self.capacity])
-        twin.free, twin.parts, twin.count = self.free, self.parts, self.count
+        twin.free, twin.parts, twin.count, twin.sharing = self.free, self.parts, self.count, self.sharing
         names = list(self.capacity)
         was, now = map(self._census.get, names), map(census.get, names)
         if touched := list(compress(names, map(is_not, was, now))):
-            twin.free, twin.parts, twin.count = dict(self.free), dict(self.parts), dict(self.count)
+            twin.free, twin.parts = dict(self.free), dict(self.parts)
+            twin.count, twin.sharing = dict(self.count), dict(self.sharing)
             for name in touched:
                 twin._count(name)
         return twin
@@ -80,6 +83,10 @@ class Rooms:
         census = self._census.get(name, NOBODY)
         free = self.capacity[name] - census.requests
         self.free[name], self.count[name] = free, census.replicas
+        if census.sharing:
+            self.sharing[name] = census.sharing
+        else:
+            self.sharing.pop(name, None)
         self.parts[name] = _parts(free)
 
 

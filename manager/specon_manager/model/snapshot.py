@@ -180,12 +180,12 @@ class Snapshot:
     @property
     def sharing(self) -> tuple[str, ...]:
         """The ready nodes on which somebody reserves neither processors nor GPUs, in their order."""
-        root = self._survey if self._root is None else self._root
-        found = {name for name, census in root.census.items() if census.sharing}
-        if not found and not self._beside:
-            return ()
-        found = {name for name in (*found, *self._beside) if self.census(name).sharing}
-        return tuple([name for name in self.capacities if name in found]) if found else ()
+        found = self.free.sharing.keys()
+        if self._beside:
+            found = {name for name in (*found, *self._beside) if name in self.capacities}
+        return tuple(
+            sorted((name for name in found if self.census(name).sharing), key=self.free.rank.__getitem__)
+        )
 
     def place(self, replica: Replica) -> str | None:
         """Return the node on which the replica holds room, or will when what is in flight has succeeded."""

@@ -39,13 +39,13 @@ def resize(
     def counts(job: Job) -> bool:
         return job.trains_since is not None and job.name not in ending and snapshot.runs(job.name)
 
-    elastic = Seen(job for job in expected.longest_elastic() if counts(job))
-    if next(iter(elastic), None) is None:
-        return
     # Nobody makes room, or forgoes it, for a job that will never fit.
-    stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot)
-    books = _books(snapshot, proposals)
+    stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot) if stranded else ()
     if stranded:
+        elastic = Seen(job for job in expected.longest_elastic() if counts(job))
+        if next(iter(elastic), None) is None:
+            return
+        books = _books(snapshot, proposals)
         served = {*snapshot.claims, *(each.job for each in proposals if isinstance(each, Claim))}
         # Where room is being made already, those behind wait.
         first = list(takewhile(lambda job: job.name not in served, stranded))
@@ -54,20 +54,15 @@ def resize(
     # A job that was changed a moment ago has just paused for it.
     steady = [
         job
-        for job in expected.elastic()
-        if _varies(job, snapshot) and counts(job) and snapshot.now - (job.trains_since or 0.0) >= resize_seconds
+        for job in expected.varying()
+        if counts(job) and snapshot.now - (job.trains_since or 0.0) >= resize_seconds
     ]
+    if not steady:
+        return
     steady.sort(key=lambda job: (expected.remaining(job), job.order))
+    books = _books(snapshot, proposals)
     yield from _give_back(books, steady)
     yield from _grow(expected, books, steady, resize_seconds)
-
-
-def _varies(job: Job, snapshot: Snapshot) -> bool:
-    """Whether the job may have workers that it does not have, or has more than its owner asked for."""
-    spec = job.spec
-    if snapshot.active_jobs[job.name] != len(spec.replicas) or job.dropped:
-        return True
-    return spec.wanted_workers < len(spec.worker_names)
 
 
 def _ever_fitting(jobs: Iterable[Job], snapshot: Snapshot) -> list[Job]:

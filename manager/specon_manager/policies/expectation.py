@@ -6,7 +6,7 @@ the more they differ, as heavy tails teach (the expected rest of a Pareto-distri
 passed: least attained service first).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Final, Literal
@@ -96,10 +96,9 @@ class Expectation:
         found.sort(key=lambda each: (-each[0], -each[1].order))
         return (job for _, job in kept.by_time(self._snapshot.now, found))
 
-    def elastic(self) -> Iterator[Job]:
-        """Yield the same jobs in no order."""
-        yield from (each.job for each in self._kept.elastic.items())
-        yield from (job for job in self._kept.others.values() if job.spec.elastic)
+    def varying(self) -> Iterable[Job]:
+        """Return the elastic jobs that do not have all workers, or more than were asked for, in no order."""
+        return self._kept.varying.values()
 
     @cached_property
     def _kept(self) -> Prospects:

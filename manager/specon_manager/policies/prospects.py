@@ -101,6 +101,14 @@ def until_converged(job: Job, replicas: Mapping[str, Replica]) -> float | None:
     return None
 
 
+def varies(job: Job, active: int) -> bool:
+    """Whether a job of which so many replicas occupy nodes may grow, or give back what it was lent."""
+    spec = job.spec
+    if len(spec.replicas) == 1 or not spec.elastic:
+        return False
+    return active != len(spec.replicas) or spec.wanted_workers < len(spec.worker_names) or bool(job.dropped)
+
+
 def rank(remaining: float, part: float | None, weight: float) -> float:
     """Return the seconds that a job counts as having left, less being served first; see `Expectation.rank`.
 
@@ -144,10 +152,6 @@ class Falling(Generic[T]):
         number = self._at.get(name)
         return None if number is None else self._buckets[number][name]
 
-    def items(self) -> Iterator[T]:
-        """Yield all, in no order."""
-        return (item for items in self._buckets.values() for item in items.values())
-
     def descending(self, key: Callable[[T], tuple[float, int]]) -> Iterator[tuple[tuple[float, int], T]]:
         """Yield the items with their keys, in the order of those.
 
@@ -173,7 +177,7 @@ class Falling(Generic[T]):
 class Prospects:
     """The jobs that occupy nodes: of whom it was measured what is left, and the others."""
 
-    __slots__ = ("_active", "_at", "_factor", "_jobs", "_replicas", "_weight", "elastic", "others", "works")
+    __slots__ = ("_active", "_at", "_factor", "_jobs", "_replicas", "_weight", "elastic", "others", "varying", "works")
 
     def __init__(self, snapshot: Snapshot, weight: float, factor: Callable[[Job], float]) -> None:
         """Look at every job; `weight` is that of `rank`, and `factor` how much the size of a job counts."""
@@ -187,6 +191,8 @@ class Prospects:
         """The elastic ones of them, by what is left."""
         self.others: dict[str, Job] = {}
         """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        self.varying: dict[str, Job] = {}
+        """Those that have not all workers that they might have, or more than their owner asked for."""
         self._take(self._active, ())
 
     def renewed(self, snapshot: Snapshot) -> "Prospects | None":
@@ -207,9 +213,10 @@ class Prospects:
         twin._jobs, twin._replicas = (snapshot.jobs, jobs[0]), (records, replicas[0])
         twin._active, twin._at = active, snapshot.now
         twin._weight, twin._factor = self._weight, self._factor
-        twin.works, twin.elastic, twin.others = self.works, self.elastic, self.others
+        twin.works, twin.elastic = self.works, self.elastic
+        twin.others, twin.varying = self.others, self.varying
         if touched:
-            twin.others = dict(self.others)
+            twin.others, twin.varying = dict(self.others), dict(self.varying)
             twin._take([name for name in touched if name in active], touched)
         return twin
 
@@ -219,20 +226,23 @@ class Prospects:
         works, elastic = [], []
         for name in gone:
             self.others.pop(name, None)
+            self.varying.pop(name, None)
         for name in names:
             job = jobs[name]
+            if varies(job, self._active[name]):
+                self.varying[name] = job
             spec, known = job.spec, self.works.get(name)
             found = reported(job, replicas) if known is not None or reserves(spec) else None
             if found is None:
                 self.others[name] = job
                 continue
             alike = known is not None and known.job.spec is spec
-            size, varies = (known.factor, known.elastic) if known and alike else (factor(job), spec.elastic)
+            size, grows = (known.factor, known.elastic) if known and alike else (factor(job), spec.elastic)
             part = until_converged(job, replicas) if weight else None
-            each = Prospect(job, *found, part, size, varies)
+            each = Prospect(job, *found, part, size, grows)
             remaining = max(1e-3, each.left(now))
             works.append((name, rank(remaining, part, weight) * size, each))
-            if varies:
+            if grows:
                 elastic.append((name, remaining, each))
         self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
 
