@@ -42,6 +42,4 @@ def counted(replicas: Iterable[Replica]) -> Census:
         memory += requests.memory
         gpu += requests.gpu
     amount = Resources(cpu=cpu, memory=memory, gpu=gpu)
-    return Census(
-        replicas=number, converged=converged, watching=watching, sharing=sharing, requests=amount
-    )
+    return Census(replicas=number, converged=converged, watching=watching, sharing=sharing, requests=amount)

@@ -20,7 +20,20 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "largest", "parts", "rank", "ready", "sharing", "total", "whole")
+    __slots__ = (
+        "_census",
+        "_nodes",
+        "capacity",
+        "count",
+        "free",
+        "largest",
+        "parts",
+        "rank",
+        "ready",
+        "sharing",
+        "total",
+        "whole",
+    )
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""

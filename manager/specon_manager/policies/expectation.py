@@ -85,7 +85,11 @@ class Expectation:
     def most_work(self) -> Iterator[Left]:
         """Yield the jobs that occupy nodes and whose rest was measured, the most work first, of equals the oldest."""
         kept = self._kept
-        found = [Left(job, self.work(job), self.remaining(job)) for job in kept.others.values() if self.measured(job)]
+        found = [
+            Left(job, self.work(job), self.remaining(job))
+            for job in kept.others.values()
+            if self.measured(job)
+        ]
         found.sort(key=lambda each: (-each.work, each.job.order))
         return kept.by_work(self._snapshot.now, found)
 

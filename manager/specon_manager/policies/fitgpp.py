@@ -57,17 +57,19 @@ def _length(shares: Resources) -> float:
 
 def scores(running: Sequence[Candidate], grace_weight: float) -> list[float]:
     """Return equation (3) of each: Size / max Size + s GP / max GP, the maxima over all that run."""
-    asked = [(candidate.shares, candidate.job.spec.grace_seconds) for candidate in running]
-    kinds = set(asked)  # of which even a large cluster has few
-    sizes = {shares: _length(shares) for shares, _ in kinds}
-    largest = max(sizes.values(), default=0.0)
-    longest = max((grace for _, grace in kinds), default=0.0)
-    found = {
-        (shares, grace): (sizes[shares] / largest if largest > 0 else 0.0)
-        + (grace_weight * grace / longest if longest > 0 else 0.0)
-        for shares, grace in kinds
-    }
-    return [found[each] for each in asked]
+    lengths = dict[int, float]()  # by the very amount: of those even a large cluster has few
+    asked = list[tuple[float, float]]()
+    for candidate in running:
+        shares = candidate.shares
+        length = lengths.get(id(shares))
+        if length is None:
+            length = lengths[id(shares)] = _length(shares)
+        asked.append((length, candidate.job.spec.grace_seconds))
+    largest, longest = (max((each[part] for each in asked), default=0.0) for part in (0, 1))
+    return [
+        (length / largest if largest > 0 else 0.0) + (grace_weight * grace / longest if longest > 0 else 0.0)
+        for length, grace in asked
+    ]
 
 
 class FittingGracePeriod:
@@ -78,13 +80,13 @@ class FittingGracePeriod:
         self._settings, self._now = settings, now
         cap = settings.max_preemptions
         ranked = [
-            (score, candidate.job.order, candidate)
+            (score, candidate)
             for score, candidate in zip(scores(running, settings.grace_weight), running, strict=True)
             if cap is None or candidate.job.preemptions < cap
         ]
-        ranked.sort(key=itemgetter(0, 1))
+        ranked.sort(key=itemgetter(0))  # of equals who was submitted first
         self._alike = [
-            (amount, list(group)) for amount, group in groupby(ranked, lambda each: _held(each[2]))
+            (amount, list(group)) for amount, group in groupby(ranked, lambda each: _held(each[1]))
         ]
         """In the order of their scores, those together that free the same amount on one node."""
         self._drawn: list[Candidate] | None = None
@@ -119,7 +121,9 @@ class FittingGracePeriod:
         for amount, group in self._alike:
             if amount is not None and not amounts.fits(most + amount):
                 continue  # on no node is so much free that one of these would be enough
-            for score, _, candidate in group:
+            gone = next((n for n, each in enumerate(group) if each[1].name not in self._gone), len(group))
+            del group[:gone]
+            for score, candidate in group:
                 if not gives_way(candidate, trial):
                     continue
                 for node, held in candidate.frees:
@@ -139,7 +143,7 @@ class FittingGracePeriod:
         """Return random victims until the replicas fit; printed, it is one, whatever comes of it."""
         settings = self._settings
         if self._drawn is None:
-            ranked = (each for _, group in self._alike for _, _, each in group)
+            ranked = (each for _, group in self._alike for _, each in group)
             self._drawn = shuffled((each for each in ranked if each.evictable), settings.seed, self._now)
         left = [c for c in self._drawn if gives_way(c, trial) and self._is_left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"

@@ -86,7 +86,12 @@ class Idle:
     def copy(self) -> "Idle":
         """Return a copy to try something on."""
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice, twin._rooms, twin._held = self.capacity, self.choice, self._rooms, self._held
+        twin.capacity, twin.choice, twin._rooms, twin._held = (
+            self.capacity,
+            self.choice,
+            self._rooms,
+            self._held,
+        )
         twin._room, twin._replicas = self._room.copy(), self._replicas.copy()
         twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
         twin._taken, twin._unclaimed, twin._left = (
@@ -108,14 +113,21 @@ class Idle:
             room[node] = free = self.open(node)
             parts[node] = _parts(free)
         twin = self._with_room(room, parts, self._replicas.copy())
+        # It has no more than is left here, so what is known of that is true of it.
         twin.__dict__["most"] = self.most
+        twin._known = {asked: set(nodes) for asked, nodes in self._known.items()}
         return twin
 
     def _with_room(
         self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]
     ) -> "Idle":
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice, twin._rooms, twin._held = self.capacity, self.choice, self._rooms, self._held
+        twin.capacity, twin.choice, twin._rooms, twin._held = (
+            self.capacity,
+            self.choice,
+            self._rooms,
+            self._held,
+        )
         twin._begin(room, parts, replicas)
         return twin
 

@@ -177,7 +177,18 @@ class Falling(Generic[T]):
 class Prospects:
     """The jobs that occupy nodes: of whom it was measured what is left, and the others."""
 
-    __slots__ = ("_active", "_at", "_factor", "_jobs", "_replicas", "_weight", "elastic", "others", "varying", "works")
+    __slots__ = (
+        "_active",
+        "_at",
+        "_factor",
+        "_jobs",
+        "_replicas",
+        "_weight",
+        "elastic",
+        "others",
+        "varying",
+        "works",
+    )
 
     def __init__(self, snapshot: Snapshot, weight: float, factor: Callable[[Job], float]) -> None:
         """Look at every job; `weight` is that of `rank`, and `factor` how much the size of a job counts."""

@@ -88,7 +88,9 @@ def test_contention_is_counted_job_by_job_or_in_kinds(layout):
 
 def test_of_many_only_those_that_may_be_first_are_asked():
     """So that a Tick does not look at each job of a large cluster."""
-    falling = Falling[int]({}, {}).renewed([], [(str(number), float(number), number) for number in range(1, 5000)])
+    falling = Falling[int]({}, {}).renewed(
+        [], [(str(number), float(number), number) for number in range(1, 5000)]
+    )
     asked = list[int]()
 
     def key(number):
@@ -98,7 +100,10 @@ def test_of_many_only_those_that_may_be_first_are_asked():
     assert next(falling.descending(key))[1] == 4999
     assert len(asked) > 2000  # half as much by now: each of those might be first
     asked.clear()
-    assert next(falling.descending(lambda number: (asked.append(number), (-float(number), number))[1]))[1] == 4999
+    assert (
+        next(falling.descending(lambda number: (asked.append(number), (-float(number), number))[1]))[1]
+        == 4999
+    )
     assert len(asked) < 500
 
 

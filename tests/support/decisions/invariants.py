@@ -247,7 +247,9 @@ def check_order(snapshot: Snapshot) -> None:
     """Assert that the jobs come in the order of what each of them has left, asked one by one."""
     expected = Expectation(snapshot, prior_seconds=600.0, size_power=0.5, objective="balanced")
     jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
-    measured = [Left(job, expected.work(job), expected.remaining(job)) for job in jobs if expected.measured(job)]
+    measured = [
+        Left(job, expected.work(job), expected.remaining(job)) for job in jobs if expected.measured(job)
+    ]
     measured.sort(key=lambda each: (-each.work, each.job.order))
     assert list(expected.most_work()) == measured
     elastic = sorted(

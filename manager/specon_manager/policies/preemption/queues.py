@@ -60,15 +60,6 @@ class Queues:
         self._trials.sort()
         self._best_effort.sort()
 
-    @property
-    def active(self) -> Iterator[Replica]:
-        """The replicas that occupy nodes, also those that are about to leave."""
-        running, starting = Phase.RUNNING, Phase.STARTING
-        for replica in self._snapshot.replicas.values():
-            phase = replica.phase
-            if phase is running or phase is starting:
-                yield replica
-
     def trials(self) -> Iterator[Queued]:
         """Yield the waiting trials, the head of the queue first."""
         return (self._waiting(name) for _, _, name in self._trials)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -52,34 +53,47 @@ A job that it chose is chosen for nobody else. None: nobody's end would help, th
 """
 
 
-def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idle) -> list[Candidate]:
+def running_best_effort(snapshot: Snapshot, idle: Idle) -> list[Candidate]:
     """Return the best-effort jobs that run, in the order of their submission."""
-    jobs, members = snapshot.jobs, dict[str, list[Replica]]()
-    for replica in active:
-        known = members.get(replica.job)
-        if known is not None:
-            known.append(replica)
-            continue
-        if _gives_way_to_trials(jobs[replica.job]):
-            members[replica.job] = [replica]
-    found, shares = [], dict[tuple[Resources, Resources], Resources]()
-    for name, replicas in members.items():
-        if snapshot.about_to_end(name):
-            continue
-        if len(replicas) > 1:
-            replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
-        found.append(_candidate(jobs[name], replicas, snapshot, idle, shares))
-    found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
-    return found
+    jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
+    jobs.sort(key=attrgetter("order"))
+    known = dict[tuple[Resources, Resources], Resources]()
+    candidates = (candidate_of(job, snapshot, idle, known) for job in jobs)
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-def candidate_of(job: Job, snapshot: Snapshot, idle: Idle) -> Candidate | None:
-    """Return a job that occupies nodes, as `running_best_effort` does; None where it would leave it out."""
-    if not _gives_way_to_trials(job) or snapshot.about_to_end(job.name):
+def candidate_of(
+    job: Job,
+    snapshot: Snapshot,
+    idle: Idle,
+    known: dict[tuple[Resources, Resources], Resources] | None = None,
+) -> Candidate | None:
+    """Return a job that occupies nodes as a candidate; None where it is a trial, or goes already.
+
+    `known` are shares of amounts of others: a cluster has few.
+    """
+    spec = job.spec
+    if not _gives_way_to_trials(job) or snapshot.about_to_end(spec.name):
         return None
-    members = (snapshot.replicas[name] for name in (*job.spec.replicas, *job.dropped))
-    replicas = sorted((each for each in members if each.active), key=lambda replica: replica.name)
-    return _candidate(job, replicas, snapshot, idle, {})
+    known = {} if known is None else known
+    if len(spec.replicas) == 1 and not job.dropped:  # as most: nothing is to be added up
+        alone = snapshot.replicas[spec.replicas[0]]
+        node, wanted = alone.node, alone.requests
+        if alone.active and node is not None and node in idle.capacity:
+            shares = _shares(wanted, idle.capacity[node], known)
+            return Candidate(job, (alone,), ((node, wanted),), shares, snapshot)
+    members = (snapshot.replicas[name] for name in (*spec.replicas, *job.dropped))
+    # Sums of fractions depend on their order.
+    replicas = sorted((each for each in members if each.active), key=attrgetter("name"))
+    frees, shares = dict[str, Resources](), NOTHING
+    for replica in replicas:
+        if replica.node is None or replica.node not in snapshot.nodes:
+            continue
+        wanted = replica.requests
+        shares += _shares(wanted, snapshot.nodes[replica.node].capacity, known)
+        if replica.node in idle:
+            frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
+    return Candidate(job, replicas, sorted(frees.items()), shares, snapshot)
 
 
 def _gives_way_to_trials(job: Job) -> bool:
@@ -151,30 +165,6 @@ class Sequential:
         else:
             del self._candidates[: len(gone)]
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
-
-
-def _candidate(
-    job: Job,
-    replicas: list[Replica],
-    snapshot: Snapshot,
-    idle: Idle,
-    known: dict[tuple[Resources, Resources], Resources],
-) -> Candidate:
-    """Return a job as a candidate; `known` are shares of amounts of others, of which a cluster has few."""
-    if len(replicas) == 1 and replicas[0].node in idle:  # as most: nothing is to be added up
-        alone = replicas[0]
-        assert alone.node is not None
-        shares = _shares(alone.requests, idle.capacity[alone.node], known)
-        return Candidate(job, replicas, ((alone.node, alone.requests),), shares, snapshot)
-    frees, shares = dict[str, Resources](), NOTHING
-    for replica in replicas:
-        if replica.node is None or replica.node not in snapshot.nodes:
-            continue
-        wanted = replica.requests
-        shares += _shares(wanted, snapshot.nodes[replica.node].capacity, known)
-        if replica.node in idle:
-            frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
-    return Candidate(job, replicas, sorted(frees.items()), shares, snapshot)
 
 
 def _shares(
