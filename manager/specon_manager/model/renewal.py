@@ -18,7 +18,7 @@ Positions = dict[str, int]
 
 
 class _Compared(Struct):
-    """What is different between two mappings; None as `names`: what both have in common is in another order."""
+    """What is different between two mappings; no `names`: what both have in common is in another order."""
 
     before: Mapping[str, object]
     after: Mapping[str, object]
@@ -136,7 +136,8 @@ class Chosen(Generic[V]):
 class Tally(Generic[V, K]):
     """How many records a rule says the same of: kept, and renewed for those that differ.
 
-    The rule looks at one record alone; None is not counted. Only a cache: no answer depends on who asked before.
+    The rule looks at one record alone; None is not counted. Only a cache: no answer depends on who asked
+    before.
     """
 
     def __init__(self, rule: Callable[[V], K | None]) -> None:

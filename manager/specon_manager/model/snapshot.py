@@ -180,12 +180,9 @@ class Snapshot:
     @property
     def sharing(self) -> tuple[str, ...]:
         """The ready nodes on which somebody reserves neither processors nor GPUs, in their order."""
-        found = self.free.sharing.keys()
-        if self._beside:
-            found = {name for name in (*found, *self._beside) if name in self.capacities}
-        return tuple(
-            sorted((name for name in found if self.census(name).sharing), key=self.free.rank.__getitem__)
-        )
+        found, ready = {*self.free.sharing, *self._beside}, self.free.rank
+        there = (name for name in found if name in ready and self.census(name).sharing)
+        return tuple(sorted(there, key=ready.__getitem__))
 
     def place(self, replica: Replica) -> str | None:
         """Return the node on which the replica holds room, or will when what is in flight has succeeded."""

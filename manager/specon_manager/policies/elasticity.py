@@ -10,9 +10,9 @@ from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.falling import Seen
 from specon_manager.policies.gang_placement import on_fewest_nodes, one_node_holds
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.prospects import Seen
 from specon_manager.policies.speedup import brought_nothing, largest_worthwhile
 
 _LOOKED_AT: Final = 20  # of those that wait

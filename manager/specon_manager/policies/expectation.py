@@ -83,7 +83,10 @@ class Expectation:
         return self._size(job) ** self._size_power if self._size_power else 1.0
 
     def most_work(self) -> Iterator[Left]:
-        """Yield the jobs that occupy nodes and whose rest was measured, the most work first, of equals the oldest."""
+        """Yield the jobs that occupy nodes and whose rest was measured, the most work first.
+
+        Of equals the oldest.
+        """
         kept = self._kept
         found = [
             Left(job, self.work(job), self.remaining(job))

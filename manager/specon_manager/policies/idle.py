@@ -58,8 +58,8 @@ class Idle:
         self._left = parts
         """What is left at most."""
         self._known: dict[Parts, set[str]] = {}
-        """Of amounts that were looked for, the nodes with at least as much left, as long as those are few: what
-        is as large in every respect has room on those alone."""
+        """Of amounts that were looked for, the nodes with at least as much left, as long as those are few.
+        What is as large in every respect has room on those alone."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -112,23 +112,23 @@ class Idle:
         for node in self._taken:
             room[node] = free = self.open(node)
             parts[node] = _parts(free)
-        twin = self._with_room(room, parts, self._replicas.copy())
         # It has no more than is left here, so what is known of that is true of it.
+        twin = self._with_room(room, parts, self._replicas.copy(), self._known)
         twin.__dict__["most"] = self.most
-        twin._known = {asked: set(nodes) for asked, nodes in self._known.items()}
         return twin
 
     def _with_room(
-        self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]
+        self,
+        room: dict[str, Resources],
+        parts: dict[str, Parts],
+        replicas: dict[str, int],
+        known: Mapping[Parts, set[str]] | None = None,
     ) -> "Idle":
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice, twin._rooms, twin._held = (
-            self.capacity,
-            self.choice,
-            self._rooms,
-            self._held,
-        )
+        twin.capacity, twin.choice = self.capacity, self.choice
+        twin._rooms, twin._held = self._rooms, self._held
         twin._begin(room, parts, replicas)
+        twin._known = {asked: set(nodes) for asked, nodes in (known or {}).items()}
         return twin
 
     # -- looking ---------------------------------------------------------------------------------
@@ -144,7 +144,6 @@ class Idle:
 
     def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
         """Return the nodes for which `fits` holds."""
-        cpu, memory, gpu = _parts(requests)
         if job is not None and any(job in claims for claims in self._claims.values()):
             return [node for node in self._room if self.fits(node, requests, job)]
         return [node for node in self.roomy(requests) if self._surely(node, requests)]
@@ -205,7 +204,7 @@ class Idle:
         return [(node, self._left[node]) for node in ordered]
 
     def _learn(self, asked: Parts, nodes: Sequence[str]) -> None:
-        """Remember that those are the nodes with so much left: within a call it becomes less, but for `give`."""
+        """Remember that those are the nodes with so much left; others get more by `_has_more` alone."""
         if len(nodes) > _FEW * len(self._left):
             return
         others = self._known.items()

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from specon_manager.model.cluster import Phase, Progress
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.falling import Falling, Seen
 from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.progress import ProgressSettings
-from specon_manager.policies.prospects import Falling, Seen
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from support.decisions.expected import worlds

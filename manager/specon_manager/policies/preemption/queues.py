@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.snapshot import Snapshot
 
 

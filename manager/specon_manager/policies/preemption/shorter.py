@@ -16,11 +16,12 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import preemptions_left
 from specon_manager.policies.backfill import gang_of
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.falling import Seen
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
 from specon_manager.policies.preemption.claims import comes, left_soon
 from specon_manager.policies.preemption.victims import Candidate, candidate_of
-from specon_manager.policies.prospects import Left, Seen
+from specon_manager.policies.prospects import Left
 
 _LOOKED_AT: Final = 20  # of those that wait
 
