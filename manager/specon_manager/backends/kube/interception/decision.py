@@ -106,6 +106,14 @@ def is_open(wish: Glance) -> bool:
     return wish.state not in _ENDED
 
 
+def is_put_off(pod: PodFacts, known: Situation, now: float) -> bool:
+    """Whether whoever evicts the pod is to wait for a move under way, and has not waited for too long."""
+    wishes = _of_this_time(pod, known, now)
+    if not wishes or not is_open(wishes[-1]):
+        return False
+    return _measure_wait(wishes, now) < _patience(pod, known)
+
+
 def _is_namesake(pod: PodFacts | None, former: Glance, known: Situation, now: float) -> bool:
     """Whether what is evicted by its name is not there any more: what has it now is another pod elsewhere."""
     if pod is not None and (known.emptied or pod.node == former.leave):
