@@ -5,11 +5,15 @@ A policy that chose what the plan refuses would choose it again at the next Tick
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.cluster import Job, Node, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
+
+UNHEARD_SECONDS: Final = 30.0
+"""So long after its start nothing is concluded from it that no step of a trainer is known."""
 
 
 def trains_as_one(job: Job, snapshot: Snapshot) -> bool:
@@ -196,6 +200,9 @@ def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return why nobody could show in time that it has resumed."""
     progress, patience = replica.progress, snapshot.settings.deadlines.verify
     if progress.step is None and progress.metric is None:
+        since = snapshot.jobs[replica.job].trains_since
+        if since is not None and snapshot.now - since < UNHEARD_SECONDS:
+            return Objection(Refusal.JUST_STARTED, "it has just started, and no step of it is known yet")
         return Objection(Refusal.NO_STEPS, "its log is not understood, so a resume could not be proven")
     if progress.step is None:
         return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")
