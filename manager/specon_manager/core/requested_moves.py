@@ -1,6 +1,7 @@
 """Moves that a person or another program asks for: begun, kept waiting, or refused in words.
 
-A temporary obstacle (others in flight, no word yet of a job that has just started) keeps a request waiting; any other obstacle refuses it.
+A temporary obstacle keeps a request waiting: others in flight, or no word yet of a job that has just started.
+Any other obstacle refuses it.
 """
 
 from collections.abc import Mapping

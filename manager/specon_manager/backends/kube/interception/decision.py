@@ -54,7 +54,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     pod: PodFacts | None
     """The pod of that name, where it has a sidecar."""
     emptied: bool = False
-    """Whether its node is cordoned, or about to be removed."""
+    """Whether its node is cordoned, about to be removed, or has a taint that the pod does not tolerate."""
     wishes: Sequence[Glance] = ()
     """The wishes that evictions of this very pod were turned into, oldest first."""
     former: Glance | None = None

@@ -129,7 +129,7 @@ class Desk:
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
         known = Situation(
             pod=pod,
-            emptied=pod is not None and self.cache.emptied(pod.node),
+            emptied=pod is not None and self.cache.is_driven_out(pod),
             wishes=wishes,
             former=former,
             budgets=budgets,
