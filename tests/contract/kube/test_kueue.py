@@ -14,10 +14,9 @@ from specon_manager.backends.kube.kueue.facts import GATE
 from support.kube import real_kueue, server
 from support.kube.real_kueue_stage import RealKueueStage
 
-PREEMPTIONS = int(os.environ.get("SPECON_KUEUE", "0"))
+PREEMPTIONS = int(os.environ.get("SPECON_KUEUE", "3"))
 MOVES = {"kueue_moves": {"enabled": True, "cluster_queues": ["team", "full"]}}
 pytestmark = [
-    pytest.mark.skipif(not PREEMPTIONS, reason="SPECON_KUEUE says how many preemptions to make"),
     pytest.mark.skipif(
         real_kueue.assets() is None, reason="no Kueue: set KUEUE_ASSETS to the folder of its program"
     ),
