@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from specon_manager.backends.kube.transport.resources import Object
 from support.live.history import cost
 from support.live.jobs import ANNOTATIONS, ONLY_WHEN_ASKED
 from support.live.second_release import second_release
@@ -59,13 +60,13 @@ async def test_a_lone_manager_that_stands_still_for_a_minute_in_a_move(live: Liv
     await asyncio.sleep(FROZEN_SECONDS)
     manager.send(signal.SIGCONT)
 
-    async def back() -> bool:
+    async def over() -> Object | None:
         if not manager.alive:  # it ends where it may have lost its Lease, and a kubelet starts it again
             manager.start(live.arguments)
-        return await manager.ready()
+        status = await live.migration("by-hand")
+        return status if status.get("state") in FINAL else None
 
-    await live.eventually(back, "it is back", seconds=60)
-    migration = await live.ended("by-hand", seconds=180)
+    migration = await live.eventually(over, "the move is over", seconds=240)
     assert migration["state"] in {"Succeeded", "RolledBack"}, await live.account()
     await check_cost(live, f"frozen alone in {state}", migration)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from specon_manager.backends.kube.transport.resources import NAMESPACES
+from specon_manager.backends.kube.transport.resources import MUTATING_WEBHOOKS, NAMESPACES, Object
 from support.kube.front import Front
 from support.live.install import install, rendered, token, write_kubeconfig
 from support.live.manager import LiveManager
@@ -32,6 +32,8 @@ async def second_release(live: LiveStage, folder: Path) -> AsyncIterator[LiveMan
     installed = await install(
         live.api, rendered(system, live.namespace, {}), system=system, webhook_url=urls[0]
     )
+    for each in (system, live.system):
+        await live.api.create(MUTATING_WEBHOOKS, _pointer(each))
     live.managers.append(manager)
     try:
         made = await live.eventually(lambda: token(live.api, system), "the second release has a token")
@@ -56,4 +58,22 @@ async def second_release(live: LiveStage, folder: Path) -> AsyncIterator[LiveMan
             await each.stop()
         for resource, name in installed.cluster_wide:
             await live.gone(resource, name)
+        for each in (system, live.system):
+            await live.gone(MUTATING_WEBHOOKS, _pointer(each)["metadata"]["name"])
         await live.gone(NAMESPACES, system)
+
+
+def _pointer(system: str) -> Object:
+    """Return a configuration that points to a Service, as the chart's does; of nothing anybody is asked.
+
+    By it other releases believe the Lease in that namespace. Those of the tests have an address instead.
+    """
+    webhook = {
+        "name": "pointer.specon.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"service": {"name": "specon-webhook", "namespace": system}},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "rules": [],
+    }
+    return {"metadata": {"name": f"{system}-pointer"}, "webhooks": [webhook]}

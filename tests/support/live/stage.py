@@ -333,7 +333,7 @@ class LiveStage:
 
     async def _any(self) -> list[tuple[str, int]]:
         """Return where admission is answered: every replica does."""
-        return [(one.host, one.port) for one in self.managers if one.alive]
+        return [(one.host, one.port) for one in self.managers if one.in_service]
 
     async def _leader(self) -> list[tuple[str, int]]:
         """Return where reports are taken: at the leader."""
