@@ -11,7 +11,6 @@ import aiohttp
 
 from support.ports import free_port
 
-
 _UNREADY_SECONDS = 13.0
 """Two probes that fail after three seconds each, five seconds apart, as the chart has them; and a moment."""
 
