@@ -295,6 +295,8 @@ class Candidate:
         sample = self.parse(line, time)
         if sample is None:
             return False
+        for doubted in self.series.take_doubted():
+            self._keep(doubted, number)
         self._keep(sample, number)
         return True
 
