@@ -11,11 +11,18 @@ from specon_sidecar.formats.sample import Sample
 _BAR: Final = re.compile(rb"\s{0,8}+\d{1,3}%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+) \[")
 
 
+# So many records that were written in one go end near enough to the bar behind them: they tell how many
+# epochs its length is, if that is whole within these bounds. The last record is never ahead of the bar.
+_MANY: Final = 20
+_BELOW: Final = 0.12
+_ABOVE: Final = 0.05
+
+
 class BarBeside:
     """Holds a record back until the bar behind it, and gives it the step of that.
 
     Records that come without a bar between them from the first were written late, in one go: then no bar
-    tells their steps, and they keep their epochs alone.
+    tells their steps, and they keep their epochs alone. The bar behind many of them tells the total.
     """
 
     def __init__(self) -> None:
@@ -24,6 +31,8 @@ class BarBeside:
         self._placed = False
         self._per_epoch = 0.0
         self._held: Sample | None = None
+        self._epoch: float | None = None
+        self._in_one_go = 0
 
     def take(self, line: bytes) -> tuple[int, int] | None:
         """Return `i` and `n` where the line begins with the bar of the training."""
@@ -49,8 +58,20 @@ class BarBeside:
         self._per_epoch = i / sample.epoch if sample.epoch else 0.0
         return msgspec.structs.replace(sample, step=i, total_steps=n)
 
+    def epochs(self, i: int, n: int) -> int | None:
+        """Return how many epochs the bar's whole length is, where it stands behind records of one go."""
+        many, self._in_one_go = self._in_one_go, 0
+        if many < _MANY or not i or n != self._length or not self._late or not self._epoch:
+            return None
+        told = n * self._epoch / i
+        count = round(told)
+        is_whole = count - _BELOW <= told <= count + _ABOVE
+        return count if is_whole and 1 <= count <= many / 4 else None
+
     def hold(self, sample: Sample) -> Sample | None:
         """Take a record; return it, or the one that waited, as soon as no bar can be waited for."""
+        self._epoch = sample.epoch
+        self._in_one_go += 1
         if self._length is None or sample.step is not None:
             return sample  # no bar in this log so far, or it says its step itself
         held, self._held = self._held, sample

@@ -61,7 +61,7 @@ class Series:
         self._last = None
 
     def take_doubted(self) -> list[Sample]:
-        """Return what was left out beside the only step, once so many had none that it was that of a stage."""
+        """Return what was left out beside the only step, once it was that of a stage."""
         if self._stepped or not self._doubted:
             return []
         doubted, self._doubted = self._doubted, []
