@@ -69,9 +69,9 @@ class FamilyParser(LineParser):
         """Return the sample of this line."""
         beside = self._beside
         if beside is not None and b"%|" in line:
-            placed = self._with_bar(line, beside)
-            if placed is not None:
-                return placed
+            bar = beside.take(line)
+            if bar is not None:
+                return self._with_bar(line, beside, *bar)
         sample = None
         if self._any:
             if self.choice.needle in line.lower():
@@ -161,18 +161,18 @@ class FamilyParser(LineParser):
             return None
         return held
 
-    def _with_bar(self, line: bytes, beside: BarBeside) -> Sample | None:
+    def _with_bar(self, line: bytes, beside: BarBeside, i: int, n: int) -> Sample | None:
         """Return the record that a bar places: the one before it, or the one behind it on its line."""
-        state = beside.take(line)
-        if state is None:
-            return None
-        epochs = beside.epochs(*state)
+        epochs = beside.epochs(i, n)
         if epochs is not None and self.around is not None:
-            self.around.tell_epochs(epochs, f"the bar {state[0]}/{state[1]} behind its epoch")
-        if self._needle not in line:
-            return beside.release(*state)
-        sample = self._read(line)
-        return sample if sample is None or not state[0] else beside.place(sample, *state)
+            self.around.tell_epochs(epochs, f"the bar {i}/{n} behind its epoch")
+        before = beside.release(i, n)
+        sample = self._read(line) if self._needle in line else None
+        if sample is None:
+            return before
+        self.held_back += 1
+        behind = beside.hold_behind(sample, i, n) if i else beside.hold(sample)
+        return before if behind is None else behind
 
     def _note(self, line: bytes) -> None:
         """Keep the counterpart of the metric, where the line is one of validation."""

@@ -130,7 +130,7 @@ class Surroundings:
 
     def tell_epochs(self, count: int, source: str) -> None:
         """Take what was found out about the number of epochs, where no line states it."""
-        if self._epochs is None and count > 1:
+        if self._epochs is None:
             self.known, self._epochs, self._source["epochs"] = True, count, source
 
     def take(self, line: bytes) -> None:

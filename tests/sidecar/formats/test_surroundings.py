@@ -112,14 +112,18 @@ def test_records_written_late_count_once_and_have_no_step():
     assert {one.step for one in samples} == {None}
 
 
-def test_bar_behind_many_late_records_tells_the_epochs():
-    """Under `nohup` records come in batches: the bar behind a batch is at the last record's epoch."""
+@pytest.mark.parametrize("end_of_bar", ["\n", ""])
+def test_bar_behind_many_late_records_tells_the_epochs(end_of_bar):
+    """Under `nohup` records come in batches: the bar behind a batch is at the last record's epoch.
+
+    A bar before the first of them, on its line, is not where that one was.
+    """
 
     def batch(begin, end):
         bars = "".join(bar(step, 960) for step in range(begin, end + 1))
         places = range(begin + 10, end + 1, 10)
         records = "".join(f"{{'loss': '{4 - n / 960}', 'epoch': '{n / 320:.4}'}}\n" for n in places)
-        return bars + "\n" + records
+        return bars + end_of_bar + records
 
     reader, samples = read(batch(0, 300) + batch(300, 600) + bar(610, 960))
     assert reader.chosen == "hugging-face"
