@@ -76,7 +76,7 @@ class FamilyParser(LineParser):
         if self._any:
             if self.choice.needle in line.lower():
                 sample = self._read(line)
-        elif self._needle in line and all(needle in line for needle in self._more):
+        elif line.find(self._needle) >= 0 and all(needle in line for needle in self._more):
             sample = self._read(line)
         if sample is not None:
             return self._hold_back(sample)

@@ -103,7 +103,7 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
-        if LOSS in line:
+        if not line.isascii() and LOSS in line:
             line = in_english(line)
         lowered = line.lower()
         if not self.choice.may_count(lowered) or _SUMMARY in line:

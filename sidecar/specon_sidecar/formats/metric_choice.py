@@ -169,10 +169,10 @@ class MetricChoice:
 
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
-        if self.needle in lowered:
+        # `find` is much faster than `in`, which tries whether the needle is a number first.
+        if lowered.find(self.needle) >= 0:
             return True
-        needles = self.score_needles
-        return bool(needles) and any(map(lowered.__contains__, needles))
+        return any(lowered.find(needle) >= 0 for needle in self.score_needles)
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
