@@ -121,10 +121,10 @@ def played(world: Forecast, waiting: Collection[str], bounds: Bounds, alive: Cal
 def starts(
     worlds: Worlds, waiting: Collection[str], count: int, bounds: Bounds, alive: Callable[[], bool]
 ) -> Starts:
-    """Return the starts of the jobs that wait over so many worlds, each with the work of `bounds` in the mean.
+    """Return the starts of the jobs that wait over so many worlds, with the work of `bounds` for each.
 
-    What worlds leave that are over early goes to those that were cut short, which are played once more. Worlds
-    that `alive` ends do not count; fewer than `FEWEST` tell nothing.
+    What worlds leave that are over early goes to those that were cut short, which are played once more.
+    Worlds that `alive` ends do not count; fewer than `FEWEST` tell nothing.
     """
     plays: list[Play] = []
 
@@ -134,7 +134,7 @@ def starts(
 
     with contextlib.suppress(TimeoutError):
         for number in range(count):
-            plays.append(play(number, bounds.work))
+            plays += [play(number, bounds.work)]  # what is over before a timeout counts
         left = count * bounds.work - sum(each.work for each in plays)
         cut = [number for number, each in enumerate(plays) if each.cut]
         for turn, number in enumerate(cut):

@@ -126,7 +126,7 @@ def test_what_starts_beyond_what_was_played_starts_after_that():
     found = starts(Worlds(state, now, seed=0), names, 19, Bounds(work=mean), lambda: True)
     first, second = (found.by_job[name] for name in names)
     assert math.isinf(second.latest)
-    assert 0.0 < second.surely_after
+    assert second.surely_after > 0.0
     assert second.surely_after >= first.surely_after
     told = expected_starts(state, now, names, Budget(work=19 * mean, seconds=60.0))[names[1]]
     assert (told.in_seconds, told.latest_seconds) == (None, None)
