@@ -50,11 +50,14 @@ def from_index(amounts: tuple[tuple[int, Resources], ...], index: int, usual: Re
     return amounts[found - 1][1] if found else usual
 
 
-@lru_cache(maxsize=2**16)
+@lru_cache(maxsize=2**18)
 def _by_role(replicas: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parameter servers and the workers: asked for again and again of each job of a cluster."""
-    servers = tuple(name for name in replicas if role_of(name) == "ps")
-    return servers, tuple(name for name in replicas if role_of(name) != "ps")
+    servers = tuple([name for name in replicas if "/ps/" in name and role_of(name) == "ps"])
+    if not servers:
+        return (), replicas
+    apart = set(servers)
+    return servers, tuple([name for name in replicas if name not in apart])
 
 
 class Phase(StrEnum):

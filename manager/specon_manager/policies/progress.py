@@ -158,7 +158,9 @@ def _victims(
         node_choice=settings.node_choice,
         grace_weight=settings.grace_weight,
     )
-    free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
+    free = running
+    if kept:
+        free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
     return FittingGracePeriod(free, choice, snapshot.now)
 
 

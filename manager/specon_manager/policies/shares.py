@@ -6,6 +6,7 @@ anybody, and a job that hardly runs still holds its memory and continues at once
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from specon_manager.model.actions import AdmitGang, Migrate, Reweight
@@ -36,18 +37,26 @@ class Shares:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
         self._order = TurnOrder(expected, settings)
-        self._work = {node.name: 0.0 for node in snapshot.ready_nodes}
-        self._jobs: dict[str, list[tuple[Replica, Job]]] = {name: [] for name in self._work}
-        self._unreserved: dict[str, float] = {}
-        for name in self._work:
-            cores, free = snapshot.nodes[name].capacity.cpu, snapshot.room(name).cpu
-            self._unreserved[name] = max(1e-9, free / cores) if cores > 0 else 1.0
+        self._work = dict.fromkeys(snapshot.capacities, 0.0)
+        self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
+        """By node; not those on which everybody reserves."""
+        for name in snapshot.sharing:
+            self._jobs[name] = []
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
                     continue
                 job = snapshot.jobs[replica.job]
                 self._jobs[name].append((replica, job))
                 self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
+
+    @cached_property
+    def _unreserved(self) -> dict[str, float]:
+        """Which part of the processors of each node nobody reserves."""
+        found = {}
+        for node in self._snapshot.ready_nodes:
+            cores, free = node.capacity.cpu, self._snapshot.room(node.name).cpu
+            found[node.name] = max(1e-9, free / cores) if cores > 0 else 1.0
+        return found
 
     def admit(self, waiting: Queued) -> AdmitGang:
         """Start a waiting job: each replica on the node that is through first; a crashed one where it was.
@@ -98,9 +107,11 @@ class Shares:
         The nodes `promised` to others in this call are not idle.
         """
         snapshot, expected, settings = self._snapshot, self._expected, self._settings
+        if not self._jobs:
+            return
         idle = [
             node
-            for node in self._jobs
+            for node in self._work
             if not snapshot.on_node[node] and not snapshot.busy.get(node) and node not in promised
         ]
         taken: set[str] = set()

@@ -63,6 +63,8 @@ class Sidecars:
         """Jobs whose replicas save their parts at one step."""
         self.pauses = False
         """Whether trainers pause where they are asked to, once they have saved."""
+        self.save_seconds = 0.0
+        """How long it takes to save what is asked for; trainers train on meanwhile."""
         self.saves_every = 0.0
         """Seconds between two checkpoints that nobody asks for; 0: there are none."""
         self.gpus: dict[str, tuple[str, ...]] = {}
@@ -247,6 +249,7 @@ class _Life:
         try:
             while self.replica in self._of.slow:  # noqa: ASYNC110  (a set that tests change as they like)
                 await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(self._of.save_seconds)
             answer = self._answer(instruction.id, instruction.pause)
             while await client.acknowledge(answer) is Outcome.LOST:  # noqa: ASYNC110  (tried again)
                 await asyncio.sleep(_PAUSE)

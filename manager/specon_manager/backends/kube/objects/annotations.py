@@ -77,6 +77,7 @@ _MOST_NAMED: Final = 10
 _LONGEST_KEY: Final = 128
 _LONGEST_SHOWN: Final = 80
 _LONGEST_MISTAKE: Final = 1024
+_LONGEST_KIND: Final = 253
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LEAST_MEMORY: Final = 2.0**20
@@ -120,6 +121,7 @@ class Options(Struct, frozen=True, kw_only=True):
     share: Literal["time"] | None = None
     gpu_memory: float | None = None
     utility: float | None = None
+    kind: str | None = None
     queue: str | None = None
     recreate: bool | None = None
     migrate: bool | None = None
@@ -197,6 +199,12 @@ def _log_path(given: str) -> str:
 def _one_line(given: str) -> str:
     if not parse.text(given).isprintable():
         raise ValueError("has a line break or another character that cannot be printed")
+    return given
+
+
+def _kind(given: str) -> str:
+    if len(_one_line(given)) > _LONGEST_KIND:
+        raise ValueError(f"is longer than {_LONGEST_KIND} characters")
     return given
 
 
@@ -352,6 +360,13 @@ ANNOTATIONS: Final = (
         _memory,
     ),
     Annotation("utility", "0", "how much its owner values the job", "10", parse.number(0, 1e15)),
+    Annotation(
+        "kind",
+        "none: it has nothing in common with others",
+        "the name of what it trains: what is learnt of one job counts for all of its kind",
+        "bert-large",
+        _kind,
+    ),
     Annotation(
         "queue",
         "none: its owner starts it at once",

@@ -144,6 +144,7 @@ def _read_annotations(options: Options, grace_seconds: float) -> dict[str, Any]:
         "job_class": options.job_class or "best-effort",
         "utility": options.utility or 0.0,
         "queue": options.queue or "",
+        "kind": options.kind or "",
         "grace_seconds": grace_seconds if options.grace_period is None else options.grace_period,
         "checkpointing": checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
         "migratable": options.migrate is not False,
