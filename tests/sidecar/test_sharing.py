@@ -61,13 +61,14 @@ class Trainer:
         )
         assert self.process.stdout.readline() == b"ready\n"
         self.pid = self.process.pid
+        self.workers = tuple(children_of(self.pid))
 
     @property
     def states(self):
-        return {state(pid) for pid in (self.pid, *children_of(self.pid))}
+        return {state(pid) for pid in (self.pid, *self.workers)}
 
     def end(self):
-        for pid in (*children_of(self.pid), self.pid):
+        for pid in (*self.workers, self.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
