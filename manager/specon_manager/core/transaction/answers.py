@@ -207,8 +207,7 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     at, first = now - report.first.age, report.first.step
     lost = None
     if first is not None and last is not None:
-        resumed = first - 1 if witness.resumed_from is None else min(first - 1, witness.resumed_from)
-        lost = max(0, last - resumed)
+        lost = max(0, last - _find_resumed(witness, first))
     return msgspec.structs.replace(
         witness,
         first_step=first,
@@ -217,6 +216,19 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
         downtime=None if last_at is None else max(0.0, at - last_at),
         steps_lost=lost,
     )
+
+
+def _find_resumed(witness: Witness, first: int) -> int:
+    """Return the step from which it resumed at the earliest, by the first one that its log names.
+
+    That of the newest checkpoint that is known, or a later one: while nobody led, more may have been saved.
+    """
+    if witness.resumed_from is None:
+        return first - 1
+    known = witness.resumed_from
+    if witness.step_gap is not None:
+        known = max(known, first - witness.step_gap)
+    return min(first - 1, known)
 
 
 def _note_trouble(state: State, transaction: Transaction, why: str) -> State:
