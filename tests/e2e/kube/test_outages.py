@@ -74,8 +74,8 @@ async def test_a_lone_manager_that_stands_still_for_a_minute_in_a_move(live: Liv
 async def test_a_leader_that_stands_still_for_a_minute_is_replaced(live: LiveStage):
     """The standby leads and ends a move; the former leader wakes up, orders nothing, and stands by.
 
-    The API server may still have a connection to the former one. A pod that it asks about there starts without a
-    sidecar, and its move goes back.
+    The API server may still have a connection to the former one. A pod that it asks about there starts
+    without a sidecar, and its move goes back.
     """
     await live.manage("first", "second", decisions=MOVES_NOTHING)
     pod = await trains(live)
