@@ -2,9 +2,11 @@
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_manager.core.proposals import proposals
+from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Progress
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Falling, Seen
@@ -115,3 +117,32 @@ def test_what_was_seen_is_not_asked_for_again():
     assert [next(one), next(one), next(other), next(one), *other] == [0, 1, 0, 2, 1, 2, 3, 4]
     assert list(seen) == [0, 1, 2, 3, 4]
     assert list(one) == [3, 4]
+
+
+@settings(deadline=None)
+@given(worlds(), st.sampled_from(["progress", "fitgpp", "quota-fifo", "specon"]), st.data())
+def test_what_is_decided_does_not_depend_on_what_was_asked_before(layout, policy, data):
+    """Of the same records with nothing kept of them the same is proposed, word for word."""
+    given = msgspec.structs.replace(layout.state.settings, policy=policy, parameters={})
+    state, now = msgspec.structs.replace(layout.state, settings=given), NOW
+    asked = list[tuple[State, float, str]]()
+    for _ in range(data.draw(st.integers(1, 4))):
+        now += data.draw(st.sampled_from([0.0, 5.0, 400.0]))
+        for number in data.draw(st.lists(st.integers(0, 20), max_size=2) if state.replicas else st.just([])):
+            name = sorted(state.replicas)[number % len(state.replicas)]
+            replica = msgspec.structs.replace(state.replicas[name], progress=data.draw(reports))
+            state = state.with_replica(replica)
+        state = state.flattened()
+        asked.append((state, now, repr(proposals(state.snapshot(now)))))
+    for former, at, said in asked:
+        assert repr(proposals(forgotten(former).snapshot(at))) == said
+
+
+def forgotten(state):
+    """Return the same with other records, of which nothing can be kept."""
+    kinds = ("nodes", "jobs", "replicas")
+    anew = {
+        kind: {name: msgspec.structs.replace(record) for name, record in getattr(state, kind).items()}
+        for kind in kinds
+    }
+    return msgspec.structs.replace(state, **anew)
