@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Falling, Seen
 from specon_manager.policies.lateness import Lateness
@@ -37,7 +38,7 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
     """Whatever was reported, came, went or was forgotten between two looks, and also where time goes back."""
     state, now = layout.state, NOW
     for _ in range(data.draw(st.integers(1, 6))):
-        kind = data.draw(st.sampled_from(["report", "train", "phase", "wait", "back", "node", "end"]))
+        kind = data.draw(st.sampled_from(["report", "train", "phase", "wait", "back", "node", "end", "spec"]))
         names = sorted(state.replicas)
         replica = state.replicas[data.draw(st.sampled_from(names))] if names else None
         if kind in {"wait", "back"}:
@@ -52,6 +53,11 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
         elif replica is not None and kind == "phase":
             phase = data.draw(st.sampled_from([Phase.RUNNING, Phase.ABSENT]))
             state = state.with_replica(msgspec.structs.replace(replica, phase=phase, node=min(state.nodes)))
+        elif replica is not None and kind == "spec":
+            job = state.jobs[replica.job]
+            asks = NOTHING if job.spec.requests != NOTHING else Resources(gpu=1)
+            spec = msgspec.structs.replace(job.spec, requests=asks, ps_requests=None)
+            state = state.with_job(msgspec.structs.replace(job, spec=spec))
         elif replica is not None:
             job = state.jobs[replica.job]
             since = data.draw(st.sampled_from([None, now, now - 10]))
