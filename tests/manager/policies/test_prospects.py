@@ -15,8 +15,8 @@ from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.progress import ProgressSettings
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
-from support.decisions.expected import worlds
-from support.decisions.gang_worlds import NOW
+from support.decisions.expected import left_alone, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 from support.decisions.invariants import check_order, check_survey
 
 reports = st.builds(
@@ -64,6 +64,21 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
             ended = now if kind == "end" else None
             state = state.with_job(msgspec.structs.replace(job, trains_since=since, ended_at=ended))
         check_survey(state.flattened() if data.draw(st.booleans()) else state, now)
+
+
+def test_a_job_that_shares_from_now_on_is_measured_as_those_are():
+    """By what a step costs; the same report says less of a job that reserves."""
+    layout = Layout(nodes_of(4))
+    for number, name in enumerate("jklm"):
+        left_alone(layout.add(spec_of(name), str(number)), name, 100.0)
+    replica = layout.state.replicas["default/j/worker/0"]
+    told = msgspec.structs.replace(replica.progress, remaining_seconds=Estimate(value=7.0, uncertainty=0.0))
+    layout.change("j/worker/0", progress=told)
+    check_order(layout.snapshot)
+    job = layout.state.jobs["default/j"]
+    shared = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, requests=NOTHING))
+    layout.state = layout.state.with_job(shared)
+    check_order(layout.snapshot)
 
 
 @given(worlds(), st.sampled_from(["completion", "quality", "balanced"]), st.sampled_from([0.0, 1.0]))
