@@ -1,5 +1,7 @@
 """The order of what jobs have left is the same whether it was kept and renewed, or is made anew."""
 
+from math import inf
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -7,8 +9,10 @@ from hypothesis import strategies as st
 
 from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
+from specon_manager.model import survey
 from specon_manager.model.cluster import Phase, Progress
 from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.policies import prospects
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Falling, Seen
 from specon_manager.policies.lateness import Lateness
@@ -31,6 +35,15 @@ reports = st.builds(
     reported_at=st.sampled_from([None, NOW - 100, NOW, NOW + 50]),
     cpu_per_step=st.sampled_from([None, 2.0]),
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def renewed():
+    """Let nothing be made anew for the reason that much of it differs: these worlds are small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prospects, "_MANY", inf)
+        patch.setattr(survey, "_MANY", inf)
+        yield
 
 
 @given(worlds(), st.data())
