@@ -50,6 +50,17 @@ def objection(
             return no_move
     if not gate.enabled or move.purpose == DEFRAGMENT:
         return None
+    return _object_harm(members, moved, snapshot, gate, measured)
+
+
+def _object_harm(
+    members: list[Replica],
+    moved: list[tuple[Replica, str]],
+    snapshot: Snapshot,
+    gate: Gate,
+    measured: Measured,
+) -> Objection | None:
+    """Return that a move, of replicas that it ends, with new nodes for some, gains no more than it costs."""
     if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
         return worse
     loads = _loads(members, moved, snapshot, gate)
