@@ -9,7 +9,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.core import dry_run, gate, move_budgets, priorities, quotas, scaling, starvation
+from specon_manager.core import (
+    dry_run,
+    gate,
+    move_budgets,
+    priorities,
+    quotas,
+    scaling,
+    spreading,
+    starvation,
+)
 from specon_manager.core.fair_shares import Turn
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
@@ -203,6 +212,7 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
         or objection_to_movers(about, snapshot)
         or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)
+        or spreading.objection(move, snapshot, state)
         or starvation.objection(move, snapshot)
     )
 

@@ -75,6 +75,7 @@ def _progress(progress: Progress, report: Report, sessions: tuple[Session, ...],
         cpu_per_step=cpu_per_step,
         hang=report.hang,
         hung_since=_hung_since(progress, report, now),
+        share=report.share,
         stopped=progress.stopped if report.stopped_seconds is None else report.stopped_seconds,
     )
 

@@ -16,6 +16,7 @@ from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.settings import Settings
+from specon_manager.model.slices import NONE, Slices, slices, too_little_memory
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
 
@@ -69,6 +70,11 @@ class Snapshot:
     def reweight(self) -> bool:
         """Whether shares of processors can be changed in place."""
         return self.settings.reweight
+
+    @cached_property
+    def slices(self) -> Slices:
+        """Who takes turns on which GPUs."""
+        return slices(self.jobs, self.replicas, self.nodes) if self.settings.time_slices else NONE
 
     @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
@@ -443,11 +449,15 @@ class Snapshot:
         return free, parts, count
 
     def objection_to(self, node: str, job: str) -> str | None:
-        """Return what rules a node out for the replicas of a job: a taint, a label, a volume; None: nothing.
+        """Return what rules a node out for the replicas of a job: taint, label, volume, GPUs; None: nothing.
 
         Whether it is ready and has room is another question.
         """
         record, constraints = self.nodes[node], self.jobs[job].spec.constraints
+        if self.jobs[job].spec.share != "none" and self.settings.time_slices:
+            crowded = too_little_memory(self.jobs[job], record, self.on_node.get(node, ()), self.jobs)
+            if crowded is not None:
+                return crowded
         restricted = record.taints or constraints.selector or constraints.terms or constraints.volumes
         if not restricted:
             return None

@@ -13,6 +13,9 @@ from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
 
+UNHEARD_SECONDS: Final = 30.0
+"""So long after its start nothing is concluded from it that no step of a trainer is known."""
+
 
 def trains_as_one(job: Job, snapshot: Snapshot) -> bool:
     """Whether none of its replicas can be moved alone: it has several at present, which train as one."""
@@ -201,6 +204,9 @@ def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return why nobody could show in time that it has resumed."""
     progress, patience = replica.progress, snapshot.settings.deadlines.verify
     if progress.step is None and progress.metric is None:
+        since = snapshot.jobs[replica.job].trains_since
+        if since is not None and snapshot.now - since < UNHEARD_SECONDS:
+            return Objection(Refusal.JUST_STARTED, "it has just started, and no step of it is known yet")
         return Objection(Refusal.NO_STEPS, "its log is not understood, so a resume could not be proven")
     if progress.step is None:
         return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")

@@ -148,15 +148,20 @@ class Expectation:
         return max(share, 1e-6) * spec.fewest_workers
 
     def attained(self, job: Job) -> float:
-        """Return how long it trained; of a job that shares processors, what it would have taken alone."""
+        """Return how long it trained; of a job that shares processors, what it would have taken alone.
+
+        Where no step tells that, it is the time in which the job was not stopped for the sake of others.
+        """
+        passed = job.attained(self._snapshot.now)
         if reserves(job.spec):
-            return job.attained(self._snapshot.now)
+            return passed
         for name in job.spec.worker_names[:1]:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
             if progress.cpu_per_step is not None and progress.step is not None:
                 return progress.step * progress.cpu_per_step / self._cores(replica)
-        return job.attained(self._snapshot.now)
+            return max(0.0, passed - progress.stopped)
+        return passed
 
     def _measured(self, job: Job) -> float | None:
         name = job.name

@@ -15,26 +15,15 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queued
+from specon_manager.policies.turn_order import OrderSettings, TurnOrder
 
 
-class SharesSettings(Protocol):
+class SharesSettings(OrderSettings, Protocol):
     """What a policy that uses this lets its users set."""
 
     @property
     def low_weight(self) -> float:
         """Weight of those that are not first on their node."""
-
-    @property
-    def probe_seconds(self) -> float:
-        """How long a job whose rest is not known is served first."""
-
-    @property
-    def probe_rank(self) -> float:
-        """How much it counts as having left meanwhile."""
-
-    @property
-    def margin(self) -> float:
-        """By how much less another must have left before it takes the turn."""
 
     @property
     def move_seconds(self) -> float:
@@ -47,6 +36,7 @@ class Shares:
     def __init__(self, snapshot: Snapshot, expected: Expectation, settings: SharesSettings) -> None:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
+        self._order = TurnOrder(expected, settings)
         self._work: dict[str, float] = {}
         """What there is to do on each node; nothing on those that are not named."""
         self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
@@ -101,40 +91,17 @@ class Shares:
                 weight = 1.0 if job.name == first else settings.low_weight
                 if replica.weight == weight:
                     continue
-                left = self._expected.remaining(job)
-                if jobs == 1:
-                    why = f"it is alone on {node}"
-                elif job.name == first and self._on_trial(job):
-                    why = f"what it has left is not known yet: it is tried for {settings.probe_seconds:g} s"
-                elif job.name == first:
-                    why = f"of {jobs} on {node} it has the least left, about {left:.0f} s"
-                else:
-                    why = f"another on {node} goes first; this one has about {left:.0f} s left"
+                why = self._order.explain(job, jobs, node, first=job.name == first)
                 yield Reweight(replica=replica.name, weight=weight, reason=why)
 
-    def _on_trial(self, job: Job) -> bool:
-        expected = self._expected
-        return not expected.measured(job) and expected.attained(job) < self._settings.probe_seconds
-
     def _first(self, running: Sequence[tuple[Replica, Job]]) -> str | None:
-        """Return the job whose turn it is; the one that has it keeps it unless another has clearly less left.
-
-        One of which nothing is known yet is tried for a while, unless others are over soon.
-        """
+        """Return the job whose turn it is; who has it keeps it unless another has clearly less left."""
         if not running:
             return None
-        settings = self._settings
         jobs = {job.name: job for _, job in running}
         ahead = {job.name for replica, job in running if replica.weight == 1.0}
         incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
-
-        def left(job: Job) -> tuple[float, int, str]:
-            seconds = settings.probe_rank if self._on_trial(job) else self._expected.rank(job)
-            if job.name in incumbents:
-                seconds *= 1 - settings.margin
-            return seconds, job.order, job.name
-
-        return min(jobs.values(), key=left).name
+        return min(jobs.values(), key=lambda job: self._order.key(job, has_it=job.name in incumbents)).name
 
     def balance(self, promised: Collection[str]) -> Iterator[Migrate]:
         """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner.

@@ -92,9 +92,15 @@ def test_queues_are_listed_with_use_and_who_waits(typed):
 
 
 def test_the_queue_says_when_jobs_start_as_their_manager_expects():
-    """With the interval; a dash where it has said nothing, or why it cannot."""
+    """With the interval, or only not before when; a dash where it has said nothing, or why it cannot."""
     soon = ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=3900.0, worlds=19)
-    for start, shown in ((soon, "10m00s (5m00s to 1h05m)"), (None, " - "), (ExpectedStart(why="no"), " - ")):
+    far = ExpectedStart(earliest_seconds=3900.0, why="far", worlds=19)
+    for start, shown in (
+        (soon, "10m00s (5m00s to 1h05m)"),
+        (far, " after 1h05m"),
+        (None, " - "),
+        (ExpectedStart(why="no"), " - "),
+    ):
         starts = {} if start is None else {"default/w": start}
         state = changing()
         view = View(
@@ -132,7 +138,7 @@ def test_explain_says_position_reason_and_when_it_may_start(typed):
     )
     assert "it may start in about 3m" in out  # the 200 s that are left, and what starting takes
     assert "in 90 of 100 cases between " in out
-    assert "nothing else arrives" in out
+    assert "those to come do not matter" in out
     start = in_json(typed, state, "explain", "w")["start"]
     assert 100 < start["earliest_seconds"] < start["in_seconds"] < start["latest_seconds"] < 400
     assert in_json(typed, state, "explain", "w", "--no-forecast")["start"] is None

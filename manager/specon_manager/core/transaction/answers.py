@@ -207,8 +207,11 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     at, first = now - report.first.age, report.first.step
     lost = None
     if first is not None and last is not None:
-        resumed = first - 1 if witness.resumed_from is None else min(first - 1, witness.resumed_from)
-        lost = max(0, last - resumed)
+        resumed = witness.resumed_from
+        if resumed is None or (report.checkpoint is not None and report.checkpoint.step == first - 1):
+            # Its trainer may have saved when it ended, at a time when no manager was there to hear of it.
+            resumed = first - 1
+        lost = max(0, last - min(first - 1, resumed))
     return msgspec.structs.replace(
         witness,
         first_step=first,
