@@ -36,6 +36,12 @@ _numbered: deque[tuple[Mapping[str, object], Positions]] = deque(maxlen=2)
 _compared: deque[_Compared] = deque(maxlen=4)
 
 
+def forget_compared() -> None:
+    """Let go of former records: the answers are of use as long as a Tick asks for the same ones."""
+    _numbered.clear()
+    _compared.clear()
+
+
 def positions(records: Mapping[str, V]) -> Positions:
     """Return the position of each name."""
     for known, position in _numbered:

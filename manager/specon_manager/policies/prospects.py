@@ -165,12 +165,12 @@ class Prospects:
             if varies(job, self._active[name]):
                 self.varying[name] = job
             spec, known = job.spec, self.works.get(name)
-            found = reported(job, replicas) if known is not None or reserves(spec) else None
+            alike = known if known is not None and known.job.spec is spec else None
+            found = reported(job, replicas) if alike is not None or reserves(spec) else None
             if found is None:
                 self.others[name] = job
                 continue
-            alike = known is not None and known.job.spec is spec
-            size, grows = (known.factor, known.elastic) if known and alike else (factor(job), spec.elastic)
+            size, grows = (factor(job), spec.elastic) if alike is None else (alike.factor, alike.elastic)
             part = until_converged(job, replicas) if weight else None
             each = Prospect(job, *found, part, size, grows)
             remaining = max(1e-3, each.left(now))

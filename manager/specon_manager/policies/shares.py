@@ -37,11 +37,12 @@ class Shares:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
         self._order = TurnOrder(expected, settings)
-        self._work = dict.fromkeys(snapshot.capacities, 0.0)
+        self._work: dict[str, float] = {}
+        """What there is to do on each node; nothing on those that are not named."""
         self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
         """By node; not those on which everybody reserves."""
         for name in snapshot.sharing:
-            self._jobs[name] = []
+            self._jobs[name], self._work[name] = [], 0.0
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
                     continue
@@ -66,12 +67,13 @@ class Shares:
         placement = {}
         each = self._expected.remaining(waiting.job) / len(waiting.replicas)
         for replica in waiting.replicas:
-            back = replica.node if replica.crashes and replica.node in self._work else None
+            back = replica.node if replica.crashes and replica.node in self._unreserved else None
             node = back or min(
-                self._work, key=lambda n: ((self._work[n] + each) / self._unreserved[n], len(n), n)
+                self._unreserved,
+                key=lambda n: ((self._work.get(n, 0.0) + each) / self._unreserved[n], len(n), n),
             )
             placement[replica.name] = node
-            self._work[node] += each
+            self._work[node] = self._work.get(node, 0.0) + each
         nodes = ", ".join(dict.fromkeys(placement.values()))
         why = f"of all nodes {nodes} has the least left to do"
         return AdmitGang(job=waiting.name, placement=placement, reason=why)
@@ -111,7 +113,7 @@ class Shares:
             return
         idle = [
             node
-            for node in self._work
+            for node in snapshot.capacities
             if not snapshot.on_node[node] and not snapshot.busy.get(node) and node not in promised
         ]
         taken: set[str] = set()

@@ -1,19 +1,26 @@
 """The order of what jobs have left is the same whether it was kept and renewed, or is made anew."""
 
+from math import inf
+
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_manager.core.proposals import proposals
+from specon_manager.core.state import State
+from specon_manager.model import survey
 from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.policies import prospects
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Falling, Seen
 from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.progress import ProgressSettings
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
-from support.decisions.expected import worlds
-from support.decisions.gang_worlds import NOW
+from support.decisions.expected import left_alone, worlds
+from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 from support.decisions.invariants import check_order, check_survey
 
 reports = st.builds(
@@ -30,12 +37,21 @@ reports = st.builds(
 )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def renewed():
+    """Let nothing be made anew for the reason that much of it differs: these worlds are small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prospects, "_MANY", inf)
+        patch.setattr(survey, "_MANY", inf)
+        yield
+
+
 @given(worlds(), st.data())
 def test_the_order_is_that_of_what_each_job_has_left(layout, data):
     """Whatever was reported, came, went or was forgotten between two looks, and also where time goes back."""
     state, now = layout.state, NOW
     for _ in range(data.draw(st.integers(1, 6))):
-        kind = data.draw(st.sampled_from(["report", "train", "phase", "wait", "back", "node", "end"]))
+        kind = data.draw(st.sampled_from(["report", "train", "phase", "wait", "back", "node", "end", "spec"]))
         names = sorted(state.replicas)
         replica = state.replicas[data.draw(st.sampled_from(names))] if names else None
         if kind in {"wait", "back"}:
@@ -50,12 +66,32 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
         elif replica is not None and kind == "phase":
             phase = data.draw(st.sampled_from([Phase.RUNNING, Phase.ABSENT]))
             state = state.with_replica(msgspec.structs.replace(replica, phase=phase, node=min(state.nodes)))
+        elif replica is not None and kind == "spec":
+            job = state.jobs[replica.job]
+            asks = NOTHING if job.spec.requests != NOTHING else Resources(gpu=1)
+            spec = msgspec.structs.replace(job.spec, requests=asks, ps_requests=None)
+            state = state.with_job(msgspec.structs.replace(job, spec=spec))
         elif replica is not None:
             job = state.jobs[replica.job]
             since = data.draw(st.sampled_from([None, now, now - 10]))
             ended = now if kind == "end" else None
             state = state.with_job(msgspec.structs.replace(job, trains_since=since, ended_at=ended))
         check_survey(state.flattened() if data.draw(st.booleans()) else state, now)
+
+
+def test_a_job_that_shares_from_now_on_is_measured_as_those_are():
+    """By what a step costs; the same report says less of a job that reserves."""
+    layout = Layout(nodes_of(4))
+    for number, name in enumerate("jklm"):
+        left_alone(layout.add(spec_of(name), str(number)), name, 100.0)
+    replica = layout.state.replicas["default/j/worker/0"]
+    told = msgspec.structs.replace(replica.progress, remaining_seconds=Estimate(value=7.0, uncertainty=0.0))
+    layout.change("j/worker/0", progress=told)
+    check_order(layout.snapshot)
+    job = layout.state.jobs["default/j"]
+    shared = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, requests=NOTHING))
+    layout.state = layout.state.with_job(shared)
+    check_order(layout.snapshot)
 
 
 @given(worlds(), st.sampled_from(["completion", "quality", "balanced"]), st.sampled_from([0.0, 1.0]))
@@ -115,3 +151,32 @@ def test_what_was_seen_is_not_asked_for_again():
     assert [next(one), next(one), next(other), next(one), *other] == [0, 1, 0, 2, 1, 2, 3, 4]
     assert list(seen) == [0, 1, 2, 3, 4]
     assert list(one) == [3, 4]
+
+
+@settings(deadline=None)
+@given(worlds(), st.sampled_from(["progress", "fitgpp", "quota-fifo", "specon"]), st.data())
+def test_what_is_decided_does_not_depend_on_what_was_asked_before(layout, policy, data):
+    """Of the same records with nothing kept of them the same is proposed, word for word."""
+    given = msgspec.structs.replace(layout.state.settings, policy=policy, parameters={})
+    state, now = msgspec.structs.replace(layout.state, settings=given), NOW
+    asked = list[tuple[State, float, str]]()
+    for _ in range(data.draw(st.integers(1, 4))):
+        now += data.draw(st.sampled_from([0.0, 5.0, 400.0]))
+        for number in data.draw(st.lists(st.integers(0, 20), max_size=2) if state.replicas else st.just([])):
+            name = sorted(state.replicas)[number % len(state.replicas)]
+            replica = msgspec.structs.replace(state.replicas[name], progress=data.draw(reports))
+            state = state.with_replica(replica)
+        state = state.flattened()
+        asked.append((state, now, repr(proposals(state.snapshot(now)))))
+    for former, at, said in asked:
+        assert repr(proposals(forgotten(former).snapshot(at))) == said
+
+
+def forgotten(state):
+    """Return the same with other records, of which nothing can be kept."""
+    kinds = ("nodes", "jobs", "replicas")
+    anew = {
+        kind: {name: msgspec.structs.replace(record) for name, record in getattr(state, kind).items()}
+        for kind in kinds
+    }
+    return msgspec.structs.replace(state, **anew)
