@@ -154,6 +154,8 @@ class Surroundings:
     def complete(self, sample: Sample, line: bytes = b"") -> Sample:
         """Return the sample with what its own line left out."""
         name, value, step, epoch, total, time, epochs = msgspec.structs.astuple(sample)
+        if step is not None and total is not None and epoch is not None and epochs is not None:
+            return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
         if epoch is None and self._epoch is not None:
