@@ -251,8 +251,8 @@ def _error(told: float, truth: float) -> float:
 
 def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
-    workload = generate(PoissonWorkload(jobs=25, nodes=2, curves=0.0), 1)
-    answers = told(run(workload, "fifo", 1), "fifo", Budget(work=1_000_000.0, seconds=60.0))
+    workload = generate(PoissonWorkload(jobs=60, nodes=4, interarrival=120.0, curves=0.0), 1)
+    answers = told(run(workload, "fifo", 4), "fifo", _BUDGET)
     return _figures("smallest", answers, judged=True)
 
 
