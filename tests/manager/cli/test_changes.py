@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from specon_manager.__main__ import main
+from specon_manager.cli.look.explain import waiting_lines
 from specon_manager.cli.look.queue import chosen, print_queues
 from specon_manager.cli.run.job_table import job_table
 from specon_manager.model.actions import Decision, Refusal
@@ -113,6 +114,16 @@ def test_the_queue_says_when_jobs_start_as_their_manager_expects():
         console = Console(file=io.StringIO(), width=160)
         print_queues(chosen(view, "here", None, None, 9), console, NOW)
         assert shown in console.file.getvalue()
+
+
+def test_explain_says_not_before_when_where_no_more_is_known():
+    """With the reason why there is no interval."""
+    far = ExpectedStart(earliest_seconds=3900.0, why="too far", worlds=19)
+    state = changing()
+    (row,) = (each for each in waiting_rows(state, NOW, {}) if each.job == "default/w")
+    lines = waiting_lines(row, far, NOW)
+    assert "  when it may start is not known: too far" in lines
+    assert "  in 95 of 100 cases not before 1h05m from now" in lines
 
 
 def test_a_queue_that_is_not_there_is_named(typed):
