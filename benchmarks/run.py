@@ -13,6 +13,7 @@ import blocked_worker
 import checkpoints
 import cluster
 import defragment
+import defragment_cluster
 import fair_shares
 import gang_move
 import helper_call
@@ -63,6 +64,11 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
     "log-relay": ("what trainers print, relayed", log_relay.measure, log_relay.smallest),
     "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
     "defragment": ("moves that make room on 500 nodes", defragment.measure, defragment.smallest),
+    "defragment-cluster": (
+        "moves that make room, carried out on 500 nodes",
+        defragment_cluster.measure,
+        defragment_cluster.smallest,
+    ),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
     "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
     "simulator": ("simulations of full size", simulator.measure, simulator.smallest),

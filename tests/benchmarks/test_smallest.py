@@ -14,6 +14,7 @@ LEAST = {
     "checkpoints": 5,
     "cluster": 23,
     "defragment": 6,
+    "defragment-cluster": 5,
     "fair-shares": 6,
     "gang-move": 9,
     "log-relay": 3,

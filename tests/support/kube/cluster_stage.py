@@ -131,6 +131,10 @@ class ClusterStage:
                 last.push_async_callback(manager.stop)
         self.rules.close()
 
+    def report_from(self, addresses: int) -> None:
+        """Let sidecars report from so many addresses: a manager hears only so many connections of one."""
+        self._reports.addresses = addresses
+
     # -- managers --------------------------------------------------------------------------------
 
     async def manage(self, name: str = "first", decisions: Settings = DECISIONS, **release: Any) -> Manager:

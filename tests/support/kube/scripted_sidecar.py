@@ -75,6 +75,8 @@ class Sidecars:
         """By replica: what it was told last of its turns."""
         self.lost: dict[str, int] = {}
         """Steps of each replica that had to be trained again."""
+        self.heartbeat = _HEARTBEAT
+        """Seconds between two reports of one."""
         self.agreed: dict[str, int] = {}
         """That step, by the id of the request."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -193,7 +195,7 @@ class _Life:
             if self.replica not in self._of.mute:
                 self._sequence += 1
                 delivered = await client.report(self._message())
-            await asyncio.sleep(_HEARTBEAT if delivered is Outcome.DELIVERED else _PAUSE)
+            await asyncio.sleep(self._of.heartbeat if delivered is Outcome.DELIVERED else _PAUSE)
 
     def _message(self) -> Report:
         converged = self.replica in self._of.converged
