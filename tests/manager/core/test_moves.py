@@ -129,7 +129,7 @@ def test_a_checkpoint_written_at_the_end_saves_the_steps_since_the_request():
 
 @pytest.mark.parametrize(("saved", "lost"), [(207, 0), (204, 6), (None, 6)])
 def test_a_checkpoint_that_only_the_new_incarnation_tells_of_saves_the_steps_before_it(saved, lost):
-    """No manager heard the end of the old one; without it only the gap between two reports counts as saved."""
+    """No manager heard the end of the old one; without it only the gap between two reports is known."""
     cluster = cluster_with_move(TransactionState.LEAVING)
     cluster.report(A, Category.CONVERGED, step=207)
     cluster.may_carry_out = lambda action: True
