@@ -27,6 +27,7 @@ import sidecar_process
 import simulated_reports
 import simulator
 import starts
+import time_slices
 import trainer_slowdown
 import waiting
 from figure import Figure, Measure, as_json, show
@@ -81,6 +82,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         blocked_worker.measure,
         blocked_worker.smallest,
     ),
+    "time-slices": ("what stopping a whole trainer costs", time_slices.measure, time_slices.smallest),
     "starts": ("how well it is told when waiting jobs start", starts.measure, starts.smallest),
     "fair-shares": ("what two teams of equal quotas get", fair_shares.measure, fair_shares.smallest),
     "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),

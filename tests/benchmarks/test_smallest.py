@@ -27,7 +27,8 @@ LEAST = {
     "sidecar-process": 3,
     "simulated-reports": 4,
     "simulator": 3,
-    "starts": 1,
+    "starts": 7,
+    "time-slices": 5,
     "trainer-slowdown": 8,
     "waiting": 20,
 }

@@ -7,7 +7,7 @@ import time
 import msgspec
 import pytest
 
-from fakekube.kinds import PDBS
+from fakekube.kinds import NODES, PDBS
 from specon_manager.backends.kube.interception.eviction import answered
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
 from specon_manager.cli.act.drain_plan import leaves
@@ -159,6 +159,26 @@ async def test_the_next_pod_of_the_name_is_not_evicted_by_who_meant_the_former_o
     # Whoever means this one by its UID, or empties its node, does not mean the former one.
     status, _, _ = await stage.evict(name, preconditions={"uid": moved["metadata"]["uid"]})
     assert status == 429
+
+
+async def test_the_next_pod_of_the_name_is_moved_off_a_node_that_gets_a_taint_against_it(stage):
+    """The descheduler evicts by that: it means the pod that is there, though it does not cordon the node."""
+    await stage.manage_and_lead()
+    (replica,) = await placed(stage, "StatefulSet")
+    name = stage.pod_of(replica)["metadata"]["name"]
+    await stage.evict(name)
+    await stage.no_moves_but(1)
+    await stage.trains(replica)
+    node = stage.node_of(replica)
+    taint = {"key": "example.com/emptied", "effect": "NoSchedule"}
+    await stage.cluster.machinery.patch(NODES, ("", node), "merge", {"spec": {"taints": [taint]}})
+    desk = stage.leader.serves._desk
+    pod = desk.cache.pod("training", name)
+    await stage.until(lambda: desk.cache.is_driven_out(pod), "the taint is known")
+    assert (await stage.evict(name))[0] == 429
+    await stage.no_moves_but(2)
+    await stage.trains(replica)
+    assert stage.node_of(replica) != node
 
 
 async def test_what_cannot_be_moved_passes_at_once_with_the_reason(stage):

@@ -39,6 +39,14 @@ def objection(
 
     Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
     """
+    if isinstance(move, Migrate) and gate.enabled and move.purpose != DEFRAGMENT:
+        # What most of thousands of moves are refused for: their loads are not looked at further.
+        replica = snapshot.replicas[move.replica]
+        against = objection_to_nodes(replica, move.target, snapshot) or _worse_loaded(
+            replica, move.target, snapshot
+        )
+        if against is not None:
+            return against
     members, moved = _movers(move, snapshot)
     if lost := [each for each in members if each.node not in snapshot.nodes]:
         return Objection(Refusal.NODE_NOT_READY, f"its node {lost[0].node} is not known")
@@ -47,8 +55,19 @@ def objection(
             return no_move
     if not gate.enabled or move.purpose in {DEFRAGMENT, FASTER}:
         return None
+    return _object_harm(members, moved, snapshot, gate, measured)
+
+
+def _object_harm(
+    members: list[Replica],
+    moved: list[tuple[Replica, str]],
+    snapshot: Snapshot,
+    gate: Gate,
+    measured: Measured,
+) -> Objection | None:
+    """Return that a move, of replicas that it ends, with new nodes for some, gains no more than it costs."""
     if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
-        return worse  # what most of thousands of moves are refused for: their loads are not looked at further
+        return worse
     loads = _loads(members, moved, snapshot, gate)
     for replica, target in moved:
         source, joined = loads[replica.node or ""], loads[target]

@@ -1,6 +1,7 @@
 """Moves that a person or another program asks for: begun, kept waiting, or refused in words.
 
-A temporary obstacle (others in flight) keeps a request waiting; any other obstacle refuses it.
+A temporary obstacle keeps a request waiting: others in flight, or no word yet of a job that has just started.
+Any other obstacle refuses it.
 """
 
 from collections.abc import Mapping
@@ -37,8 +38,10 @@ LEAVING: Final = "leave"
 _LONGEST_ID: Final = 120  # characters; with the number of a request it must fit what a sidecar takes
 _MOST: Final = 1000  # requests that wait
 _NAMED: Final = 3  # nodes of which a refusal says why they cannot take the replica
-_PASSING: Final = frozenset({Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT})
-"""What is over as soon as something in flight is."""
+_PASSING: Final = frozenset(
+    {Refusal.CLUSTER_BUDGET, Refusal.NODE_BUDGET, Refusal.IN_FLIGHT, Refusal.JUST_STARTED}
+)
+"""What is over as soon as something in flight is, or a job that has just started is heard of."""
 _NO_OTHER_NODE: Final = frozenset({Refusal.NO_ROOM, Refusal.NOT_ELIGIBLE, Refusal.NODE_NOT_READY})
 """Why none of the nodes can take a replica."""
 

@@ -46,6 +46,7 @@ from specon_manager.model.actions import (
     subject,
 )
 from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.renewal import forget_compared
 
 _DECISIONS: Final = 300
 
@@ -65,6 +66,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
         state, decided = _decide(before, now)
         state, followed = settle(before, state, now)
         actions += decided + followed
+        forget_compared()
     return state, actions
 
 

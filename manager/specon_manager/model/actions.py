@@ -261,6 +261,7 @@ class Refusal(StrEnum):
     FORBIDDEN = "forbidden"
     NO_CHECKPOINT = "no-checkpoint"
     NO_STEPS = "no-steps"
+    JUST_STARTED = "just-started"
     COOLDOWN = "cooldown"
     CLUSTER_BUDGET = "cluster-budget"
     NODE_BUDGET = "node-budget"

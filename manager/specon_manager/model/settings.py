@@ -114,6 +114,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether proposals are judged and told, and nothing is ordered."""
     reweight: bool = False
     """Whether the backend can change shares of processors in place."""
+    time_slices: bool = False
+    """Whether sidecars can let trainers take turns on GPUs, where their owners ask for it."""
     retention: Annotated[int, Meta(ge=0)] = 1000
     """How many ended jobs are remembered."""
     tick: Seconds = 5.0

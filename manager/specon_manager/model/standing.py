@@ -5,11 +5,16 @@ A policy that chose what the plan refuses would choose it again at the next Tick
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.cluster import Job, Node, Phase, Replica
+from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
+
+UNHEARD_SECONDS: Final = 30.0
+"""So long after its start nothing is concluded from it that no step of a trainer is known."""
 
 
 def trains_as_one(job: Job, snapshot: Snapshot) -> bool:
@@ -101,10 +106,13 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
     return resting(job, snapshot) or _not_saving(job, members)
 
 
+_preempted: Final = Chosen[Job](lambda job: bool(job.preempted_at))
+
+
 def preemptions_left(snapshot: Snapshot) -> int:
     """Return how many more jobs the cluster's budget lets be preempted now for others than trials."""
     budgets = snapshot.settings.budgets
-    recent = sum(_recent_preemptions(job, snapshot) for job in snapshot.jobs.values() if job.preempted_at)
+    recent = sum(_recent_preemptions(snapshot.jobs[name], snapshot) for name in _preempted(snapshot.jobs))
     return max(0, math.ceil(budgets.preemptions_per_node * len(snapshot.ready_nodes)) - recent)
 
 
@@ -196,6 +204,9 @@ def _unprovable(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return why nobody could show in time that it has resumed."""
     progress, patience = replica.progress, snapshot.settings.deadlines.verify
     if progress.step is None and progress.metric is None:
+        since = snapshot.jobs[replica.job].trains_since
+        if since is not None and snapshot.now - since < UNHEARD_SECONDS:
+            return Objection(Refusal.JUST_STARTED, "it has just started, and no step of it is known yet")
         return Objection(Refusal.NO_STEPS, "its log is not understood, so a resume could not be proven")
     if progress.step is None:
         return Objection(Refusal.NO_STEPS, "its log names no steps, so a resume could not be proven")

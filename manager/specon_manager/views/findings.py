@@ -335,7 +335,7 @@ def _stays(kind: Kind, label: str, lasts: float, told: tuple[str, ...]) -> Findi
 def _against_moves(job: Job, replica: Replica, snapshot: Snapshot, label: str) -> Iterator[Finding]:
     """Yield what rules a move out, whatever it would gain; one that trains as one is asked about once."""
     against = to_move(replica, snapshot)
-    if against is None or against.refusal in {Refusal.IN_FLIGHT, Refusal.COOLDOWN}:
+    if against is None or against.refusal in {Refusal.IN_FLIGHT, Refusal.COOLDOWN, Refusal.JUST_STARTED}:
         return
     progress = replica.progress
     if against.refusal is Refusal.NO_STEPS and (progress.metric is not None or progress.step is not None):

@@ -1,5 +1,7 @@
 """`kubectl drain`, unmodified, against a real API server: what it moves, how long it takes, what is lost.
 
+Beside it an imitation of the cluster autoscaler, which empties nodes before it removes them.
+
 By hand: `SPECON_DRAINS=100 KUBEBUILDER_ASSETS=FOLDER pytest -s -p no:xdist FILE`, this one. The folder has
 etcd, kube-apiserver, kube-controller-manager and kube-scheduler. KUBECTL names a kubectl, else the path does.
 """
@@ -12,15 +14,12 @@ import pytest
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
 from support.kube import server
+from support.kube.autoscaler import scale_down
 from support.kube.real_stage import SYSTEM, RealStage
 
-EVICTIONS = int(os.environ.get("SPECON_DRAINS", "0"))
+EVICTIONS = int(os.environ.get("SPECON_DRAINS", "8"))
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
-pytestmark = [
-    pytest.mark.skipif(not EVICTIONS, reason="SPECON_DRAINS says how many evictions to make"),
-    pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = pytest.mark.timeout(1800)
 
 
 async def drained(stage, node):
@@ -38,6 +37,7 @@ async def drained(stage, node):
     return here, seconds, said.count("Eviction triggered evacuation")
 
 
+@pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl: set KUBECTL")
 @pytest.mark.parametrize("pauses", [True, False], ids=["hold", "no-hold"])
 async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
     """Node after node, until so many pods were evicted; then the same without us."""
@@ -82,6 +82,36 @@ async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
         await stage.eventually(trains_again, "all train again")
         plain = sum(stage.sidecars.lost.values()) - sum(before.values())
         print(f"without us: {number} pods in {seconds:.1f} s, {plain} steps lost")  # noqa: T201
+
+
+async def test_the_cluster_autoscaler_empties_nodes_from_checkpoints(tmp_path):
+    """It asks again every ten seconds for two minutes, and never has to give a node up."""
+    programs = server.assets()
+    if programs is None or not (programs / "kube-scheduler").exists():
+        pytest.skip(
+            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
+        )
+    async with RealStage(tmp_path, programs) as stage:
+        stage.sidecars.pauses = True
+        replicas = await stage.train("train", min(EVICTIONS, 40))
+        done = 0
+        while done < EVICTIONS:
+            node = max(stage.nodes, key=lambda name: len(stage.on_node(name)))
+            number, seconds, told = await scale_down(stage, node)
+            print(f"{node}: {number} pods in {seconds:.1f} s, told {told} times to wait", flush=True)  # noqa: T201
+            done += number
+
+            async def over(done=done):
+                ended = [each.get("status", {}).get("state") for each in await stage.wishes()]
+                begun = len(stage.sidecars.first) - len(replicas)
+                return begun >= done and all(each in FINAL for each in ended)
+
+            await stage.eventually(over, "all moves are over", seconds=120)
+        failed = [each for each in await stage.wishes() if each["status"]["state"] != "Succeeded"]
+        moved = len(stage.sidecars.first) - len(replicas)
+        lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
+        print(f"{done} evictions: {moved} moved, {sum(lost.values())} steps lost in all {lost}")  # noqa: T201
+        assert (failed, moved, lost) == ([], done, {})
 
 
 FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}

@@ -14,10 +14,9 @@ from specon_manager.backends.kube.kueue.facts import GATE
 from support.kube import real_kueue, server
 from support.kube.real_kueue_stage import RealKueueStage
 
-PREEMPTIONS = int(os.environ.get("SPECON_KUEUE", "0"))
+PREEMPTIONS = int(os.environ.get("SPECON_KUEUE", "3"))
 MOVES = {"kueue_moves": {"enabled": True, "cluster_queues": ["team", "full"]}}
 pytestmark = [
-    pytest.mark.skipif(not PREEMPTIONS, reason="SPECON_KUEUE says how many preemptions to make"),
     pytest.mark.skipif(
         real_kueue.assets() is None, reason="no Kueue: set KUEUE_ASSETS to the folder of its program"
     ),
@@ -104,11 +103,14 @@ class Watch:
             self.blocked = now
 
 
-async def test_every_victim_has_saved_before_kueue_preempts_it(stage):
+@pytest.mark.parametrize("save_seconds", [0.0, 4.0])
+async def test_every_victim_has_saved_before_kueue_preempts_it(stage, save_seconds):
     """One preemption after the other; the victim resumes from its checkpoint each time, and loses no step."""
+    stage.sidecars.save_seconds = save_seconds
+    preemptions = max(1, PREEMPTIONS // 10) if save_seconds else PREEMPTIONS
     (replica,) = await stage.submit("victim", "team", cpu="3")
     delays = []
-    for number in range(PREEMPTIONS):
+    for number in range(preemptions):
         await stage.trains(replica, beyond=stage.sidecars.saved.get(replica, 0))
         urgent = f"urgent-{number}"
         watch = Watch(stage, "victim", urgent)
@@ -127,5 +129,6 @@ async def test_every_victim_has_saved_before_kueue_preempts_it(stage):
     delays.sort()
     lost = stage.sidecars.lost[replica]
     told = f"median {delays[len(delays) // 2]:.2f} s, longest {delays[-1]:.2f} s"
-    print(f"{len(delays)} preemptions, from blocked to evicted: {told}; {lost} steps lost")  # noqa: T201
+    what = f"{len(delays)} preemptions with saves of {save_seconds:g} s"
+    print(f"{what}, from blocked to evicted: {told}; {lost} steps lost")  # noqa: T201
     assert lost == 0

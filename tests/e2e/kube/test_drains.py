@@ -5,7 +5,6 @@ With `-s` it prints what moved, the steps lost and the seconds, beside a drain o
 
 import asyncio
 import os
-import re
 import shutil
 import time
 from typing import Any
@@ -21,6 +20,7 @@ from specon_manager.backends.kube.transport.resources import (
     VALIDATING_WEBHOOKS,
     Object,
 )
+from support.live import history
 from support.live.gangs import IMAGE, SERVICES, manifests
 from support.live.jobs import ANNOTATIONS
 from support.live.stage import FINAL, MOVES_NOTHING, LiveStage
@@ -37,17 +37,6 @@ REPLICAS = [("job", 0), ("set", 0), *(("gang", rank) for rank in range(RANKS))]
 LOGS = ("job-0/train.log", "set-0/train.log", "logs/0/train.log")
 """Of the volume; one for each job, which the first rank writes for the gang."""
 OURS = "specon-e2e"
-
-
-def lost(log: str) -> int:
-    """Return how many steps a log tells of twice, at each start those after its checkpoint."""
-    steps, last = 0, 0
-    for line in log.splitlines():
-        if resumed := re.match(r"resumed from step=(\d+) ", line):
-            steps += max(0, last - int(resumed[1]))
-        elif found := re.match(r"(?:stopped at |checkpoint saved )?step=(\d+)", line):
-            last = int(found[1])
-    return steps
 
 
 async def kubectl(*arguments: str) -> str:
@@ -119,7 +108,7 @@ async def steps_lost(live: LiveStage, known: int) -> list[int]:
         texts: list[str] = list((await live.in_volume(code)).values())
         return texts if all(text.count("resumed from") >= known for text in texts) else None
 
-    return [lost(text) for text in await live.eventually(read, "all have resumed", seconds=240)]
+    return [history.steps_lost(text) for text in await live.eventually(read, "all have resumed", seconds=240)]
 
 
 @pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl")

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from specon_manager.backends.kube.transport.resources import JOBS, MIGRATIONS
+from support.live.history import cost
 from support.live.jobs import ANNOTATIONS
 from support.live.stage import FINAL, INJECTED, MOVES_NOTHING, LiveStage, check_trained
 
@@ -37,6 +38,7 @@ async def check_one_life(live: LiveStage) -> None:
 
     await live.eventually(ended, "the training has ended", seconds=120)
     check_trained(await live.result("mover"))
+    await cost(live, "a move", "mover", await live.migration("by-hand"))
 
 
 @pytest.mark.parametrize("kind", ["job", "pod"])

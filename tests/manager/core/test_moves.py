@@ -14,7 +14,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
-from specon_sidecar.wire import Checkpoint
+from specon_sidecar.wire import Checkpoint, Observation
 from support.decisions.cluster import DIGEST, Cluster, replica_of
 
 A, B, C, D = (replica_of(name) for name in "abcd")
@@ -99,6 +99,20 @@ def test_downtime_and_lost_steps_are_measured():
     assert cluster.state.measured.downtime == pytest.approx(3)
 
 
+def test_what_was_saved_while_nobody_led_is_not_lost():
+    """Its first step shows from where it resumed, as exactly as its log names steps."""
+    cluster = cluster_with_move(TransactionState.LEAVING)
+    cluster.now += 1
+    cluster.report(A, Category.CONVERGED, step=207)
+    cluster.may_carry_out = lambda action: True
+    cluster.carry_out()
+    cluster.now += 10
+    ended_with = Observation(name="loss", value=1.0, age=9.0, step=300)
+    cluster.report(A, Category.CONVERGED, step=301, former=ended_with)
+    (move,) = cluster.state.history
+    assert (move.state, move.steps_lost) == (TransactionState.SUCCEEDED, 6)
+
+
 def test_a_checkpoint_written_at_the_end_saves_the_steps_since_the_request():
     """A verified checkpoint in the last report of the old incarnation counts as the point of resume."""
     cluster = cluster_with_move(TransactionState.LEAVING)
@@ -111,6 +125,19 @@ def test_a_checkpoint_written_at_the_end_saves_the_steps_since_the_request():
     assert move.steps_lost == 0
     assert move.checkpoint is not None
     assert move.checkpoint.step == 200
+
+
+@pytest.mark.parametrize(("saved", "lost"), [(207, 0), (204, 6), (None, 6)])
+def test_a_checkpoint_that_only_the_new_incarnation_tells_of_saves_the_steps_before_it(saved, lost):
+    """No manager heard the end of the old one; without it only the gap between two reports is known."""
+    cluster = cluster_with_move(TransactionState.LEAVING)
+    cluster.report(A, Category.CONVERGED, step=207)
+    cluster.may_carry_out = lambda action: True
+    cluster.carry_out()
+    checkpoint = None if saved is None else Checkpoint(step=saved, path="/c7", digest=DIGEST)
+    cluster.report(A, Category.CONVERGED, step=208, checkpoint=checkpoint)
+    (move,) = cluster.state.history
+    assert (move.state, move.steps_lost) == (TransactionState.SUCCEEDED, lost)
 
 
 @pytest.mark.parametrize(

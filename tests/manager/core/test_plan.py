@@ -36,6 +36,12 @@ def state_of(layout=None, budgets=None, **changes):
     return cluster_of(layout or {"node-0": "pc", "node-1": "", "node-2": ""}, settings=settings, **changes)
 
 
+def unheard(state, *, since):
+    """Let the job train since then, and nothing be known of its log."""
+    job = msgspec.structs.replace(state.jobs["default/c1"], trains_since=since)
+    return changed(state.with_job(job), progress=Progress())
+
+
 def changed(state, name="c1", **changes):
     replica = state.replicas[replica_of(name)]
     return state.with_replica(msgspec.structs.replace(replica, **changes))
@@ -399,6 +405,16 @@ CASES = {
             state_of(),
             progress=msgspec.structs.replace(state_of().replicas[replica_of("c1")].progress, step=None),
         ),
+        migrate(),
+        Refusal.NO_STEPS,
+    ),
+    "it began to train a moment ago": (
+        unheard(state_of(), since=NOW - 29.0),
+        migrate(),
+        Refusal.JUST_STARTED,
+    ),
+    "it has trained for a while and shows nothing": (
+        unheard(state_of(), since=NOW - 30.0),
         migrate(),
         Refusal.NO_STEPS,
     ),

@@ -7,7 +7,7 @@ from specon_manager.core.state import HISTORY
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import WithdrawRequest
-from specon_manager.model.cluster import Phase
+from specon_manager.model.cluster import Phase, Progress
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
@@ -81,6 +81,20 @@ def test_neither_gate_nor_cooldown_nor_count_of_moves_hold_it_back():
     )
     after, _ = ask(state, replica=replica_of("c0"))
     assert after.transaction_of(replica_of("c0")).target == "node-1"
+
+
+def test_a_move_of_what_has_just_started_waits_for_its_first_step():
+    """It begins once one is known; if none is known for half a minute, its log is not understood."""
+    job = msgspec.structs.replace(state_of().jobs["default/c1"], trains_since=NOW)
+    state = but(state_of().with_job(job), progress=Progress())
+    after, actions = ask(state)
+    assert (actions, after.history) == ([], ())
+    assert after.requests["default/m"].waits_for == "it has just started, and no step of it is known yet"
+    heard = but(after, progress=Progress(step=3, metric="loss"))
+    begun, _ = step(heard, ev.Tick(), NOW + 1)
+    assert begun.transaction_of(C1).id == "default/m"
+    unread, _ = step(after, ev.Tick(), NOW + 30)
+    assert "its log is not understood" in unread.history[-1].note
 
 
 CASES = {

@@ -287,9 +287,9 @@ class ClusterStage:
         key = (_namespace(replica), replica.split("/")[1])
         await self.cluster.machinery.patch(kind, key, "merge", body)
 
-    async def add_node(self, name: str, cpu: str = "16") -> None:
-        """Add a node, and wait until the leader would use it."""
-        await self.cluster.add_node(name, cpu=cpu)
+    async def add_node(self, name: str, cpu: str = "16", **more: Any) -> None:
+        """Add a node, and wait until the leader would use it; `more` as `FakeCluster.add_node` has it."""
+        await self.cluster.add_node(name, cpu=cpu, **more)
         await self.until(lambda: self._knows_node(name), f"the leader knows {name}")
 
     def _knows_node(self, name: str) -> bool:

@@ -134,7 +134,7 @@ class RealKueueStage(RealStage):
 
     async def remove(self, name: str) -> None:
         """Delete a Job and its pods."""
-        await self.api.delete(JOBS, name, TRAINING)
+        await self.api.delete(JOBS, name, TRAINING, propagation="Background")
 
     async def move(self, replica: str, target: str | None = None, **spec: Any) -> Object:
         """Ask for a move, wait for its end, and return what its Migration says."""

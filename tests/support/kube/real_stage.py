@@ -144,7 +144,7 @@ class RealStage:
         self.manager.start(
             [
                 f"--config={config}",
-                f"--kubeconfig={self._manager_config()}",
+                f"--kubeconfig={self.config}",
                 f"--namespace={SYSTEM}",
                 f"--webhook-url={url}",
                 f"--reports-url=https://127.0.0.1:{self.manager.reports_port}",
@@ -163,11 +163,11 @@ class RealStage:
         await self.eventually(leads, "it leads")
         await self.eventually(self._known, "its authorities are known")
 
-    def _manager_config(self) -> Path:
-        """Let the manager be somebody of its own for the server."""
+    def config_of(self, user: str) -> Path:
+        """Return a kubeconfig by which a client of Go is this user, who may do everything."""
         whole = json.loads(self.config.read_text())
-        whole["users"][0]["user"] |= {"as": "specon-manager", "as-groups": ["system:masters"]}
-        path = self._folder / "manager-kubeconfig"
+        whole["users"][0]["user"] |= {"as": user, "as-groups": ["system:masters"]}
+        path = self._folder / f"kubeconfig-{user}"
         path.write_text(json.dumps(whole))
         return path
 

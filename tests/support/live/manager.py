@@ -3,12 +3,16 @@
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
 
 from support.ports import free_port
+
+_UNREADY_SECONDS = 13.0
+"""Two probes that fail after three seconds each, five seconds apart, as the chart has them; and a moment."""
 
 
 class LiveManager:
@@ -23,10 +27,11 @@ class LiveManager:
         self.log = folder / f"{identity}.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._told_to_end = False
+        self._stopped_at: float | None = None
 
     def start(self, arguments: Sequence[str]) -> None:
         """Start it, or start it again."""
-        self._told_to_end = False
+        self._told_to_end, self._stopped_at = False, None
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
@@ -49,6 +54,12 @@ class LiveManager:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def in_service(self) -> bool:
+        """Whether a Service would have it among those that answer: one that stands still is taken out."""
+        stopped_at = self._stopped_at
+        return self.alive and (stopped_at is None or time.monotonic() - stopped_at < _UNREADY_SECONDS)
+
     def check_alive(self) -> None:
         """Fail where it has ended without being told to."""
         if self._process is None or self._told_to_end:
@@ -60,6 +71,8 @@ class LiveManager:
         assert self._process is not None
         if number == signal.SIGSTOP:
             self._told_to_end = True  # a leader that wakes up after its time may find that it has to end
+        if number in {signal.SIGSTOP, signal.SIGCONT}:
+            self._stopped_at = time.monotonic() if number == signal.SIGSTOP else None
         self._process.send_signal(number)
 
     def kill(self) -> None:

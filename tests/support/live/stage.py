@@ -37,7 +37,7 @@ from support.live.install import Installed, install, rendered, token, write_kube
 from support.live.jobs import CLAIM, HURRY, STEPS, Jobs, resource_of, script
 from support.live.manager import LiveManager
 from support.live.settings import LiveSettings, NotAllowedError
-from support.local.trainer import RESULT, VIOLATIONS, parameters_after
+from support.local.trainer import RESULT, TIMES, VIOLATIONS, parameters_after
 
 SECONDS: Final = 60.0
 """Nothing that a test waits for takes longer, unless it says so."""
@@ -117,12 +117,12 @@ class LiveStage:
         await self._webhook.stop()
         await self._reports.stop()
         async with contextlib.AsyncExitStack() as last:
-            last.push_async_callback(self._gone, PVS, self.namespace)
-            last.push_async_callback(self._gone, NAMESPACES, self.namespace, self.system)
+            last.push_async_callback(self.gone, PVS, self.namespace)
+            last.push_async_callback(self.gone, NAMESPACES, self.namespace, self.system)
             last.push_async_callback(self._clean_volume)
             last.push_async_callback(self._end_jobs)
             for resource, name in () if self._installed is None else self._installed.cluster_wide:
-                last.push_async_callback(self._gone, resource, name)
+                last.push_async_callback(self.gone, resource, name)
 
     # -- managers --------------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class LiveStage:
         return await self.in_volume(
             "import json, pathlib\n"
             f"place = pathlib.Path('/volume/{directory}')\n"
-            f"names = ['{RESULT}', '{VIOLATIONS}', 'train.log']\n"
+            f"names = ['{RESULT}', '{VIOLATIONS}', '{TIMES}', 'train.log']\n"
             "print(json.dumps({n: (place / n).read_text() if (place / n).exists() else '' for n in names}))"
         )
 
@@ -333,7 +333,7 @@ class LiveStage:
 
     async def _any(self) -> list[tuple[str, int]]:
         """Return where admission is answered: every replica does."""
-        return [(one.host, one.port) for one in self.managers if one.alive]
+        return [(one.host, one.port) for one in self.managers if one.in_service]
 
     async def _leader(self) -> list[tuple[str, int]]:
         """Return where reports are taken: at the leader."""
@@ -428,16 +428,16 @@ class LiveStage:
             with contextlib.suppress(OSError):  # it is on this machine only where that is the node
                 (Path(self.settings.host_path) / self.namespace).rmdir()
 
-    async def _gone(self, resource: Resource, *names: str) -> None:
+    async def gone(self, resource: Resource, *names: str) -> None:
         """Delete objects that are in no namespace, and wait until they are gone."""
         for name in names:
             with contextlib.suppress(ApiError):
                 await self.api.delete(resource, name)
 
-        async def gone() -> bool:
+        async def none_left() -> bool:
             return all([await self.found(resource, name, None) is None for name in names])
 
-        await self.eventually(gone, f"{' and '.join(names)} are gone", seconds=120)
+        await self.eventually(none_left, f"{' and '.join(names)} are gone", seconds=120)
 
     async def account(self) -> str:
         """Return what helps to understand why something did not come about."""

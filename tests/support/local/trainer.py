@@ -22,6 +22,8 @@ from pathlib import Path
 FIRST = "0" * 16
 RESULT = "result.json"
 VIOLATIONS = "violations.txt"
+TIMES = "times.txt"
+"""When each start made its first step and, where it was told to end, its last one: for what a move costs."""
 _FULL_DISK_BYTES = 16
 _TERMINATED = 128 + signal.SIGTERM
 
@@ -57,8 +59,12 @@ class Trainer:
         signal.signal(signal.SIGTERM, signal.SIG_IGN if self._arguments.ignore_sigterm else self._note)
         self._be_the_only_one()
         self._resume()
+        resumed_at = self._step
         while self._step < self._arguments.steps and not self._stopped:
             self._train()
+            if self._step == resumed_at + 1:
+                self._note_time("began")
+        self._note_time("ended")
         if self._step < self._arguments.steps:
             if not self._arguments.forget_on_sigterm:
                 self._save()
@@ -73,6 +79,10 @@ class Trainer:
             self._stopped = True
         else:
             self._asked = True
+
+    def _note_time(self, what: str) -> None:
+        with (self._arguments.directory / TIMES).open("a") as file:
+            file.write(f"{what} step={self._step} at={time.time():.3f}\n")
 
     def _be_the_only_one(self) -> None:
         """Lock the directory until this process is gone, and tell when another one holds the lock."""

@@ -61,10 +61,10 @@ class EvictionCache:
         found = (self.pod(*key) for key in sorted(self._by_node.get(node, ())))
         return [each for each in found if each is not None]
 
-    def emptied(self, node: str) -> bool:
-        """Whether a node is cordoned, or about to be removed."""
-        found = self._nodes.items.get(("", node))
-        return found is not None and found.emptied
+    def is_driven_out(self, pod: PodFacts) -> bool:
+        """Whether its node is cordoned, about to be removed, or has a taint that it does not tolerate."""
+        found = self._nodes.items.get(("", pod.node))
+        return found is not None and found.drives_out(pod)
 
     def budgets(self, namespace: str) -> list[Mapping[str, Any]]:
         """Return the disruption budgets of a namespace."""

@@ -54,7 +54,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     pod: PodFacts | None
     """The pod of that name, where it has a sidecar."""
     emptied: bool = False
-    """Whether its node is cordoned, or about to be removed."""
+    """Whether its node is cordoned, about to be removed, or has a taint that the pod does not tolerate."""
     wishes: Sequence[Glance] = ()
     """The wishes that evictions of this very pod were turned into, oldest first."""
     former: Glance | None = None
@@ -104,6 +104,14 @@ def is_forbidden(pod: PodFacts, budgets: Sequence[Mapping[str, Any]]) -> bool:
 def is_open(wish: Glance) -> bool:
     """Whether its move has not ended, or not begun yet."""
     return wish.state not in _ENDED
+
+
+def is_put_off(pod: PodFacts, known: Situation, now: float) -> bool:
+    """Whether whoever evicts the pod is to wait for a move under way, and has not waited for too long."""
+    wishes = _of_this_time(pod, known, now)
+    if not wishes or not is_open(wishes[-1]):
+        return False
+    return _measure_wait(wishes, now) < _patience(pod, known)
 
 
 def _is_namesake(pod: PodFacts | None, former: Glance, known: Situation, now: float) -> bool:

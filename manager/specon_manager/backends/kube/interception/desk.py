@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.interception.cache import EvictionCache
-from specon_manager.backends.kube.interception.decision import SILENT, Situation, review
+from specon_manager.backends.kube.interception.decision import SILENT, Situation, is_put_off, review
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction
 from specon_manager.backends.kube.interception.facts import PodFacts
 from specon_manager.backends.kube.interception.leader_last import LeaderLast
@@ -109,6 +109,11 @@ class Desk:
         """Return the wishes of a pod, oldest first."""
         return self._of(pod.namespace, pod.name, pod.uid)[0]
 
+    def puts_off(self, pod: PodFacts) -> bool:
+        """Whether an eviction of the pod is under way as a move, within its patience."""
+        known = Situation(pod=pod, wishes=self.wishes(pod), patience=self._settings.patience)
+        return is_put_off(pod, known, self._wall())
+
     def _keeps(self, node: str) -> bool:
         """Whether a pod on the node would still be moved if somebody evicted it now."""
         asked = (
@@ -124,7 +129,7 @@ class Desk:
         wishes, former = self._of(eviction.namespace, eviction.name, "" if pod is None else pod.uid)
         known = Situation(
             pod=pod,
-            emptied=pod is not None and self.cache.emptied(pod.node),
+            emptied=pod is not None and self.cache.is_driven_out(pod),
             wishes=wishes,
             former=former,
             budgets=budgets,

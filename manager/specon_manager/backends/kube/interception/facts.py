@@ -9,7 +9,9 @@ from specon_manager.backends.kube.objects.annotations import EVICT_ONLY, IN_PROG
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.node_warnings import warnings_of
+from specon_manager.backends.kube.objects.scheduling import taints_of, tolerations_of
 from specon_manager.backends.kube.transport.resources import Object
+from specon_manager.model.constraints import Constraints, Taint, Toleration, objection
 
 _TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
@@ -32,6 +34,7 @@ class PodFacts(Struct, frozen=True, kw_only=True, gc=False):
     """How long its eviction may be put off, seconds; None: as long as the settings say."""
     marks: tuple[str, str]
     """The values of `EVICT_ONLY` and `IN_PROGRESS`; empty where there is none."""
+    tolerations: tuple[Toleration, ...]
     budgeted: Mapping[str, Any]
     """What a disruption budget looks at."""
 
@@ -43,6 +46,13 @@ class NodeFacts(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     emptied: bool
     """Whether it is cordoned, or about to be removed."""
+    taints: tuple[Taint, ...]
+
+    def drives_out(self, pod: PodFacts) -> bool:
+        """Whether the pod is to leave: the node is emptied, or has a taint that the pod does not tolerate."""
+        if self.emptied:
+            return True
+        return objection({}, self.name, self.taints, Constraints(tolerations=pod.tolerations)) is not None
 
 
 class BudgetFacts(Struct, frozen=True, kw_only=True, gc=False):
@@ -57,6 +67,7 @@ def pod_facts(pod: Object) -> PodFacts:
     """Return what is kept of a pod; nonsense in it is as if it were not there."""
     metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
     annotations = mapping(metadata.get("annotations"))
+    spec = mapping(pod.get("spec"))
     identity, options = identity_of(pod), options_said(annotations)
     deleting, phase = metadata.get("deletionTimestamp"), str(status.get("phase") or "Pending")
     ready = [each for each in mappings(status.get("conditions")) if each.get("type") == "Ready"]
@@ -64,13 +75,14 @@ def pod_facts(pod: Object) -> PodFacts:
         uid=str(metadata.get("uid", "")),
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
-        node=str(mapping(pod.get("spec")).get("nodeName") or ""),
+        node=str(spec.get("nodeName") or ""),
         replica="" if identity is None else identity.replica,
         ended=phase in _TERMINAL,
         leaving=deleting is not None,
         movable=options.migrate is not False,
         patience=options.eviction_patience,
         marks=(str(annotations.get(EVICT_ONLY, "")), str(annotations.get(IN_PROGRESS, ""))),
+        tolerations=tolerations_of(spec.get("tolerations")),
         budgeted={
             "metadata": {
                 "uid": metadata.get("uid"),
@@ -89,6 +101,7 @@ def node_facts(node: Object) -> NodeFacts:
         uid=str(metadata.get("uid", "")),
         name=str(metadata.get("name", "")),
         emptied=bool(warnings_of(node)),
+        taints=taints_of(mapping(node.get("spec")).get("taints")),
     )
 
 

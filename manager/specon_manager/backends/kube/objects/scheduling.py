@@ -32,7 +32,7 @@ def constraints_of(spec: Mapping[str, Any], *, pinned: str = "") -> Constraints:
     return Constraints(
         selector=tuple(sorted(labels)),
         terms=terms_of(required.get("nodeSelectorTerms")),
-        tolerations=tuple(_toleration(each) for each in mappings(spec.get("tolerations"))),
+        tolerations=tolerations_of(spec.get("tolerations")),
     )
 
 
@@ -57,6 +57,11 @@ def taints_of(listed: object) -> tuple[Taint, ...]:
         )
         for each in mappings(listed)
     )
+
+
+def tolerations_of(listed: object) -> tuple[Toleration, ...]:
+    """Return the tolerations of a pod."""
+    return tuple(_toleration(each) for each in mappings(listed))
 
 
 def _toleration(given: Mapping[str, Any]) -> Toleration:

@@ -70,7 +70,8 @@ LEAVES: Final = "specon.io/leaves"
 does not upgrade schemas, and a server with an older one would drop it."""
 _LONGEST_NAMED: Final = 253 + 1 + 64
 MANIFEST_BYTES: Final = 256 * 1024
-_NUMBERED: Final = re.compile(r"move-[0-9]{1,15}")
+_OWN: Final = re.compile(r"move-[0-9]{1,15}|kueue-[0-9a-f]{12}-[0-9]{1,15}")
+"""Ids of moves that nobody made an object for: those of policies, and the saves before Kueue preempts."""
 _ASKED_AGAIN: Final = re.compile(r"[.:]([1-9][0-9]{0,3})")
 _STUCK: Final = "stuck: "
 _MOST_TARGETS: Final = 1024
@@ -273,7 +274,7 @@ def read_migration(item: Object) -> tuple[Migrated, list[Problem]]:
     metadata, spec = part_of(item, "metadata"), part_of(item, "spec")
     labels = metadata.get("labels")
     label = labels.get(MOVE_LABEL) if isinstance(labels, dict) else None
-    if not isinstance(label, str) or _NUMBERED.fullmatch(label) is None:
+    if not isinstance(label, str) or _OWN.fullmatch(label) is None:
         label = None
     status, wrong = read_fields(MigrationStatus, item.get("status"), at="status")
     replica = status.replica or spec.get("replica")

@@ -292,9 +292,9 @@ def _list_ended(found: list[Migrated]) -> list[Migrated]:
 
 
 def _number(each: Migrated) -> int:
-    """Return the number of a move that the manager made, 0 for others."""
+    """Return the number of a move that the manager made, 0 for others; saves have a time instead."""
     called = each.transaction.id if each.transaction is not None else (each.status.id or "")
-    if not each.ours:
+    if not each.ours or called.startswith("kueue-"):
         return 0
     number = (called or each.name.name).rpartition("-")[2]
     return int(number) if number.isascii() and number.isdigit() and len(number) < 16 else 0  # noqa: PLR2004

@@ -1,22 +1,18 @@
 """What one step changed that the owner of a job wants to read, in plain words. Pure."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
-from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotations import PREFIX, SIDECAR_NAME
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.transaction_news import words_of_transactions
 from specon_manager.core.state import State
 from specon_manager.model.actions import MigrateGang
 from specon_manager.model.cluster import Replica
 from specon_manager.model.events import Event, ReportReceived
+from specon_manager.model.standing import UNHEARD_SECONDS
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.words import is_hung
 from specon_sidecar.classify import Category
-
-_PATIENCE: Final = 30.0
-"""Seconds without a sample."""
 
 
 def words_of(before: State, after: State, event: Event | None = None) -> list[Note]:
@@ -59,12 +55,12 @@ def is_not_understood(replica: Replica) -> bool:
         or progress.reported_at is None
     ):
         return False
-    return progress.reported_at - progress.category_since >= _PATIENCE
+    return progress.reported_at - progress.category_since >= UNHEARD_SECONDS
 
 
 def _not_understood(replica: Replica) -> Note:
     words = replica.progress.reason or (
-        f"no sample of its training was found in its log for {_PATIENCE:g} s; look at the log of its "
+        f"no sample of its training was found in its log for {UNHEARD_SECONDS:g} s; look at the log of its "
         f"container {SIDECAR_NAME}, and set {PREFIX}log-path, {PREFIX}format or {PREFIX}pattern"
     )
     text = f"its log is not understood: {words}"

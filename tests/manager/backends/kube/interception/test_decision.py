@@ -5,49 +5,11 @@ import pytest
 
 from specon_manager.backends.kube.interception.decision import ATTEMPTS, EVACUATION, Situation, review
 from specon_manager.backends.kube.interception.eviction import Eviction
-from specon_manager.backends.kube.interception.facts import pod_facts
-from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.pins import Glance
 from specon_manager.model.transactions import MAY_GO, YIELDING
+from support.kube.eviction_facts import NOW, UID, pod, wish
 
-NOW = 1000.0
-UID = "0a1b2c3d-0000-0000-0000-000000000001"
 EVICTION = Eviction(review="r", namespace="training", name="train-0", user="admin")
-
-
-def pod(*, annotations=None, uid=UID, node="node-0", deleting=False, phase="Running"):
-    metadata = {
-        "name": "train-0",
-        "namespace": "training",
-        "uid": uid,
-        "labels": {"specon.io/sidecar": "injected", "job": "train"},
-        "annotations": {"specon.io/inject": "true", **(annotations or {})},
-        "ownerReferences": [
-            {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": "o", "controller": True}
-        ],
-    }
-    if deleting:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    ready = [{"type": "Ready", "status": "True"}]
-    return pod_facts(
-        {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase, "conditions": ready}}
-    )
-
-
-def wish(state=None, *, age=10.0, uid=UID, ended=0.0, number=1, **changes):
-    return Glance(
-        name=Name("training", f"evict-{uid}" if number == 1 else f"evict-{uid}-{number}"),
-        uid="w",
-        replica="training/train/worker/0",
-        state=state,
-        hostname=None,
-        leave="node-0",
-        evicted=f"train-0/{uid}",
-        created_at=NOW - age,
-        ended_at=ended,
-        **changes,
-    )
 
 
 def answer(eviction=EVICTION, **known):

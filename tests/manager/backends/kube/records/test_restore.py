@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from specon_manager.backends.kube.kueue.decision import request_of
 from specon_manager.backends.kube.records.external import MoveState
+from specon_manager.backends.kube.records.migration_record import migration_object
+from specon_manager.backends.kube.records.pins import glance
 from specon_manager.core.state import Measured
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -27,6 +30,7 @@ from support.kube.custom_resources import (
     restored_from,
     served,
 )
+from support.kube.kueue_objects import waiting
 
 R = "default/mnist/worker/0"
 MOVE = "default/by-hand"
@@ -442,3 +446,16 @@ def test_whatever_was_edited_a_manager_goes_on(at, edits, lives):
     for _ in range(20):
         now += 1000.0
         state, ordered = step(state, ev.Tick(), now)
+
+
+def test_a_save_before_a_preemption_is_nobodys_request_and_comes_back_as_it_was():
+    """Its object is there a moment before its status: it was taken for a move that somebody asks for."""
+    cluster = running()
+    name = request_of(waiting("urgent"), R)
+    cluster.post(ev.SaveRequested(id=name, replica=R, reason="Kueue is likely to preempt it"))
+    (save,) = cluster.state.transactions.values()
+    assert save.id == name
+    assert not glance(migration_object(save)).asked
+    restored = again(cluster).state
+    assert (list(restored.transactions), restored.transactions[name].purpose) == ([name], "save")
+    assert restored.transaction_count == 0
