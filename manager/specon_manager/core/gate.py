@@ -39,7 +39,7 @@ def objection(
 
     Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
     """
-    if isinstance(move, Migrate) and gate.enabled and move.purpose != DEFRAGMENT:
+    if isinstance(move, Migrate) and gate.enabled and move.purpose not in {DEFRAGMENT, FASTER}:
         # What most of thousands of moves are refused for: their loads are not looked at further.
         replica = snapshot.replicas[move.replica]
         against = objection_to_nodes(replica, move.target, snapshot) or _worse_loaded(
