@@ -33,6 +33,7 @@ BOUND_BURST = {1_000: 200.0, 10_000: 200.0}
 TICKS = {100: 100, 1_000: 100, 10_000: 12}  # by the number of nodes
 BURST = 1_000
 _BETWEEN = 5.0
+_QUIET = 20
 _CHANGING = 0.02
 
 
@@ -115,6 +116,31 @@ def burst(state: State, pending: int) -> float:
     return passed
 
 
+def trials(nodes: int, pending: int) -> float:
+    """Return the milliseconds of a Tick in which room is made for a burst of trials on a full cluster."""
+    state = reserving_cluster.cluster(nodes, waiting=0.0)
+    state, _ = step(state, Tick(), NOW)
+    state = reserving_cluster.with_trials(state, pending, NOW + 1)
+    before = time.process_time()
+    after, _ = step(state, Tick(), NOW + _BETWEEN)
+    passed = 1000 * (time.process_time() - before)
+    if len(after.claims) != pending:
+        raise RuntimeError(f"room is made for {len(after.claims)} of {pending} trials")
+    return passed
+
+
+def quiet(nodes: int) -> float:
+    """Return the milliseconds of a Tick before which nothing happened, on a full cluster without a queue."""
+    state, times = reserving_cluster.cluster(nodes, waiting=0.0), list[float]()
+    for number in range(_QUIET):
+        before = time.process_time()
+        after, _ = step(state, Tick(), NOW + _BETWEEN * number)
+        times.append(1000 * (time.process_time() - before))
+        if after is not state:
+            raise RuntimeError("something was decided")
+    return percentile(times[_QUIET // 2 :], 0.5)
+
+
 def peak(scenario: Scenario, nodes: int) -> float:
     """Return the most MiB that a state and its first Tick hold together, by what Python allocates."""
     tracemalloc.start()
@@ -157,6 +183,13 @@ def measure(
             growth = medians[large] / medians[small]
             what = f"{scenario.title}: growth from {small:,} to {large:,} nodes"
             figures.append(Figure(what=what, value=growth, unit="times", note="10 is linear"))
+    for nodes in counts:
+        what = f"progress, nothing happened, {nodes:,} nodes"
+        figures.append(Figure(what=what, value=quiet(nodes), unit="ms"))
+        if bounds.get(nodes) is not None:
+            what = f"progress, a full cluster, {nodes:,} nodes: {pending:,} trials at once"
+            passed = trials(nodes, pending)
+            figures.append(Figure(what=what, value=passed, unit="ms", at_most=BOUND_BURST.get(nodes)))
     return figures
 
 

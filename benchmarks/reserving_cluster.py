@@ -31,8 +31,10 @@ _ENDING = 0.0005
 """Which share of the jobs completes before each Tick; as many are submitted."""
 
 
-def cluster(nodes: int, *, seed: int = 0, settings: Settings | None = None) -> State:
-    """Return a full cluster of so many nodes and its queue."""
+def cluster(
+    nodes: int, *, seed: int = 0, settings: Settings | None = None, waiting: float = _WAITING
+) -> State:
+    """Return a full cluster of so many nodes, and a queue of so many jobs for each that runs."""
     rng = Random(seed)
     names = [f"node-{index}" for index in range(nodes)]
     jobs: dict[str, Job] = {}
@@ -71,7 +73,16 @@ def cluster(nodes: int, *, seed: int = 0, settings: Settings | None = None) -> S
         replicas=replicas,
         job_count=len(jobs),
     )
-    return _submitted(state, round(_WAITING * len(jobs)), rng, NOW)
+    return _submitted(state, round(waiting * len(jobs)), rng, NOW)
+
+
+def with_trials(state: State, count: int, now: float) -> State:
+    """Return the cluster after so many trials of one worker with a GPU were submitted."""
+    rng = Random(2)
+    for _ in range(count):
+        spec = msgspec.structs.replace(_spec(state.job_count, 1, _WITH_GPU, rng), job_class="trial")
+        state, _ = step(state, JobSubmitted(spec), now)
+    return state.flattened()
 
 
 def turned_over(state: State, rng: Random, now: float) -> State:

@@ -13,6 +13,7 @@ import blocked_worker
 import checkpoints
 import cluster
 import defragment
+import defragment_cluster
 import fair_shares
 import gang_move
 import helper_call
@@ -26,6 +27,7 @@ import sidecar_process
 import simulated_reports
 import simulator
 import starts
+import time_slices
 import trainer_slowdown
 import waiting
 from figure import Figure, Measure, as_json, show
@@ -62,6 +64,11 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
     "log-relay": ("what trainers print, relayed", log_relay.measure, log_relay.smallest),
     "plan": ("one Tick on large clusters", plan.measure, plan.smallest),
     "defragment": ("moves that make room on 500 nodes", defragment.measure, defragment.smallest),
+    "defragment-cluster": (
+        "moves that make room, carried out on 500 nodes",
+        defragment_cluster.measure,
+        defragment_cluster.smallest,
+    ),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
     "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
     "simulator": ("simulations of full size", simulator.measure, simulator.smallest),
@@ -75,6 +82,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         blocked_worker.measure,
         blocked_worker.smallest,
     ),
+    "time-slices": ("what stopping a whole trainer costs", time_slices.measure, time_slices.smallest),
     "starts": ("how well it is told when waiting jobs start", starts.measure, starts.smallest),
     "fair-shares": ("what two teams of equal quotas get", fair_shares.measure, fair_shares.smallest),
     "waiting": ("how long jobs wait, without and with a bound", waiting.measure, waiting.smallest),

@@ -1,14 +1,16 @@
-"""How well it is told when waiting jobs start, beside a moving average of past waits.
+"""How well it is told when waiting jobs start, beside averages of past waits.
 
 `python benchmarks/starts.py [--json FILE]`. Jobs are simulated to their ends, which is the truth. At
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
 2, 4, ... of the queue. Without `TRACES`, a directory of published traces as `specon reproduce traces`
-takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on: that was
-done on workloads 3 and 4 of Pollux (`CHOOSE=1` prints 1 to 4). `CASE=NAME` runs one alone.
+takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on; `CHOOSE=1`
+prints those on which it was. `CASE=NAME` runs one alone, and `POLICY=NAME[,...]` other policies.
 """
 
+import math
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -35,16 +37,30 @@ LATEST = 64
 """Waits of which the moving average is taken, as many as durations are remembered."""
 SHORTEST = 60.0
 """Errors of what starts sooner are relative to this, seconds."""
-_POLLUX = "pollux/workloads/workload-{}.csv:elastic=false,limit=60,nodes=8"
-_PHILLY = "philly/philly.csv:start={},limit=60,nodes=4"
-CHOSEN_ON = {f"pollux {number}": _POLLUX.format(number) for number in (1, 2, 3, 4)}
-JUDGED_ON = {
-    **{f"pollux {number}": _POLLUX.format(number) for number in (5, 6, 7, 8)},
-    "philly, day 54": _PHILLY.format(4592000),
-}
-POLICIES = ("progress", "fifo")
+_POLLUX = "pollux/workloads/workload-{}.csv:elastic=false,limit=110,nodes=8,start={}"
+_PHILLY = "philly/philly.csv:start={},limit=110,nodes=4"
+_SIXTIETH = (0, 13759, 15101, 13958, 12291, 12252, 12938, 14199, 13797)
+"""When the 61st job of a workload comes, seconds."""
+
+
+def _pollux(numbers: Iterable[int]) -> dict[str, str]:
+    """Return the first 60 jobs of these workloads, and those after them on empty nodes."""
+    first = {f"pollux {number}": _POLLUX.format(number, 0) for number in numbers}
+    return first | {f"pollux {n}, later": _POLLUX.format(n, _SIXTIETH[n]) for n in numbers}
+
+
+def _philly(starts: Iterable[int]) -> dict[str, str]:
+    """Return 60 jobs from these seconds on: there are enough of them that jobs wait."""
+    return {f"philly, day {start // 86400}": _PHILLY.format(start) for start in starts}
+
+
+CHOSEN_ON = _pollux((1, 2, 3, 4)) | _philly((4000000, 6500000))
+JUDGED_ON = _pollux((5, 6, 7, 8)) | _philly((4592000, 5000000))
+POLICIES = ("fifo", "progress", "quota-fifo")
 _MOMENTS, _EVERY = 20, 3
 """Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
+_LAST = 60
+"""The submission until which moments are: others come after it, as they do where nobody knows the end."""
 _BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
 """What a manager spends, on however slow a machine."""
 
@@ -73,13 +89,29 @@ class Told(NamedTuple):
     inside: bool
     width: float
     """Of the interval."""
-    average: float | None
-    """By the moving average; None where nobody has waited yet."""
+    averages: tuple[float, ...]
+    """By the moving averages, less what the job has waited and whole; empty where nobody waited yet."""
+
+
+class Answers(NamedTuple):
+    """What was told of all jobs that were asked for."""
+
+    given: list[Told]
+    """Those with an interval."""
+    asked: int
+    bounds: list[bool]
+    """Of those that are only told not to start before a time: whether that is so."""
+    seconds: list[float]
+    """Of a processor, for each moment."""
+
+    def __add__(self, other: "Answers") -> "Answers":  # type: ignore[override]
+        """Return both together."""
+        return Answers(*(one + another for one, another in zip(self, other, strict=True)))
 
 
 def run(workload: Workload, policy: str, moments: int) -> Truth:
     """Simulate the workload, and keep what was known at moments between the arrivals."""
-    last = max(job.at for job in workload.jobs)
+    last = sorted(job.at for job in workload.jobs)[:_LAST][-1]
     due = iter(last * (number + 1) / (moments + 1) for number in range(moments))
     following = next(due, None)
     snapshots, starts, waits = list[Snapshot](), dict[str, list[float]](), list[tuple[float, float]]()
@@ -102,30 +134,36 @@ def run(workload: Workload, policy: str, moments: int) -> Truth:
     return Truth(snapshots, starts, waits)
 
 
-def told(truth: Truth, policy: str, budget: Budget) -> Iterator[tuple[Told | None, str]]:
-    """Yield each estimate, or None with the reason where there is none."""
+def told(truth: Truth, policy: str, budget: Budget) -> Answers:
+    """Return each estimate beside the truth."""
+    found = Answers([], 0, [], [])
     for now, seen in truth.snapshots:
         settings = msgspec.structs.replace(seen.settings, policy=policy, parameters={})
         state = msgspec.structs.replace(seen, settings=settings)
         waiting = waiting_jobs(state)
         asked = [waiting[place - 1] for place in POSITIONS if place <= len(waiting)]
+        began = time.process_time()
         answers = expected_starts(state, now, [job.name for job in asked], budget)
+        found.seconds.append(time.process_time() - began)
+        found = found._replace(asked=found.asked + len(asked))
         past = [wait for at, wait in truth.waits if at <= now][-LATEST:]
         for job in asked:
             answer = answers[job.name]
             later = [at for at in truth.starts.get(job.name, ()) if at > now]
-            if not later or answer.in_seconds is None:
-                yield None, answer.why or "it never starts"
+            wait = later[0] - now if later else math.inf
+            if answer.in_seconds is None or answer.latest_seconds is None or not later:
+                if answer.earliest_seconds:
+                    found.bounds.append(answer.earliest_seconds - 1 <= wait)
                 continue
             assert answer.earliest_seconds is not None
-            assert answer.latest_seconds is not None
-            wait = later[0] - now
-            waited = now - (job.queued_at or job.submitted_at)
-            average = max(0.0, sum(past) / len(past) - waited) if past else None
             # What falls into the same second is the same.
             inside = answer.earliest_seconds - 1 <= wait <= answer.latest_seconds + 1
             width = answer.latest_seconds - answer.earliest_seconds
-            yield Told(wait, answer.in_seconds, inside, width, average), ""
+            mean = sum(past) / len(past) if past else 0.0
+            waited = now - (job.queued_at or job.submitted_at)
+            averages = (max(0.0, mean - waited), mean) if past else ()
+            found.given.append(Told(wait, answer.in_seconds, inside, width, averages))
+    return found
 
 
 def workloads() -> dict[str, Workload]:
@@ -146,71 +184,76 @@ def workloads() -> dict[str, Workload]:
 
 def measure(moments: int = _MOMENTS, budget: Budget = _BUDGET) -> list[Figure]:
     """Judge every policy on every workload, and all of it together."""
-    everything, figures = list[Told](), list[Figure]()
-    missing = 0
+    figures = list[Figure]()
     only = os.environ.get("CASE")
-    for name, workload in workloads().items():
-        for policy in POLICIES:
-            title = f"{name}, {policy}"
-            if only is not None and title != only:
+    policies = tuple(filter(None, os.environ.get("POLICY", "").split(","))) or POLICIES
+    for policy in policies:
+        together = Answers([], 0, [], [])
+        for name, workload in workloads().items():
+            if only not in {None, name}:
                 continue
             truth = run(workload, policy, moments)
             truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
-            answers = list(told(truth, policy, budget))
-            given = [each for each, _ in answers if each is not None]
-            everything += given
-            missing += len(answers) - len(given)
-            figures += _figures(title, given, len(answers), judged=False)
-    return figures + _figures("all", everything, len(everything) + missing, judged=True)
+            answers = told(truth, policy, budget)
+            together += answers
+            figures += _figures(f"{name}, {policy}", answers, judged=False)
+        figures += _figures(f"all, {policy}", together, judged=only is None)
+    return figures
 
 
-def _figures(title: str, given: list[Told], asked: int, *, judged: bool) -> list[Figure]:
-    share = 100 * len(given) / asked if asked else 0.0
-    counted = Figure(what=f"{title}: waiting jobs with an estimate", value=share, unit="%")
-    if not given:
-        return [counted]
-    covered = 100 * sum(each.inside for each in given) / len(given)
-    errors = [abs(each.middle - each.truth) / max(SHORTEST, each.truth) for each in given]
-    theirs = [
-        abs(each.average - each.truth) / max(SHORTEST, each.truth)
-        for each in given
-        if each.average is not None
-    ]
-    widths = [each.width / max(SHORTEST, each.truth) for each in given]
+def _figures(title: str, answers: Answers, *, judged: bool) -> list[Figure]:
+    given, asked = answers.given, answers.asked
     note = f"{len(given)} of {asked} got an estimate"
-    found = [
-        counted,
-        Figure(
-            what=f"{title}: truth within the interval of 90 %",
-            value=covered,
-            unit="%",
-            note=note,
-        ),
-        Figure(
-            what=f"{title}: median width of the interval", value=100 * median(widths), unit="% of the wait"
-        ),
-        Figure(
-            what=f"{title}: median error",
-            value=100 * median(errors),
-            unit="%",
-            at_most=20.0 if judged else None,
-        ),
-    ]
+    share = 100 * len(given) / asked if asked else 0.0
+    figures = [Figure(what=f"{title}: waiting jobs with an estimate", value=share, unit="%", note=note)]
+    if answers.seconds:
+        what, most = f"{title}: processor time of an answer at most", max(answers.seconds)
+        figures.append(Figure(what=what, value=most, unit="s", at_most=PATIENT.seconds))
+    if answers.bounds:
+        what = f"{title}: truth not before what is told where there is no interval"
+        value, note = 100 * sum(answers.bounds) / len(answers.bounds), f"of {len(answers.bounds)}"
+        figures.append(Figure(what=what, value=value, unit="%", note=note))
+    if not given:
+        return figures
+    within = sum(each.inside for each in given)
+    covered = 100 * within / len(given)
+    note = f"{within} of {len(given)}"
+    figures.append(
+        Figure(what=f"{title}: truth within the interval of 90 %", value=covered, unit="%", note=note)
+    )
     if judged:
         what = f"{title}: how far that is from 90 %"
-        found.append(Figure(what=what, value=abs(covered - 90), unit="points", at_most=3.0))
-    if theirs:
-        what = f"{title}: median error of the average of past waits"
-        found.append(Figure(what=what, value=100 * median(theirs), unit="%"))
-    return found
+        figures.append(Figure(what=what, value=abs(covered - 90), unit="points", at_most=3.0))
+    widths = [each.width / max(SHORTEST, each.truth) for each in given]
+    what = f"{title}: median width of the interval"
+    figures.append(Figure(what=what, value=100 * median(widths), unit="% of the wait"))
+    error = 100 * median(_error(each.middle, each.truth) for each in given)
+    bound = 20.0 if judged else None
+    figures.append(Figure(what=f"{title}: median error", value=error, unit="%", at_most=bound))
+    for place, words in enumerate(("less the time waited", "whole")):
+        errors = [_error(each.averages[place], each.truth) for each in given if each.averages]
+        if errors:
+            what = f"{title}: median error of the average of past waits, {words}"
+            figures.append(
+                Figure(
+                    what=what,
+                    value=100 * median(errors),
+                    unit="%",
+                    at_least=error if judged else None,
+                )
+            )
+    return figures
+
+
+def _error(told: float, truth: float) -> float:
+    return abs(told - truth) / max(SHORTEST, truth)
 
 
 def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
-    workload = generate(PoissonWorkload(jobs=25, nodes=2, curves=0.0), 1)
-    answers = list(told(run(workload, "fifo", 1), "fifo", Budget(work=40_000.0, seconds=60.0)))
-    given = [each for each, _ in answers if each is not None]
-    return _figures("smallest", given, len(answers), judged=True)
+    workload = generate(PoissonWorkload(jobs=60, nodes=4, interarrival=120.0, curves=0.0), 1)
+    answers = told(run(workload, "fifo", 4), "fifo", _BUDGET)
+    return _figures("smallest", answers, judged=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from specon_sidecar.observing.state import Kept
 from specon_sidecar.observing.state_file import save
 from specon_sidecar.observing.trouble import Trouble, explain
 from specon_sidecar.reporting.console import Narrator, summary
+from specon_sidecar.reporting.leases import Leases
 from specon_sidecar.reporting.links import Instructed, Manager, Reporter
 from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
 from specon_sidecar.reporting.outcome import Outcome
@@ -38,7 +39,8 @@ from specon_sidecar.reporting.snapshot import Snapshot
 from specon_sidecar.settings import STDOUT, Settings
 from specon_sidecar.trainer.process import Trainer, TrainerProcess, Usage
 from specon_sidecar.trainer.search import SearchedTrainer
-from specon_sidecar.trainer.stops import TrainingTime
+from specon_sidecar.trainer.sharing import Sharing
+from specon_sidecar.trainer.stops import Stops, TrainingTime, stops_in
 from specon_sidecar.wire import (
     Acknowledgement,
     CheckpointInstruction,
@@ -72,10 +74,11 @@ class Sidecar:
         self._time = RealTime()
         self._loop = asyncio.get_running_loop()
         log = choose_log(settings.log)
-        self._training = TrainingTime(self._time, _file(settings.stopped_file))
+        self._process = _trainer(settings)
+        self._sharing = _sharing(settings, self._process)
+        self._training = TrainingTime(self._time, _stops(settings, self._sharing))
         self._observer, start = begin(settings, self._training.now(), log)
         self._follower = _follower(settings, log, start, manager)
-        self._process = _trainer(settings)
         self._hook = None if settings.hook is None else Hook(Path(settings.hook), self, self._time)
         self._checkpoints = Checkpoints(
             mode=settings.checkpoint,
@@ -120,6 +123,9 @@ class Sidecar:
         tasks: list[asyncio.Task[Any]] = [follow, *parts]
         if self._instructed is not None:
             tasks.append(asyncio.create_task(self._instructed.run()))
+        if self._sharing is not None and self._manager is not None:
+            leases = Leases(self._manager, self._time, self._sharing)
+            tasks.append(asyncio.create_task(leases.run()))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             while not stopping.done():
@@ -169,6 +175,8 @@ class Sidecar:
             parts.append(StatusServer(port, token, self._on_status).serve())
         if self._reporter is not None:
             parts.append(self._reporter.run())
+        if self._sharing is not None:
+            parts.append(self._sharing.run())
         return parts
 
     async def _follow(self) -> None:
@@ -253,9 +261,10 @@ class Sidecar:
 
     async def _explain(self) -> None:
         """Say, as long as there is no sample, what is seen instead, and again where that changes."""
-        known = ""
+        known, after = "", self._settings.explain_after
         while True:
-            await self._time.sleep(self._settings.explain_after)
+            # A trainer that is stopped for the sake of others cannot write.
+            await self._training.sleep_until(self._training.now() + after, _LOOKS * after)
             # Of a job whose log is understood it stands beside the verdict: that job cannot be asked.
             self._observer.remark = self._hook.silence if self._hook is not None else ""
             if self._observer.first_seen:
@@ -313,7 +322,8 @@ class Sidecar:
     async def _carry_out(self, instruction: Instruction) -> Acknowledgement:
         identity = self._identity()
         if isinstance(instruction, CheckpointInstruction):
-            answer = await self._checkpoints.obtain(instruction, identity)
+            with contextlib.nullcontext() if self._sharing is None else self._sharing.undisturbed():
+                answer = await self._checkpoints.obtain(instruction, identity)
             self._offer()
             return answer
         if isinstance(instruction, IntervalInstruction):
@@ -392,6 +402,7 @@ class Sidecar:
             memory_bytes=None if usage is None else usage.memory_bytes,
             stopped_seconds=self._training.stopped or None,
             hang=None if self._ended else self._lookout.evidence(now),
+            share=None if self._sharing is None else self._sharing.report(),
             ended=self._ended,
         )
 
@@ -419,6 +430,17 @@ def _trainer(settings: Settings) -> Trainer | None:
     if settings.trainer_pid == "auto":
         return SearchedTrainer()
     return None if settings.trainer_pid is None else TrainerProcess(settings.trainer_pid)
+
+
+def _sharing(settings: Settings, process: Trainer | None) -> Sharing | None:
+    return None if settings.share is None or process is None else Sharing(process)
+
+
+def _stops(settings: Settings, sharing: Sharing | None) -> Callable[[], Stops | None] | None:
+    if sharing is not None:
+        return lambda: sharing.stops
+    file = _file(settings.stopped_file)
+    return None if file is None else lambda: stops_in(file)
 
 
 def _watch(settings: Settings) -> CheckpointWatch | None:

@@ -83,6 +83,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Unix socket on which the trainer's helper speaks; its token is beside it."""
     volume: tuple[str, ...] | None = None
     """What outlives the trainer: what it tells of is a checkpoint there alone; None: anywhere."""
+    share: Literal["time"] | None = None
+    """Whether the trainer runs in turns with others of its GPUs where its manager says so."""
     stopped_file: str | None = None
     """Where it is told for how long the trainer was stopped so that others could train (`trainer.stops`)."""
     heartbeat: float = 10.0
@@ -164,6 +166,11 @@ _OPTIONS: Final = (
         "what outlives the trainer, or none: where a checkpoint lies of which its helper tells; repeatable"
         " (anywhere)",
         parse.volumes,
+    ),
+    _Option(
+        "--share",
+        "time: the trainer runs in turns with others of its GPUs, as the manager says (none)",
+        parse.choice("time"),
     ),
     _Option("--stopped-file", "file that says how long the trainer was stopped", parse.absolute_path),
     _Option("--heartbeat", "seconds between reports when nothing changes (10)", parse.number(0.1, 3600)),
@@ -322,10 +329,19 @@ def _contradictions(settings: Settings) -> list[str]:
         found += [f"--confidence, --remaining-gain: {why}"] if why else []
     if settings.checkpoint.kind == "hook" and settings.hook is None:
         found.append("--checkpoint: 'hook' needs --hook, the socket to ask by")
-    if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
-        found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
+    found += _without_trainer(settings)
     try:
         make_reader(settings.format, settings.format_options)
     except ValueError as error:
         found.append(f"--format, --pattern: {error}")
+    return found
+
+
+def _without_trainer(settings: Settings) -> list[str]:
+    """Name the settings by which something is done to the trainer's process, where that is not named."""
+    found = []
+    if settings.checkpoint.kind == "signal" and settings.trainer_pid is None:
+        found.append(f"--checkpoint: '{settings.checkpoint}' needs --trainer-pid")
+    if settings.share is not None and (settings.trainer_pid is None or settings.manager is None):
+        found.append(f"--share: {settings.share!r} needs --trainer-pid and --manager, which says when")
     return found

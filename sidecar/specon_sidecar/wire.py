@@ -18,6 +18,7 @@ MAX_MESSAGE_BYTES: Final = 65536
 MAX_PAUSE_SECONDS: Final = 3600.0
 MAX_HANG_LINES: Final = 5
 MAX_HANG_LINE: Final = 200
+MAX_DEVICES: Final = 64
 
 _LABEL = "[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?"
 ReplicaName = Annotated[
@@ -81,6 +82,17 @@ class Hang(_Message, frozen=True):
     """The last lines of its log, shortened: for its owner alone."""
 
 
+class Share(_Message, frozen=True):
+    """Whether a trainer whose owner asked for it can run in turns with others on the same GPUs."""
+
+    why: Text = ""
+    """Why it cannot; empty: it can."""
+    devices: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...], Meta(max_length=MAX_DEVICES)
+    ] = ()
+    """The GPUs that its container has, by names that mean the same in all pods of its node."""
+
+
 class Report(_Message, frozen=True):
     """What a sidecar says of its replica: at once on a change of category, else as a heartbeat."""
 
@@ -126,6 +138,8 @@ class Report(_Message, frozen=True):
     format: Text | None = None
     hang: Hang | None = None
     """Set while its trainer hangs; what a sidecar without this field means is that nobody knows."""
+    share: Share | None = None
+    """Only where the pod asks for slices of time; a sidecar without this field never runs in turns."""
     ended: bool = False
     """The last report of this incarnation: its trainer is gone."""
 
@@ -171,6 +185,32 @@ class Instructions(_Message, frozen=True):
 
     schema: Literal[1]
     instructions: Annotated[tuple[Instruction, ...], Meta(max_length=16)] = ()
+
+
+class Turn(_Message, frozen=True):
+    """A part of each period, seconds."""
+
+    begin: Annotated[float, Meta(ge=0, le=60)]
+    length: Annotated[float, Meta(ge=0, le=60)]
+
+
+class Turns(_Message, frozen=True):
+    """When a trainer runs for a few seconds to come; a sidecar that can share asks for it again and again.
+
+    An older sidecar never asks. Without turns nobody is stopped, and neither after those seconds.
+    """
+
+    schema: Literal[1]
+    id: Annotated[str, Meta(max_length=64, pattern=r"^[a-z0-9]*\Z")] = ""
+    """Another one where the turns are others; empty: there are none."""
+    period: Annotated[float, Meta(gt=0, le=60)] = 1.0
+    """Seconds after which the turns begin anew."""
+    on: Annotated[tuple[Turn, ...], Meta(max_length=64)] = ()
+    """In their order; one may go on at the begin of the next period."""
+    clock: Age = 0.0
+    """What the manager's clock says as it answers, seconds: turns are on that clock, modulo the period."""
+    seconds: Annotated[float, Meta(ge=0, le=10)] = 0.0
+    """For how long this holds."""
 
 
 class Acknowledgement(_Message, frozen=True):
@@ -224,12 +264,18 @@ def decode_instructions(body: bytes) -> Instructions:
     return _decode(_INSTRUCTIONS, body)
 
 
+def decode_turns(body: bytes) -> Turns:
+    """Return the turns in `body`; raises WireError naming the field that is wrong."""
+    return _decode(_TURNS, body)
+
+
 def decode_resumable(body: bytes) -> Resumable:
     """Return from where to go on, as `body` says; raises WireError naming the field that is wrong."""
     return _decode(_RESUMABLE, body)
 
 
 _RESUMABLE: Final = msgspec.json.Decoder(Resumable)
+_TURNS: Final = msgspec.json.Decoder(Turns)
 _REPORT: Final = msgspec.json.Decoder(Report)
 _ACKNOWLEDGEMENT: Final = msgspec.json.Decoder(Acknowledgement)
 _INSTRUCTIONS: Final = msgspec.json.Decoder(Instructions)

@@ -14,6 +14,7 @@ LEAST = {
     "checkpoints": 5,
     "cluster": 23,
     "defragment": 6,
+    "defragment-cluster": 5,
     "fair-shares": 6,
     "gang-move": 9,
     "log-relay": 3,
@@ -26,7 +27,8 @@ LEAST = {
     "sidecar-process": 3,
     "simulated-reports": 4,
     "simulator": 3,
-    "starts": 1,
+    "starts": 7,
+    "time-slices": 5,
     "trainer-slowdown": 8,
     "waiting": 20,
 }

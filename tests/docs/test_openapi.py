@@ -27,7 +27,14 @@ from support.runtime.quiet_manager import Manager
 A = replica_of("a")
 FIRST = "0001"
 EXAMPLES = 12
-OF_SIDECARS = {"/v1/reports", "/v1/instructions", "/v1/acknowledgements", "/v1/checkpoint", "/v1/output"}
+OF_SIDECARS = {
+    "/v1/reports",
+    "/v1/instructions",
+    "/v1/acknowledgements",
+    "/v1/checkpoint",
+    "/v1/output",
+    "/v1/turns",
+}
 UNBOUNDED = RateLimits(per_second=1e6, burst=1_000_000)
 
 

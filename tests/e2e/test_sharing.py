@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from specon_manager.__main__ import main
-from specon_manager.backends.local.slicing import STOPPED_FILE
+from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.supervise import read_stat
 from specon_manager.model.cluster import Replica
 from specon_manager.model.transactions import TransactionState

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fakekube import owned, selectors
 from fakekube.kinds import NAMESPACES, NODES, PDBS, PODS, SERVICE_ACCOUNTS, Kind, Object
 from fakekube.machinery import Machinery
-from fakekube.store import clone, key_of
+from fakekube.store import Entry, clone, key_of
 
 
 class Garbage:
@@ -16,15 +16,36 @@ class Garbage:
         self._machinery = machinery
         self._store = machinery.store
         self._kinds = tuple(kinds)
+        self._changed = True
+        self._store.written.append(self._written)
+
+    def _written(self, kind: Kind, entry: Entry) -> None:
+        """Take note of what may leave something to do: a beginning, an end, or a step towards one."""
+        if entry.before is None or entry.after is None:
+            self._changed = True
+            return
+        before, after = entry.before["metadata"], entry.after["metadata"]
+        disowned = before.get("ownerReferences") != after.get("ownerReferences")
+        self._changed = self._changed or disowned or bool(after.get("deletionTimestamp"))
 
     async def act(self) -> None:
+        if not self._changed:
+            return
+        self._changed = False
+        try:
+            await self._collect()
+        except BaseException:
+            self._changed = True
+            raise
+
+    async def _collect(self) -> None:
         everything = [(kind, value) for kind in self._kinds for value in self._store.all(kind)]
         uids = {value["metadata"]["uid"] for _, value in everything if "uid" in value["metadata"]}
         for kind, value in everything:
             owners = value["metadata"].get("ownerReferences") or []
             if owners and not any(owner["uid"] in uids for owner in owners):
                 await self._remove(kind, value)
-            else:
+            elif value["metadata"].get("deletionTimestamp"):
                 await self._finalize(kind, value, everything)
         for namespace in self._store.all(NAMESPACES):
             await self._end_namespace(namespace)
@@ -40,7 +61,7 @@ class Garbage:
         """Do what the propagation policies Foreground and Orphan ask for, then let the owner go."""
         finalizers = value["metadata"].get("finalizers") or []
         todo = {"foregroundDeletion", "orphan"} & set(finalizers)
-        if not todo or not value["metadata"].get("deletionTimestamp"):
+        if not todo:
             return
         uid = value["metadata"]["uid"]
         below = [

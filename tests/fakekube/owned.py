@@ -9,15 +9,9 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 def of(store: Store, kind: Kind, owner: Object) -> list[Object]:
     """Return the objects that an owner controls, by uid."""
-    uid = owner["metadata"]["uid"]
-    found = store.all(kind, owner["metadata"]["namespace"])
-    return [
-        value
-        for value in found
-        if any(
-            r.get("controller") and r["uid"] == uid for r in value["metadata"].get("ownerReferences") or []
-        )
-    ]
+    namespace = owner["metadata"]["namespace"]
+    found = store.controlled(kind, owner["metadata"]["uid"])
+    return [value for value in found if value["metadata"].get("namespace") == namespace]
 
 
 def phase(pod: Object) -> str:

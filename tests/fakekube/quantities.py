@@ -1,6 +1,7 @@
 """Amounts as manifests write them, and what a pod asks for in all."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from fakekube.kinds import Object
 
@@ -11,6 +12,7 @@ _SUFFIXES = {
 Amounts = dict[str, float]
 
 
+@lru_cache(maxsize=4096)
 def amount(text: str | float) -> float:
     """Return a quantity as a number; raises ValueError."""
     if not isinstance(text, str):

@@ -18,14 +18,15 @@ class Scheduler:
         self._store = machinery.store
         self.running = True
         self._taken: dict[str, Amounts] = {}
-        self._asked: dict[str, Amounts] = {}
+        self._asked: dict[str, tuple[Object, Amounts]] = {}
         self._room: dict[str, Amounts] = {}
 
     async def act(self) -> None:
         if not self.running:
             return
-        self._count_taken()
         waiting = [pod for pod in self._store.all(PODS) if _waits(pod)]
+        if waiting:
+            self._count_taken()
         for pod in sorted(waiting, key=lambda pod: (-pod["spec"].get("priority", 0), pod["metadata"]["uid"])):
             await self._place(pod)
 
@@ -87,9 +88,10 @@ class Scheduler:
 
     def _asks(self, pod: Object) -> Amounts:
         uid = pod["metadata"]["uid"]
-        if uid not in self._asked:
-            self._asked[uid] = requested(pod)
-        return self._asked[uid]
+        known = self._asked.get(uid)
+        if known is None or known[0] is not pod["spec"]:  # what is stored is never changed in place
+            known = self._asked[uid] = pod["spec"], requested(pod)
+        return known[1]
 
     def _of(self, node: str) -> list[Object]:
         return [
@@ -100,15 +102,18 @@ class Scheduler:
 
     def _count_taken(self) -> None:
         """Sum up once per round what each node is asked for: the pods are many."""
-        self._taken, self._asked = {}, {}
+        self._taken = {}
         self._room = {
             node["metadata"]["name"]: amounts((node.get("status") or {}).get("allocatable"))
             for node in self._store.all(NODES)
         }
-        for pod in self._store.all(PODS):
+        pods = self._store.all(PODS)
+        for pod in pods:
             node = pod["spec"].get("nodeName")
             if node and pod.get("status", {}).get("phase") not in _TERMINAL:
-                self._taken[node] = add(self._taken.get(node, {}), requested(pod))
+                self._taken[node] = add(self._taken.get(node, {}), self._asks(pod))
+        if len(self._asked) > 2 * len(pods):
+            self._asked = {}
 
     def _load(self, node: Object) -> float:
         room, free = self._room[node["metadata"]["name"]], self.free(node)

@@ -46,6 +46,10 @@ class Store:
     def __init__(self) -> None:
         self.revision = 1
         self._objects: dict[Kind, dict[Key, Object]] = {}
+        self._ordered: dict[Kind, list[Key]] = {}
+        """The keys of a resource in their order; none of one that was added to, or removed from, since."""
+        self._controlled: dict[tuple[Kind, str], set[Key]] = {}
+        """What each owner controls."""
         self._logs: dict[Kind, list[Entry]] = {}
         self._compacted: dict[Kind, int] = {}
         self._waiting: set[asyncio.Event] = set()
@@ -57,7 +61,14 @@ class Store:
     def all(self, kind: Kind, namespace: str = "") -> list[Object]:
         """Return the objects of a resource, in the order of namespace and name."""
         found = self._objects.get(kind, {})
-        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
+        if kind not in self._ordered:
+            self._ordered[kind] = sorted(found)
+        return [found[key] for key in self._ordered[kind] if not namespace or key[0] == namespace]
+
+    def controlled(self, kind: Kind, owner: str) -> list[Object]:
+        """Return the objects of a resource that the owner with this uid controls, in the same order."""
+        found = self._objects.get(kind, {})
+        return [found[key] for key in sorted(self._controlled.get((kind, owner), ()))]
 
     def put(self, kind: Kind, value: Object) -> Object:
         """Store an object as it is, with the next resource version; return what was stored."""
@@ -66,6 +77,9 @@ class Store:
         kept["metadata"]["resourceVersion"] = str(self.revision)
         objects = self._objects.setdefault(kind, {})
         before = objects.get(key_of(kept))
+        if before is None:
+            self._ordered.pop(kind, None)
+        self._index(kind, before, kept)
         objects[key_of(kept)] = kept
         self._append(kind, Entry(self.revision, before, kept))
         return kept
@@ -73,10 +87,21 @@ class Store:
     def remove(self, kind: Kind, key: Key) -> Object:
         self.revision += 1
         before = self._objects[kind].pop(key)
+        self._ordered.pop(kind, None)
+        self._index(kind, before, None)
         last = clone(before)
         last["metadata"]["resourceVersion"] = str(self.revision)
         self._append(kind, Entry(self.revision, last, None))
         return last
+
+    def _index(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """Take note of who controls an object now."""
+        for value, known in ((before, False), (after, True)):
+            for reference in [] if value is None else value["metadata"].get("ownerReferences") or []:
+                if reference.get("controller"):
+                    assert value is not None
+                    keys = self._controlled.setdefault((kind, reference["uid"]), set())
+                    (keys.add if known else keys.discard)(key_of(value))
 
     # -- history ---------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from specon_sidecar.classify import Category
 from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
-from specon_sidecar.wire import Checkpoint, Observation, Report
+from specon_sidecar.wire import Checkpoint, Hang, Observation, Report
 
 QUIET = Report(
     schema=1,
@@ -114,6 +114,14 @@ def test_the_former_incarnation_ages_while_a_report_waits():
     box.offer(changed(former=former, first=first), 0.0)
     report = box.due(7.0)
     assert (report.former.age, report.first.age) == (10.0, 8.0)
+
+
+def test_a_hang_ages_while_a_report_waits():
+    """Since when it is known, and for how long there was no step, count until it is sent."""
+    box = outbox()
+    box.offer(changed(hang=Hang(age=2.0, silent=40.0, usual=1.0)), 0.0)
+    hang = box.due(7.0).hang
+    assert (hang.age, hang.silent, hang.usual) == (9.0, 47.0, 1.0)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))

@@ -166,3 +166,9 @@ def test_volumes_are_named_one_by_one():
     assert read_settings(["--log", "/log"], {}).volume is None
     with pytest.raises(SettingsError, match=r"--volume: .* is not an absolute path"):
         read_settings([*given, "--volume", "f"], {})
+
+
+def test_turns_need_a_manager_and_a_trainer():
+    """Somebody has to say when, and somebody is to be stopped."""
+    assert mistakes("--log", "/l", "--share", "time", "--trainer-pid", "7")[0].startswith("--share: 'time'")
+    assert mistakes("--log", "/l", "--share", "weights")[0].startswith("--share: 'weights'")

@@ -9,7 +9,7 @@ from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.formats.parser import FormatOptions
 from specon_sidecar.formats.table import make_reader
 from specon_sidecar.observing.observer import Observer
-from specon_sidecar.trainer.stops import TrainingTime
+from specon_sidecar.trainer.stops import TrainingTime, stops_in
 from support.clocks.sleeping_time import VirtualTime
 
 SHARE = 0.25
@@ -22,7 +22,7 @@ class Scene:
     def __init__(self, folder, share=SHARE, classifier="horizon"):
         self.clock, self.share = VirtualTime(), share
         self.file = folder / "stopped.json"
-        self.training = TrainingTime(self.clock, self.file)
+        self.training = TrainingTime(self.clock, lambda: stops_in(self.file))
         settings = ClassifierSettings(interval=10.0, classifier=classifier)
         self.observer = Observer(settings, make_reader("auto", FormatOptions()), self.training.now())
         self.steps = 0

@@ -1,6 +1,8 @@
 """Why there is no sample is said in words that name what was seen and what to set."""
 
 import asyncio
+import json
+import time
 
 import pytest
 
@@ -160,3 +162,26 @@ async def test_a_sidecar_says_it_once_and_again_where_it_changes(tmp_path, caplo
         sidecar.stop()
         await running
     assert [text.partition(f" {log}")[0] for text in caplog.messages] == ["no log at", "no line of"]
+
+
+async def test_a_trainer_that_is_stopped_for_others_has_the_time_that_it_runs_to_write(tmp_path, caplog):
+    """A job that waits for its turn was said to have an empty log; while it runs the time counts."""
+    account = tmp_path / "stopped.json"
+    account.write_text(json.dumps({"seconds": 0.0, "since": time.monotonic()}))
+    settings = Settings(
+        log=str(tmp_path / "train.log"),
+        poll_interval=0.02,
+        watch="polling",
+        explain_after=0.1,
+        stopped_file=str(account),
+    )
+    sidecar = Sidecar(settings, None, lambda _: None)
+    running = asyncio.create_task(sidecar.run())
+    async with asyncio.timeout(30):
+        await asyncio.sleep(0.5)
+        assert caplog.messages == []
+        account.write_text(json.dumps({"seconds": 0.5, "since": None}))
+        while not caplog.messages:  # noqa: ASYNC110 - a task logs it
+            await asyncio.sleep(0.02)
+        sidecar.stop()
+        await running

@@ -19,12 +19,16 @@ from specon_sidecar.wire import (
     Observation,
     ReleaseInstruction,
     Report,
+    Share,
     StopInstruction,
+    Turn,
+    Turns,
     WireError,
     decode_acknowledgement,
     decode_instructions,
     decode_report,
     decode_resumable,
+    decode_turns,
     encode,
 )
 
@@ -34,6 +38,7 @@ DECODERS = {
     "acknowledgement": decode_acknowledgement,
     "instructions": decode_instructions,
     "resumable": decode_resumable,
+    "turns": decode_turns,
 }
 MINIMAL = {
     "schema": 1,
@@ -113,6 +118,7 @@ REPORTS = st.builds(
     memory_bytes=st.none() | COUNTS,
     stopped_seconds=st.none() | AMOUNTS,
     format=st.none() | TEXTS,
+    share=st.none() | st.builds(Share, why=TEXTS, devices=st.lists(IDS, max_size=3).map(tuple)),
     ended=st.booleans(),
 )
 ACKNOWLEDGEMENTS = st.builds(
@@ -155,6 +161,23 @@ def test_acknowledgements_come_back_as_they_were(acknowledgement):
 def test_instructions_come_back_as_they_were(instructions):
     """Every list of instructions within the bounds is decoded to the same list."""
     assert decode_instructions(encode(instructions)) == instructions
+
+
+TURNS = st.builds(
+    Turns,
+    schema=st.just(1),
+    id=st.from_regex(r"[a-z0-9]{0,64}", fullmatch=True),
+    period=st.floats(0.001, 60),
+    on=st.lists(st.builds(Turn, begin=st.floats(0, 60), length=st.floats(0, 60)), max_size=4).map(tuple),
+    clock=AGES,
+    seconds=st.floats(0, 10),
+)
+
+
+@given(TURNS)
+def test_turns_come_back_as_they_were(turns):
+    """Whatever is within the bounds is decoded to the same."""
+    assert decode_turns(encode(turns)) == turns
 
 
 @given(st.binary(max_size=300))

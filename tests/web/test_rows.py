@@ -58,6 +58,10 @@ async def test_the_queue_says_when_a_job_starts_in_the_same_words(visit_to, busy
         visit.served.show_starts(lambda _: {"default/waits": soon})
         await visit.open()
         await visit.says("#queue", "starts in 6 min (1 min to 1 h)")
+        far = ExpectedStart(earliest_seconds=3600.0, why="beyond what was simulated", worlds=19)
+        visit.served.show_starts(lambda _: {"default/waits": far})
+        await visit.open()
+        await visit.says("#queue", "starts after 1 h")
 
 
 async def test_where_there_are_gpus_they_come_first(visit_to, busy):

@@ -1,9 +1,9 @@
-"""`specon what-if --defragment`: which moves would make room, before anybody switches them on.
+"""`specon what-if --defragment`: which moves would make room or bring gangs together, before they are made.
 
-As JSON, one object, described in docs/simulate.md: `schema` 1; `versions`; `state`; `margin`; `jobs`.
+As JSON, one object (docs/simulate.md): `schema` 1; `versions`; `state`; `margin`; `jobs`; `gangs`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from specon_lab.commands.what_if_result import StateSize, size_of, versions
+from specon_lab.forecasts.gathering import GangTogether, gathering
 from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
 from specon_manager.cli.run.result import in_jobs
 from specon_manager.core.state import State
@@ -37,6 +38,8 @@ class RoomMaking(Struct, frozen=True, kw_only=True):
     """How many times its price the gain has to be; None where the gate is off."""
     jobs: tuple[RoomForOne, ...]
     """Waiting jobs for which what is free together would do, oldest first."""
+    gangs: tuple[GangTogether, ...]
+    """Gangs that are known to train faster on fewer nodes than they are on, by name."""
 
 
 def answer(state: State, now: float) -> RoomMaking:
@@ -47,6 +50,7 @@ def answer(state: State, now: float) -> RoomMaking:
         state=Scattered(defragment=settings.defragment, **size_of(state, len(state.snapshot(now).waiting))),
         margin=settings.gate.margin if settings.gate.enabled else None,
         jobs=room_making(state, now),
+        gangs=gathering(state, now),
     )
 
 
@@ -65,12 +69,40 @@ def print_room_making(found: RoomMaking, console: Console, *, most: int) -> None
     )
     if not found.jobs:
         _print(console, "no job waits for room that is there and only scattered")
-    for each in found.jobs[:most]:
+    _print_parts([_lines(each, most) for each in found.jobs], console, most)
+    _print_parts([_lines_of_gang(each, most) for each in found.gangs], console, most)
+
+
+def _print_parts(parts: Sequence[Sequence[str]], console: Console, most: int) -> None:
+    for lines in parts[:most]:
         console.print()
-        for line in _lines(each, most):
+        for line in lines:
             _print(console, line)
-    if len(found.jobs) > most:
-        _print(console, f"and {in_jobs(len(found.jobs) - most)} more (--top {len(found.jobs)})")
+    if len(parts) > most:
+        _print(console, f"and {in_jobs(len(parts) - most)} more (--top {len(parts)})")
+
+
+def _lines_of_gang(found: GangTogether, most: int) -> list[str]:
+    then, now = f"{found.seconds_per_step_then:.3g} s", f"{found.seconds_per_step:.3g} s"
+    lines = [
+        (
+            f"{job_label(found.job)}, {_count(found.workers, 'worker')} on {_count(found.nodes, 'node')},"
+            f" would be faster on {found.nodes_then}: {then} for a step rather than {now}"
+            f" (measured {found.measured_then} and {found.measured} times)"
+        ),
+        (
+            f"  price {found.price:.1f}, it saves {100 * found.saves:.0f} % of its time at least, worth"
+            f" {found.gain:.1f} ({_UNIT})"
+        ),
+    ]
+    if found.replicas:
+        ways = ", ".join(_way(each) for each in found.replicas[:most])
+        lines.append(f"  {ways}; all {found.restarts} of {job_label(found.job)} start again")
+    return [*lines, _verdict(done=found.done, reason=found.reason)]
+
+
+def _verdict(*, done: bool, reason: str) -> str:
+    return "  it would be done" if done else f"  it would not be done: {printable(reason)}"
 
 
 def _lines(found: RoomForOne, most: int) -> list[str]:
@@ -100,8 +132,7 @@ def _lines(found: RoomForOne, most: int) -> list[str]:
         lines.append(f"  {printable(node.node)}: {room}")
     if len(found.frees) > most:
         lines.append(f"  and {len(found.frees) - most} more nodes")
-    lines.append("  it would be done" if found.done else f"  it would not be done: {printable(found.reason)}")
-    return lines
+    return [*lines, _verdict(done=found.done, reason=found.reason)]
 
 
 def _way(goes: Goes) -> str:

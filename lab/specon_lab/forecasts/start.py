@@ -43,7 +43,7 @@ def expected_starts(
     """
     ends = budget.clock() + budget.seconds
     try:
-        worlds = Worlds(state, now, seed=0)
+        worlds = Worlds(state, now, seed=0, asked=jobs)
         waiting = worlds.waiting & set(jobs)
         bounds = Bounds(work=budget.work / budget.worlds)
         found = starts(worlds, waiting, budget.worlds, bounds, lambda: budget.clock() <= ends)
@@ -81,4 +81,8 @@ def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...
         return ExpectedStart(why=why, worlds=found.worlds)
     hours = found.reached / 3600
     why = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
-    return ExpectedStart(why=why, worlds=found.worlds)
+    if start.surely_after <= 0:
+        return ExpectedStart(why=why, worlds=found.worlds)
+    return ExpectedStart(
+        earliest_seconds=round(start.surely_after, 1), why=why, worlds=found.worlds, assumptions=assumptions
+    )

@@ -4,10 +4,12 @@ Of n worlds that are as likely as what will happen, the k-th smallest start lies
 k of n + 1 cases: so 19 worlds give an interval of 90 %, from the first start to the last.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from specon_lab.engine.engine import Moment
@@ -39,6 +41,8 @@ class Start(Struct, frozen=True, kw_only=True):
     median: float
     earliest: float
     latest: float
+    surely_after: float
+    """5 of 100 start before at most, also where the worlds were not played until it starts; 0 or more."""
     reason: str = ""
     """Why it never does, where a world came to its end without it."""
 
@@ -58,6 +62,10 @@ class Play(Struct, frozen=True, kw_only=True):
 
     starts: Mapping[str, float]
     reached: float
+    work: float
+    """What it took, in the units of `Bounds.work`."""
+    cut: bool
+    """Whether that was too little: jobs that wait have not started, and it could go on."""
     reasons: Mapping[str, str]
     """Why the others do not start, where the world came to its end."""
 
@@ -106,22 +114,35 @@ def played(world: Forecast, waiting: Collection[str], bounds: Bounds, alive: Cal
         reached = math.inf
     except _OverError:
         pass
-    return Play(starts=found, reached=reached, reasons=reasons)
+    cut = bool(missing) and math.isfinite(reached)
+    return Play(starts=found, reached=reached, work=work, cut=cut, reasons=reasons)
 
 
 def starts(
     worlds: Worlds, waiting: Collection[str], count: int, bounds: Bounds, alive: Callable[[], bool]
 ) -> Starts:
-    """Return the starts of the jobs that wait over so many worlds.
+    """Return the starts of the jobs that wait over so many worlds, with the work of `bounds` for each.
 
-    Worlds that `alive` cuts short do not count; fewer than `FEWEST` tell nothing.
+    What worlds leave that are over early goes to those that were cut short, which are played once more.
+    Worlds that `alive` ends do not count; fewer than `FEWEST` tell nothing.
     """
     plays: list[Play] = []
-    for number in range(count):
-        try:
-            plays.append(played(worlds.draw(number, until=bounds.horizon), waiting, bounds, alive))
-        except TimeoutError:
-            break
+
+    def play(number: int, work: float) -> Play:
+        within = msgspec.structs.replace(bounds, work=work)
+        return played(worlds.draw(number, until=bounds.horizon), waiting, within, alive)
+
+    with contextlib.suppress(TimeoutError):
+        for number in range(count):
+            plays += [play(number, bounds.work)]  # what is over before a timeout counts
+        left = count * bounds.work - sum(each.work for each in plays)
+        cut = [number for number, each in enumerate(plays) if each.cut]
+        for turn, number in enumerate(cut):
+            share = left / (len(cut) - turn)
+            if share <= bounds.work:
+                break  # it would come no further than before
+            plays[number] = play(number, share)
+            left -= plays[number].work
     if len(plays) < FEWEST:
         return Starts(by_job={}, worlds=len(plays), reached=0.0)
     return Starts(
@@ -133,8 +154,16 @@ def starts(
 
 def _start_of(job: str, plays: Collection[Play]) -> Start:
     median, earliest, latest = interval([play.starts.get(job, math.inf) for play in plays])
+    # Where a world was cut short it starts later than that.
+    _, surely_after, _ = interval([play.starts.get(job, play.reached) for play in plays])
     reasons = (play.reasons.get(job, "") for play in plays)
-    return Start(median=median, earliest=earliest, latest=latest, reason=next(filter(None, reasons), ""))
+    return Start(
+        median=median,
+        earliest=earliest,
+        latest=latest,
+        surely_after=surely_after,
+        reason=next(filter(None, reasons), ""),
+    )
 
 
 def interval(times: Collection[float]) -> tuple[float, float, float]:

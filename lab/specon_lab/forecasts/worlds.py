@@ -16,6 +16,7 @@ from specon_manager.model.cluster import Job
 from specon_manager.model.settings import Settings
 from specon_manager.policies.progress import ProgressSettings
 from specon_manager.policies.shared_nodes import reserves
+from specon_manager.policies.table import policy_named
 
 _MOST_NEWCOMERS: Final = 256
 _TICKS: Final = 50
@@ -25,9 +26,15 @@ _TICKS: Final = 50
 class Worlds:
     """Draws worlds of one state; the same seed and number give the same world."""
 
-    def __init__(self, state: State, now: float, *, seed: int) -> None:
-        """Take a state; raises ValueError where nothing is there to play."""
+    def __init__(self, state: State, now: float, *, seed: int, asked: Collection[str] | None = None) -> None:
+        """Take a state, and the jobs that are `asked` for: what cannot matter to them is left out.
+
+        None: all that wait. Raises ValueError where nothing is there to play.
+        """
         self.expected = forecast(state, now, prior_seconds=ProgressSettings().prior_seconds)
+        self._in_order = _starts_in_order(state.settings, state)
+        if self._in_order and asked is not None:
+            self.expected = _without_later(self.expected, asked)
         self._state, self._now, self._seed = state, now, seed
         self._knowledge = Knowledge(state, now, self.expected.remaining)
         guessed = [each.job for each in self.expected.remaining if each.basis in {"learnt", "assumed"}]
@@ -38,7 +45,8 @@ class Worlds:
                 f"nothing is known of how long {guessed[0]} trains: its log names no last step, its owner "
                 "declares no duration, and too few jobs are complete"
             )
-        self._latest = latest_arrivals(state, now) if self._knowledge.enough else ()
+        counts = self._knowledge.enough and not self._in_order
+        self._latest = latest_arrivals(state, now) if counts else ()
 
     @property
     def waiting(self) -> frozenset[str]:
@@ -48,6 +56,8 @@ class Worlds:
     @property
     def arrivals(self) -> str:
         """Who is taken to come, in words."""
+        if self._in_order:
+            return "jobs start in the order of their submission, so that those to come do not matter"
         span = sum(each.after for each in self._latest)
         if span <= 0:
             return "nothing else arrives: too few came to say who will"
@@ -129,3 +139,28 @@ class Worlds:
 
     def _prints(self, job: Job) -> bool:
         return self._prints_total.get(job.kind, self._prints_total.get("", False))
+
+
+def _starts_in_order(settings: Settings, state: State) -> bool:
+    """Whether no job waits for one that came later: quotas and moves that make room may turn the order."""
+    return policy_named(settings.policy).in_order and not state.queues and settings.defragment == "off"
+
+
+def _without_later(expected: Forecast, asked: Collection[str]) -> Forecast:
+    """Return the same without the jobs that wait behind the last of those that are asked for."""
+    places = [n for n, each in enumerate(expected.remaining) if each.job in asked]
+    if not places:
+        return expected
+    kept = [n for n, each in enumerate(expected.remaining) if n <= places[-1] or not each.waits]
+    names = {expected.remaining[n].job for n in kept}
+    beginning = expected.beginning
+    return msgspec.structs.replace(
+        expected,
+        workload=msgspec.structs.replace(
+            expected.workload, jobs=tuple(expected.workload.jobs[n] for n in kept)
+        ),
+        beginning=msgspec.structs.replace(
+            beginning, jobs={name: each for name, each in beginning.jobs.items() if name in names}
+        ),
+        remaining=tuple(expected.remaining[n] for n in kept),
+    )

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.core import gate, scaling
+from specon_manager.core import dry_run, gate, scaling
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.core.gang_assembly import gathered
 from specon_manager.core.plan import Ruling, plan
@@ -88,7 +88,7 @@ def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ru
         unhelped={name: mark for name, mark in state.making_room.unhelped.items() if name in waiting},
     )
     rulings = list[Ruling]()
-    judging = _dry(state)
+    judging = dry_run.of_defragmenting(state)
     for outlook in islice(outlooks(state, snapshot, memory.unhelped), _SEARCHES):
         against = outlook.objection
         if against is None:
@@ -156,7 +156,7 @@ def _against(
         return Objection(Refusal.NO_ROOM, "no moves were found after which it would have room")
     if not best.moves:
         return Objection(Refusal.NO_GAIN, "it has room without any move")
-    if (against := gate.objection_to_making_room(gain, best.price, state.settings.gate)) is not None:
+    if (against := gate.objection_to_price(gain, best.price, state.settings.gate)) is not None:
         return against
     budgets = state.settings.budgets
     if not rounds(picture, best, most=budgets.moves_at_once, per_node=budgets.moves_at_once_per_node):
@@ -219,11 +219,3 @@ def _all_refused(verdicts: Iterable[Ruling], against: Objection) -> Iterator[Rul
         else:
             together = Objection(against.refusal, f"it goes with another: {against.text}")
             yield Ruling(proposal=each.proposal, objection=together)
-
-
-def _dry(state: State) -> State:
-    """Return the state in which nothing is ordered where that holds for these moves alone."""
-    if state.settings.defragment == "on":
-        return state
-    settings = msgspec.structs.replace(state.settings, dry_run=True)
-    return msgspec.structs.replace(state, settings=settings)

@@ -5,6 +5,9 @@ Changes in flight when a dry run begins continue to their end, as in a pause.
 
 from collections.abc import Mapping
 
+import msgspec
+
+from specon_manager.core.state import State
 from specon_manager.model.actions import (
     Admit,
     AdmitGang,
@@ -29,6 +32,14 @@ def objection(proposal: Proposal, settings: Settings) -> Objection | None:
         return None
     text = f"would be ordered: {in_words(proposal)} ({proposal.reason})"
     return Objection(Refusal.DRY_RUN, text)
+
+
+def of_defragmenting(state: State) -> State:
+    """Return the state in which nothing is ordered where that holds for moves of its own accord alone."""
+    if state.settings.defragment == "on":
+        return state
+    settings = msgspec.structs.replace(state.settings, dry_run=True)
+    return msgspec.structs.replace(state, settings=settings)
 
 
 def in_words(proposal: Proposal) -> str:  # noqa: C901  (one case for each kind of proposal)

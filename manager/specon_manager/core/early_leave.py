@@ -11,7 +11,8 @@ from specon_manager.core.requested_moves import judged
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model.actions import Action, Refusal
-from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.cluster import Node, Phase, Replica
+from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import resting
 from specon_manager.model.transactions import Request
@@ -20,6 +21,7 @@ from specon_manager.policies.remaining_work import remaining_seconds
 POLICY: Final = "early-warning"
 _LOOKED_AT: Final = 16
 """Replicas that are judged in one Tick."""
+_warned: Final = Chosen[Node](lambda node: bool(node.warned))
 _WORDS: Final = {
     "annotation": "its maintenance is announced",
     "cordon": "it is cordoned",
@@ -31,7 +33,7 @@ _WORDS: Final = {
 def leave_early(state: State, now: float) -> Step:
     """Begin the moves of what is to leave, as many as budgets allow."""
     actions: list[Action] = []
-    if state.pause is not None or not any(node.warned for node in state.nodes.values()):
+    if state.pause is not None or not _warned(state.nodes):
         return state, actions
     for replica in _leavers(state, state.snapshot(now))[:_LOOKED_AT]:
         if state.transaction_of(replica.name) is not None or replica.node is None:

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.owner_phases import as_described
+from specon_manager.core.paces import forgotten
 from specon_manager.core.state import State
 from specon_manager.model.cluster import (
     DURATIONS_REMEMBERED,
@@ -156,10 +157,7 @@ def _workers_succeeded(present: list[Replica]) -> bool:
 def _over(state: State, job: Job, present: list[Replica], now: float) -> State:
     """Close the job, and learn how long jobs of its kind train."""
     job = msgspec.structs.replace(_not_training(job, now), ended_at=now, release_due=None)
-    state = _forget_claims(state.with_job(job), job.name)
-    if job.name in state.paces:
-        others = {kind: paces for kind, paces in state.paces.items() if kind != job.name}
-        state = msgspec.structs.replace(state, paces=others)
+    state = forgotten(_forget_claims(state.with_job(job), job.name), job)
     if not job.owned:
         state = msgspec.structs.replace(state, ended_jobs=(*state.ended_jobs, job.name))
     kind = job.kind

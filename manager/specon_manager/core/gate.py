@@ -5,12 +5,12 @@ the mover, of those it leaves and of those it joins. Each change is weighted by 
 (the weights of the settings) and counts over the time that the mover still runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from specon_manager.core.state import Measured
-from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
+from specon_manager.model.actions import DEFRAGMENT, GATHER, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
@@ -26,6 +26,11 @@ class _Load(Struct, frozen=True, gc=False):
     after: int
     others: float
 
+    @property
+    def change(self) -> float:
+        """How much more of a core each replica on it gets."""
+        return _share(self.after, self.cores) - _share(self.before, self.cores)
+
 
 def objection(
     move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate, measured: Measured
@@ -34,32 +39,46 @@ def objection(
 
     Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
     """
+    if isinstance(move, Migrate) and gate.enabled and move.purpose != DEFRAGMENT:
+        # What most of thousands of moves are refused for: their loads are not looked at further.
+        replica = snapshot.replicas[move.replica]
+        against = objection_to_nodes(replica, move.target, snapshot) or _worse_loaded(
+            replica, move.target, snapshot
+        )
+        if against is not None:
+            return against
     members, moved = _movers(move, snapshot)
     if lost := [each for each in members if each.node not in snapshot.nodes]:
         return Objection(Refusal.NODE_NOT_READY, f"its node {lost[0].node} is not known")
     for replica, target in moved:
         if (no_move := objection_to_nodes(replica, target, snapshot)) is not None:
             return no_move
-    if not gate.enabled or move.purpose == DEFRAGMENT:
+    if not gate.enabled or move.purpose in {DEFRAGMENT, GATHER}:
         return None
+    return _object_harm(members, moved, snapshot, gate, measured)
+
+
+def _object_harm(
+    members: list[Replica],
+    moved: list[tuple[Replica, str]],
+    snapshot: Snapshot,
+    gate: Gate,
+    measured: Measured,
+) -> Objection | None:
+    """Return that a move, of replicas that it ends, with new nodes for some, gains no more than it costs."""
     if len(moved) == 1 and (worse := _worse_loaded(*moved[0], snapshot)) is not None:
-        return worse  # what most of thousands of moves are refused for: their loads are not looked at further
+        return worse
     loads = _loads(members, moved, snapshot, gate)
     for replica, target in moved:
         source, joined = loads[replica.node or ""], loads[target]
         if _is_worse(joined.after, joined.cores, source.before, source.cores):
             return _swap(target, joined.after, replica, source.before)
     own = sum(_weight(member, gate) for member in members)
-    to = {replica.name: target for replica, target in moved}
-    ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
-    before = min(_share(source.before, source.cores) for source, _ in ways)
-    after = min(_share(joined.after, joined.cores) for _, joined in ways)
+    before, after = _own_shares(members, moved, loads)
     rate = own * (after - before)
     for load in loads.values():
-        rate += load.others * (_share(load.after, load.cores) - _share(load.before, load.cores))
-    remaining = members[0].progress.remaining_seconds
-    horizon = gate.horizon if remaining is None else min(gate.horizon, remaining.value)
-    gain = rate * horizon
+        rate += load.others * load.change
+    gain = rate * _horizon(members[:1], gate)
     cost = own * before * _cost(members[0], gate, measured)
     if gain <= gate.margin * cost:
         text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted core-seconds)"
@@ -80,14 +99,11 @@ def changed_shares(move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate) 
     loads = _loads(members, moved, snapshot, gate)
     found: dict[str, float] = {}
     for name, load in loads.items():
-        change = _share(load.after, load.cores) - _share(load.before, load.cores)
         for replica in snapshot.on_node[name]:
             if replica.job != members[0].job:
-                found[replica.job] = found.get(replica.job, 0.0) + change
-    to = {replica.name: target for replica, target in moved}
-    ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
-    before = min(_share(source.before, source.cores) for source, _ in ways)
-    found[members[0].job] = min(_share(joined.after, joined.cores) for _, joined in ways) - before
+                found[replica.job] = found.get(replica.job, 0.0) + load.change
+    before, after = _own_shares(members, moved, loads)
+    found[members[0].job] = after - before
     return {job: change for job, change in found.items() if change}
 
 
@@ -98,13 +114,27 @@ def price(movers: Sequence[Replica], gate: Gate, measured: Measured) -> float:
 
 def gain_of_start(members: Sequence[Replica], gate: Gate) -> float:
     """Return what it is worth that these replicas of a waiting job train now, weighted replica-seconds."""
-    known = (each.progress.remaining_seconds for each in members)
-    remaining = next((each.value for each in known if each is not None), gate.horizon)
-    return sum(_weight(each, gate) for each in members) * min(gate.horizon, remaining)
+    return sum(_weight(each, gate) for each in members) * _horizon(members, gate)
 
 
-def objection_to_making_room(gain: float, cost: float, gate: Gate) -> Objection | None:
-    """Return that all moves which make room for a job cost too much for what its start is worth."""
+def gain_of_gathering(move: MigrateGang, saved: float, snapshot: Snapshot, gate: Gate) -> float:
+    """Return what it is worth that a gang saves this part of its time, weighted replica-seconds.
+
+    Less what others lose that share processors with it then; where it gets less of these itself than it has
+    now, it saves so much less. That others gain does not count.
+    """
+    members, moved = _movers(move, snapshot)
+    loads = _loads(members, moved, snapshot, gate)
+    before, after = _own_shares(members, moved, loads)
+    if after < before:
+        saved = 1 - (1 - saved) * before / max(after, 1e-9)
+    own = sum(_weight(member, gate) for member in members)
+    lost = sum(load.others * max(0.0, -load.change) for load in loads.values())
+    return (own * saved - lost) * _horizon(members, gate)
+
+
+def objection_to_price(gain: float, cost: float, gate: Gate) -> Objection | None:
+    """Return that moves cost too much for what they are to bring, both in weighted replica-seconds."""
     if not gate.enabled or gain > gate.margin * cost:
         return None
     text = f"predicted gain {gain:.1f} does not exceed the cost {cost:.1f} (weighted replica-seconds)"
@@ -142,6 +172,23 @@ def _loads(
             _weights(census, gate) - sum(_weight(member, gate) for member in here),
         )
     return found
+
+
+def _own_shares(
+    members: list[Replica], moved: list[tuple[Replica, str]], loads: Mapping[str, _Load]
+) -> tuple[float, float]:
+    """Return the share of a core of the slowest of the movers, before and after."""
+    to = {replica.name: target for replica, target in moved}
+    ways = [(loads[each.node or ""], loads[to.get(each.name, each.node or "")]) for each in members]
+    before = min(_share(source.before, source.cores) for source, _ in ways)
+    return before, min(_share(joined.after, joined.cores) for _, joined in ways)
+
+
+def _horizon(members: Sequence[Replica], gate: Gate) -> float:
+    """Return how far ahead a gain counts, seconds: no further than the job is known to train."""
+    known = (each.progress.remaining_seconds for each in members)
+    remaining = next((each.value for each in known if each is not None), gate.horizon)
+    return min(gate.horizon, remaining)
 
 
 def _worse_loaded(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:

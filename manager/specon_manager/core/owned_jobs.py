@@ -7,6 +7,7 @@ ordered for them, their descriptions allow.
 import msgspec
 
 from specon_manager.core import lifecycle
+from specon_manager.core.paces import forgotten
 from specon_manager.core.restarts import without
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends
@@ -39,7 +40,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     names = {*job.spec.replicas, *job.dropped}
     why = f"its job is gone: {event.reason}" if event.reason else "its job is gone"
     state = msgspec.structs.replace(
-        without(state, names),
+        forgotten(without(state, names), job),
         jobs=lacking(state.jobs, [job.name]),
         claims=lacking(state.claims, [job.name]),
     )

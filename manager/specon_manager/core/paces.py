@@ -1,39 +1,107 @@
-"""How fast jobs of a kind train with how many workers, learnt from the steps that their logs name. Pure."""
+"""How fast jobs of a kind train, learnt from the steps that their logs name. Pure.
 
+Of elastic jobs by how many workers they have, of gangs by how those are set up. What a manager on Kubernetes
+has learnt it loses with its process: it then knows of no pace, and nothing is done by one.
+"""
+
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import KINDS_REMEMBERED, Replica
+from specon_manager.model.cluster import KINDS_REMEMBERED, Job, Progress, Replica
+from specon_manager.model.overlay import lacking
+from specon_manager.model.paces import ENOUGH, NEWS, GangPaces, Setup
 
-_SIZES: Final = 64  # numbers of workers of one kind
-_NEWS: Final = 0.2  # what one report counts against all before
+_SIZES: Final = 64  # numbers of workers, or setups, of one kind
 
 
 def learn_pace(state: State, before: Replica, now_known: Replica) -> State:
-    """Return the state with the pace between the last two steps of an elastic job's first worker.
+    """Return the state with the pace between the last two steps of the first worker of a job of several.
 
     Nothing is learnt of steps before all its present replicas ran: it has just been started or resized.
     """
     job = state.jobs.get(now_known.job)
-    if job is None or not job.spec.elastic or job.trains_since is None:
+    if job is None or len(job.spec.replicas) == 1 or job.trains_since is None:
         return state
     if now_known.name != job.spec.worker_names[0]:
         return state
-    was, known = before.progress, now_known.progress
-    if was.step is None or known.step is None or was.step_at is None or known.step_at is None:
+    seconds = _measured(job, before.progress, now_known.progress)
+    if seconds is None:
         return state
-    if known.step <= was.step or known.step_at <= was.step_at or was.step_at < job.trains_since:
+    if job.spec.elastic:
+        state = _learn_size(state, job, seconds)
+    if job.spec.coupled and not any(each.job == job.name for each in state.transactions.values()):
+        state = _learn_setup(state, job, seconds)
+    return state
+
+
+def kind_of(job: Job) -> str:
+    """Return what its paces are learnt under: the steps of jobs of no kind have nothing in common."""
+    return job.spec.kind or job.name
+
+
+def setup_of(job: Job, replicas: Mapping[str, Replica]) -> Setup:
+    """Return how the gang is set up now."""
+    active = [replica for name in job.spec.replicas if (replica := replicas[name]).active]
+    workers = sum(replica.role != "ps" for replica in active)
+    return Setup(workers=workers, nodes=len({replica.node for replica in active}))
+
+
+def forgotten(state: State, job: Job) -> State:
+    """Return the state without what is known of one job alone, which is over or gone."""
+    if job.name in state.paces:
+        state = msgspec.structs.replace(state, paces=lacking(state.paces, [job.name]))
+    if job.name in state.gathered:
+        state = msgspec.structs.replace(state, gathered=lacking(state.gathered, [job.name]))
+    kind = kind_of(job)
+    known = state.gang_paces.get(kind)
+    if known is None or job.name not in known.jobs:
         return state
-    pace = (known.step_at - was.step_at) / (known.step - was.step)
+    if kind == job.name:
+        return msgspec.structs.replace(state, gang_paces=lacking(state.gang_paces, [kind]))
+    left = msgspec.structs.replace(known, jobs=lacking(known.jobs, [job.name]))
+    return msgspec.structs.replace(state, gang_paces={**state.gang_paces, kind: left})
+
+
+def _learn_size(state: State, job: Job, seconds: float) -> State:
+    """Take in the pace of an elastic job with so many workers."""
     workers = sum(state.replicas[name].active for name in job.spec.worker_names)
-    kind = job.spec.kind or job.name  # the steps of jobs of no kind have nothing in common
-    paces = state.paces.get(kind, {})
+    paces = state.paces.get(kind_of(job), {})
     if not paces and len(state.paces) >= KINDS_REMEMBERED:
         return state
     if workers not in paces and len(paces) >= _SIZES:
         return state
-    mean = paces.get(workers, pace)
-    learnt = {**paces, workers: mean + _NEWS * (pace - mean)}
-    return msgspec.structs.replace(state, paces={**state.paces, kind: learnt})
+    mean = paces.get(workers, seconds)
+    learnt = {**paces, workers: mean + NEWS * (seconds - mean)}
+    return msgspec.structs.replace(state, paces={**state.paces, kind_of(job): learnt})
+
+
+def _learn_setup(state: State, job: Job, seconds: float) -> State:
+    """Take in the pace of a gang as it is set up now, and whether it trains as was expected."""
+    kind, setup = kind_of(job), setup_of(job, state.replicas)
+    known = state.gang_paces.get(kind, GangPaces())
+    if not known.paces and len(state.gang_paces) >= KINDS_REMEMBERED:
+        return state
+    learnt = known.with_sample(job.name, setup, seconds, most=_SIZES)
+    state = msgspec.structs.replace(state, gang_paces={**state.gang_paces, kind: learnt})
+    checked = state.gathered.get(job.name)
+    if checked is None or checked.saved is not None or checked.setup != setup:
+        return state
+    seen = checked.seen.with_sample(seconds)
+    saved = 1 - seen.seconds / checked.before if seen.samples >= ENOUGH else None
+    checked = msgspec.structs.replace(checked, seen=seen, saved=saved)
+    return msgspec.structs.replace(state, gathered={**state.gathered, job.name: checked})
+
+
+def _measured(job: Job, was: Progress, known: Progress) -> float | None:
+    """Return the seconds per step between two reports of a job's first worker; None where they tell none.
+
+    Time in which the trainer was stopped, so that others could train, does not count.
+    """
+    if was.step is None or known.step is None or was.step_at is None or known.step <= was.step:
+        return None
+    if job.trains_since is None or was.step_at < job.trains_since or not known.step_interval:
+        return None
+    return known.step_interval / (known.step - was.step)

@@ -9,7 +9,16 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.core import dry_run, gate, move_budgets, priorities, quotas, scaling, starvation
+from specon_manager.core import (
+    dry_run,
+    gate,
+    move_budgets,
+    priorities,
+    quotas,
+    scaling,
+    spreading,
+    starvation,
+)
 from specon_manager.core.fair_shares import Turn
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.state import State
@@ -117,10 +126,10 @@ def _cheaply_refused(proposal: Proposal, snapshot: Snapshot) -> Objection | None
 
 def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:
     """Return a move of one replica of a job whose replicas train as one as a move of the job."""
-    if not isinstance(proposal, Migrate) or proposal.replica not in snapshot.replicas:
+    if not isinstance(proposal, Migrate) or (replica := snapshot.replicas.get(proposal.replica)) is None:
         return proposal
-    job = snapshot.jobs[snapshot.replicas[proposal.replica].job]
-    if not trains_as_one(job, snapshot) or not job.spec.transacted:
+    job = snapshot.jobs[replica.job]
+    if len(job.spec.replicas) == 1 or not trains_as_one(job, snapshot) or not job.spec.transacted:
         return proposal
     here = {member.name: member.node or "" for member in _present(job, snapshot)}
     return MigrateGang(
@@ -137,27 +146,33 @@ def _rank(proposal: Proposal) -> int:
 
 
 def _objection(proposal: Proposal, snapshot: Snapshot, state: State) -> Objection | None:
+    if isinstance(proposal, Migrate):  # first: there are thousands of them
+        if proposal.replica not in snapshot.replicas:
+            return _object_unknown(proposal.replica)
+        return _objection_to_move(proposal, snapshot, state)
     if isinstance(proposal, MigrateGang):
         known = snapshot.jobs.get(proposal.job)
         if known is None or known.ended_at is not None or not _present(known, snapshot):
             return Objection(Refusal.UNKNOWN_JOB, f"there is no job {proposal.job} that runs")
         return _objection_to_move(proposal, snapshot, state)
-    if not isinstance(proposal, Admit | Migrate | Stay | Reweight):
+    if not isinstance(proposal, Admit | Stay | Reweight):
         against = scaling.objection(proposal, snapshot)
         if against is None and isinstance(proposal, Preempt):
             against = priorities.objection(proposal, snapshot)
         against = against or starvation.objection(proposal, snapshot)
         return starvation.instead(against, proposal, snapshot)
     if proposal.replica not in snapshot.replicas:
-        return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {proposal.replica}")
+        return _object_unknown(proposal.replica)
     replica = snapshot.replicas[proposal.replica]
-    if isinstance(proposal, Migrate):
-        return _objection_to_move(proposal, snapshot, state)
     if isinstance(proposal, Stay):
         return None
     if isinstance(proposal, Reweight):
         return scaling.objection_to_weight(proposal, replica, snapshot)
     return starvation.instead(_objection_to_start(proposal, replica, snapshot), proposal, snapshot)
+
+
+def _object_unknown(replica: str) -> Objection:
+    return Objection(Refusal.UNKNOWN_REPLICA, f"there is no replica {replica}")
 
 
 def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -> Objection | None:
@@ -197,6 +212,7 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
         or objection_to_movers(about, snapshot)
         or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)
+        or spreading.objection(move, snapshot, state)
         or starvation.objection(move, snapshot)
     )
 

@@ -25,21 +25,25 @@ def learn(state: State, report: Report, now: float) -> State | None:
     if replica is None or replica.incarnation != report.incarnation:
         return None
     progress = replica.progress
-    known = next((session for session in progress.sessions if session.name == report.session), None)
+    known = None
+    for session in progress.sessions:
+        if session.name == report.session:
+            known = session
+            break
     if known is not None and report.sequence <= known.sequence:
         return None
-    others = tuple(session for session in progress.sessions if session is not known)
+    others = tuple([session for session in progress.sessions if session is not known])
     ignored = 0 if known is None or known is progress.sessions[-1] else known.ignored + 1
     heard = Session(name=report.session, sequence=report.sequence, ignored=ignored % _ALIVE)
     if heard.ignored:
         contested = msgspec.structs.replace(progress, sessions=(heard, *others))
         return state.with_replica(msgspec.structs.replace(replica, progress=contested))
     sessions = (*others, heard)[-_SESSIONS:]
-    learnt = msgspec.structs.replace(_progress(progress, report, now), sessions=sessions)
+    learnt = _progress(progress, report, sessions, now)
     return state.with_replica(msgspec.structs.replace(replica, progress=learnt))
 
 
-def _progress(progress: Progress, report: Report, now: float) -> Progress:
+def _progress(progress: Progress, report: Report, sessions: tuple[Session, ...], now: float) -> Progress:
     last = report.last
     cpu_from, cpu_per_step = _cost(progress, report)
     interval, gap = _between_steps(progress, report, now)
@@ -47,6 +51,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
     silent = report.category is Category.UNKNOWN and progress.category is not Category.UNKNOWN
     return msgspec.structs.replace(
         progress,
+        sessions=sessions,
         reported_at=now,
         category=progress.category if silent else report.category,
         category_since=progress.category_since if silent else _since(progress, report, now),
@@ -70,6 +75,7 @@ def _progress(progress: Progress, report: Report, now: float) -> Progress:
         cpu_per_step=cpu_per_step,
         hang=report.hang,
         hung_since=_hung_since(progress, report, now),
+        share=report.share,
         stopped=progress.stopped if report.stopped_seconds is None else report.stopped_seconds,
     )
 
@@ -90,7 +96,9 @@ def _between_steps(progress: Progress, report: Report, now: float) -> tuple[floa
 
 
 def _least(one: int | None, other: int | None) -> int | None:
-    return min((step for step in (one, other) if step is not None), default=None)
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def _cost(progress: Progress, report: Report) -> tuple[tuple[int, float] | None, float | None]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -27,6 +28,7 @@ from specon_manager.model.standing import (
     to_resizing,
 )
 
+_NO_SLICES: Final = "weights are not changed here"
 Scaling = AdmitGang | ScaleOut | ScaleIn | Preempt | Claim
 
 
@@ -96,9 +98,12 @@ def _out_of_turn(proposal: ScaleOut | ScaleIn, job: Job, snapshot: Snapshot) -> 
 def objection_to_weight(proposal: Reweight, replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return why the weight cannot be changed in place."""
     job = snapshot.jobs[replica.job]
-    if job.owned and job.spec.lowest_cpu is None:
+    takes_turns = job.spec.share == "time"
+    if takes_turns and proposal.weight < 1 and (why := snapshot.slices.why.get(replica.name, _NO_SLICES)):
+        return Objection(Refusal.NOT_REWEIGHTABLE, f"it takes no turns: {why}")
+    if job.owned and not takes_turns and job.spec.lowest_cpu is None:
         return Objection(Refusal.NOT_REWEIGHTABLE, "its owner does not let its processors be lowered")
-    if not snapshot.reweight:
+    if not takes_turns and not snapshot.reweight:
         return Objection(Refusal.NOT_REWEIGHTABLE, "shares of processors cannot be changed in place here")
     if replica.phase is not Phase.RUNNING or snapshot.leaves(replica) or replica.name in snapshot.moving:
         return Objection(Refusal.NOT_RUNNING, f"it is {replica.phase}, or about to leave")

@@ -57,7 +57,7 @@ def _find_touched(before: State, state: State, *, later: bool) -> set[str]:
 def _of_replicas(before: State, state: State) -> Iterator[str]:
     """Return the jobs of replicas that are not what they were, reports aside."""
     former, present = before.replicas, state.replicas
-    flying = {each.job for each in state.transactions.values()}
+    flying = {each.job for each in state.transactions.values()} if state.transactions else ()
     for name in differing(former, present):
         known, replica = former.get(name), present[name]
         if known is replica:

@@ -13,6 +13,7 @@ from specon_manager.core import (
     defragment,
     early_leave,
     fair_shares,
+    gather,
     lifecycle,
     node_events,
     owned_jobs,
@@ -45,6 +46,7 @@ from specon_manager.model.actions import (
     subject,
 )
 from specon_manager.model.cluster import Job, Phase
+from specon_manager.model.renewal import forget_compared
 
 _DECISIONS: Final = 300
 
@@ -64,6 +66,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
         state, decided = _decide(before, now)
         state, followed = settle(before, state, now)
         actions += decided + followed
+        forget_compared()
     return state, actions
 
 
@@ -110,13 +113,20 @@ def _decide(state: State, now: float) -> Step:
         state, more = _other_turns(state, now, turn.queue)
         ordered += more
     actions += ordered
-    if state.settings.defragment == "off" or state.pause is not None or not snapshot.waiting:
+    if state.settings.defragment == "off" or state.pause is not None:
         return state, actions
-    if ordered or state.claims is not before:
-        state, snapshot = prepared(state, now)
-    state, verdicts = defragment.judged(state, snapshot, now)
-    state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
-    return state, actions + ordered
+    changed = bool(ordered) or state.claims is not before
+    if snapshot.waiting:
+        state, snapshot = prepared(state, now) if changed else (state, snapshot)
+        state, verdicts = defragment.judged(state, snapshot, now)
+        state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
+        actions += ordered
+        changed = bool(verdicts)
+    if state.gang_paces:
+        state, verdicts = gather.judged(state, state.snapshot(now) if changed else snapshot, now)
+        state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
+        actions += ordered
+    return state, actions
 
 
 def _other_turns(state: State, now: float, first: str) -> Step:

@@ -16,16 +16,18 @@ class Census(Struct, frozen=True, kw_only=True, gc=False):
     replicas: int
     converged: int
     watching: int
+    sharing: int
+    """Those that reserve neither processors nor GPUs."""
     requests: Resources
     """Of all of them together."""
 
 
-NOBODY: Final = Census(replicas=0, converged=0, watching=0, requests=NOTHING)
+NOBODY: Final = Census(replicas=0, converged=0, watching=0, sharing=0, requests=NOTHING)
 
 
 def counted(replicas: Iterable[Replica]) -> Census:
     """Return the census of these replicas; sums of fractions depend on their order."""
-    number = converged = watching = 0
+    number = converged = watching = sharing = 0
     cpu = memory = gpu = 0.0
     for replica in replicas:
         number += 1
@@ -34,8 +36,10 @@ def counted(replicas: Iterable[Replica]) -> Census:
             converged += 1
         elif category is Category.WATCHING:
             watching += 1
+        if not requests.cpu and not requests.gpu:
+            sharing += 1
         cpu += requests.cpu
         memory += requests.memory
         gpu += requests.gpu
     amount = Resources(cpu=cpu, memory=memory, gpu=gpu)
-    return Census(replicas=number, converged=converged, watching=watching, requests=amount)
+    return Census(replicas=number, converged=converged, watching=watching, sharing=sharing, requests=amount)

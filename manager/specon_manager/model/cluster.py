@@ -14,7 +14,7 @@ from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
-from specon_sidecar.wire import Checkpoint, Hang
+from specon_sidecar.wire import Checkpoint, Hang, Share
 
 DURATIONS_REMEMBERED: Final = 64
 """Of one kind of job."""
@@ -50,11 +50,14 @@ def from_index(amounts: tuple[tuple[int, Resources], ...], index: int, usual: Re
     return amounts[found - 1][1] if found else usual
 
 
-@lru_cache(maxsize=2**16)
+@lru_cache(maxsize=2**18)
 def _by_role(replicas: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the parameter servers and the workers: asked for again and again of each job of a cluster."""
-    servers = tuple(name for name in replicas if role_of(name) == "ps")
-    return servers, tuple(name for name in replicas if role_of(name) != "ps")
+    servers = tuple([name for name in replicas if "/ps/" in name and role_of(name) == "ps"])
+    if not servers:
+        return (), replicas
+    apart = set(servers)
+    return servers, tuple([name for name in replicas if name not in apart])
 
 
 class Phase(StrEnum):
@@ -195,6 +198,12 @@ class JobSpec(Struct, frozen=True, kw_only=True):
     """Of its PriorityClass: a job is never preempted for one of lower priority."""
     lowest_cpu: Annotated[float, Meta(ge=0)] | None = None
     """To what its owner lets a replica's request of processors be lowered in place; None: not at all."""
+    share: Literal["none", "time"] = "none"
+    """Whether it takes turns with others that ask for the same on the GPUs that several pods use."""
+    gpu_memory: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
+    """How much memory a replica needs of each of its GPUs, bytes."""
+    unshareable: str = ""
+    """Why it cannot take turns though its owner asks for it, in words; empty where it can."""
     bursts: bool = False
     """Whether its replicas use more processors than they request where others leave some idle."""
     constraints: Constraints = ANYWHERE
@@ -359,6 +368,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     hang: Hang | None = None
     """What shows that it hangs, as its sidecar said last; None where it does not, or nobody knows."""
     hung_since: float | None = None
+    share: Share | None = None
+    """Whether its sidecar can let it run in turns, and on which GPUs; None: it says nothing about that."""
     reported_at: float | None = None
     sessions: tuple[Session, ...] = ()
     """The sidecar processes of this incarnation that were heard, the one that is believed last."""

@@ -1,5 +1,6 @@
 """When a waiting job is expected to start."""
 
+import msgspec
 from msgspec import Struct
 
 
@@ -12,6 +13,7 @@ class ExpectedStart(Struct, frozen=True, kw_only=True):
     in_seconds: float | None = None
     """In half of the worlds it starts before; None where it is not known."""
     earliest_seconds: float | None = None
+    """At most 5 of 100 worlds let it start before; known alone where the worlds were played no further."""
     latest_seconds: float | None = None
     """Between these two it starts in 90 of 100 worlds; None where `in_seconds` is."""
     worlds: int = 0
@@ -23,12 +25,15 @@ class ExpectedStart(Struct, frozen=True, kw_only=True):
 
     def after(self, seconds: float) -> "ExpectedStart":
         """Return the same, told so many seconds later: what is over by then counts as now."""
-        if self.in_seconds is None or self.earliest_seconds is None or self.latest_seconds is None:
+        if self.earliest_seconds is None:
             return self
-        return ExpectedStart(
-            in_seconds=max(0.0, self.in_seconds - seconds),
-            earliest_seconds=max(0.0, self.earliest_seconds - seconds),
-            latest_seconds=max(0.0, self.latest_seconds - seconds),
-            worlds=self.worlds,
-            assumptions=self.assumptions,
+        return msgspec.structs.replace(
+            self,
+            in_seconds=_later(self.in_seconds, seconds),
+            earliest_seconds=_later(self.earliest_seconds, seconds),
+            latest_seconds=_later(self.latest_seconds, seconds),
         )
+
+
+def _later(told: float | None, seconds: float) -> float | None:
+    return None if told is None else max(0.0, told - seconds)

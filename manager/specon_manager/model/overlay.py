@@ -104,7 +104,7 @@ def lacking(mapping: Mapping[str, V], keys: Iterable[str]) -> Mapping[str, V]:
 def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
     """Return the keys of `after` whose values may be others than in `before`.
 
-    Those are few where one was made of the other by `changed`, or has the same keys; else all are.
+    Those are few where one was made of the other by `changed`.
     """
     if isinstance(after, Overlay) and (last := after.last_change(before)) is not None:
         return (last,)  # a report changes one replica, and thousands come in a second
@@ -112,7 +112,7 @@ def differing(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str]:
     if not isinstance(after, Overlay) or after.base is not base:
         was, now = flat(before), flat(after)
         if list(was) != list(now):
-            return after
+            return compress(now, map(is_not, map(was.get, now), now.values()))
         return compress(now, map(is_not, was.values(), now.values()))
     former = before.laid if isinstance(before, Overlay) else {}
     return [key for key, value in after.laid.items() if former.get(key) is not value]

@@ -1,51 +1,103 @@
 """What is different between two mappings of records, and what is kept of the first for the second."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import eq, is_not
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from specon_manager.model.overlay import Overlay, differing, flat
 
 V = TypeVar("V")
+K = TypeVar("K", bound=Hashable)
 
 Positions = dict[str, int]
 """Of each name in the order of the records: numbers grow, not by one only."""
 
 
+class _Compared(Struct):
+    """What is different between two mappings; no `names`: what both have in common is in another order."""
+
+    before: Mapping[str, object]
+    after: Mapping[str, object]
+    names: tuple[str, ...] | None
+    added: list[str]
+    gone: list[str]
+    positions: list[tuple[Positions, Positions]]
+    """Before and after, of each cache that asked."""
+
+
+_AT_ONCE: Final = 512
+
+# Several caches ask for the same records one after the other: these are the last answers.
+_numbered: deque[tuple[Mapping[str, object], Positions]] = deque(maxlen=2)
+_compared: deque[_Compared] = deque(maxlen=4)
+
+
+def forget_compared() -> None:
+    """Let go of former records: the answers are of use as long as a Tick asks for the same ones."""
+    _numbered.clear()
+    _compared.clear()
+
+
 def positions(records: Mapping[str, V]) -> Positions:
     """Return the position of each name."""
-    return {name: number for number, name in enumerate(records)}
+    for known, position in _numbered:
+        if known is records:
+            return position
+    position = {name: number for number, name in enumerate(records)}
+    _numbered.append((records, position))
+    return position
 
 
 def renewed(
     before: Mapping[str, V], position: Positions, after: Mapping[str, V]
-) -> tuple[Positions, Iterable[str]] | None:
+) -> tuple[Positions, tuple[str, ...]] | None:
     """Return the positions in `after`, and the names whose records may differ, those that are gone included.
 
     `position` is that in `before`. None: what both have in common is in another order.
     """
     if after is before:
         return position, ()
-    if _follows(before, after):
-        found = tuple(differing(before, after))
-        added = [name for name in found if name not in position]
-        return (position if not added else _extend(position, added)), found
-    was, now = flat(before), flat(after)
-    names, known = list(now), list(position)
-    if names == known:
-        return position, compress(names, map(is_not, was.values(), now.values()))
-    gone = position.keys() - now.keys()
-    if gone:
-        known = [name for name in known if name not in gone]
-    if names[: len(known)] != known:
+    found = next((each for each in _compared if each.before is before and each.after is after), None)
+    if found is None:
+        found = _compare(before, after)
+        _compared.append(found)
+    if found.names is None:
         return None
-    added = names[len(known) :]
-    if not gone:
-        same = compress(known, map(is_not, was.values(), now.values()))
-        return _extend(position, added), [*same, *added]
-    position = _extend({name: position[name] for name in known}, added)
-    return position, [*gone, *(name for name, record in now.items() if was.get(name) is not record)]
+    latter = next((each for former, each in found.positions if former is position), None)
+    if latter is None:
+        latter = _move(position, found.added, found.gone)
+        found.positions.append((position, latter))
+    return latter, found.names
+
+
+def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
+    if _follows(before, after):
+        names = tuple(differing(before, after))
+        added = [name for name in names if name not in before]
+        return _Compared(before, after, names, added, [], [])
+    was, now = flat(before), flat(after)
+    old, new, former, present = list(was), list(now), list(was.values()), list(now.values())
+    found, gone, at, to = list[str](), list[str](), 0, 0
+    # Side by side, many at once: to look each name up takes several times as long.
+    while at < len(old) and to < len(new):
+        length = min(_AT_ONCE, len(old) - at, len(new) - to)
+        if old[at : at + length] != new[to : to + length]:
+            length = next(n for n in range(length) if old[at + n] != new[to + n])
+        differs = map(is_not, former[at : at + length], present[to : to + length])
+        found += compress(new[to : to + length], differs)
+        at, to = at + length, to + length
+        while at < len(old) and old[at] not in now:
+            gone.append(old[at])
+            at += 1
+        if length < _AT_ONCE and at < len(old) and to < len(new) and old[at] != new[to]:
+            break
+    added = new[to:]
+    ordered = at == len(old) and not any(map(was.__contains__, added))
+    return _Compared(before, after, (*gone, *found, *added) if ordered else None, added, gone, [])
 
 
 def merged(
@@ -87,6 +139,45 @@ class Chosen(Generic[V]):
         return names
 
 
+class Tally(Generic[V, K]):
+    """How many records a rule says the same of: kept, and renewed for those that differ.
+
+    The rule looks at one record alone; None is not counted. Only a cache: no answer depends on who asked
+    before.
+    """
+
+    def __init__(self, rule: Callable[[V], K | None]) -> None:
+        self._rule = rule
+        self._last: tuple[Mapping[str, V], Positions, dict[K, int]] | None = None
+
+    def __call__(self, records: Mapping[str, V]) -> Mapping[K, int]:
+        """Return the number of records of each answer that there is."""
+        last = self._last
+        if last is not None and last[0] is records:
+            return last[2]
+        found = None if last is None else renewed(last[0], last[1], records)
+        if last is None or found is None:
+            counts: dict[K, int] = {}
+            position = positions(records)
+            self._count(counts, records.values(), 1)
+        else:
+            (position, names), before, counts = found, last[0], dict(last[2])
+            self._count(counts, (before[name] for name in names if name in before), -1)
+            self._count(counts, (records[name] for name in names if name in records), 1)
+        self._last = records, position, counts
+        return counts
+
+    def _count(self, counts: dict[K, int], records: Iterable[V], step: int) -> None:
+        for record in records:
+            said = self._rule(record)
+            if said is not None:
+                number = counts.get(said, 0) + step
+                if number:
+                    counts[said] = number
+                else:
+                    del counts[said]
+
+
 class Differing(Generic[V]):
     """The names of those records that may have changed since it was asked last."""
 
@@ -116,9 +207,13 @@ def _follows(before: Mapping[str, V], after: Mapping[str, V]) -> bool:
     return after.base is before.base and len(laid) <= len(after.laid) and all(map(eq, laid, after.laid))
 
 
-def _extend(position: Positions, names: Sequence[str]) -> Positions:
-    """Return the positions with those of more names, behind all others."""
-    if not names:
+def _move(position: Positions, added: Sequence[str], gone: Iterable[str]) -> Positions:
+    """Return the positions without those that are gone, and with those of more names behind all others."""
+    if not added and not gone:
         return position
     last = position[next(reversed(position))] if position else -1
-    return position | {name: number for number, name in enumerate(names, last + 1)}
+    found = dict(position)
+    for name in gone:
+        del found[name]
+    found.update((name, number) for number, name in enumerate(added, last + 1))
+    return found

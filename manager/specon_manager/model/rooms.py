@@ -6,7 +6,7 @@ from operator import is_not
 
 from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Node
-from specon_manager.model.resources import Resources
+from specon_manager.model.resources import Resources, largest, total
 
 Parts = tuple[float, float, float]
 """Processors, memory and GPUs."""
@@ -20,7 +20,20 @@ class Rooms:
     What is held on the way of a move is not taken off: that is known to the snapshot.
     """
 
-    __slots__ = ("_census", "_nodes", "capacity", "count", "free", "parts", "ready")
+    __slots__ = (
+        "_census",
+        "_nodes",
+        "capacity",
+        "count",
+        "free",
+        "largest",
+        "parts",
+        "rank",
+        "ready",
+        "sharing",
+        "total",
+        "whole",
+    )
 
     def __init__(self, nodes: Mapping[str, Node], census: Mapping[str, Census]) -> None:
         """Look at every node."""
@@ -29,11 +42,19 @@ class Rooms:
             node for _, node in sorted(nodes.items(), key=_natural) if node.ready
         )
         self.capacity: Amounts = {node.name: node.capacity for node in self.ready}
+        self.largest: Resources = largest(set(self.capacity.values()))
+        """The largest amount of each kind that one of them has."""
+        self.total: Resources = total(list(self.capacity.values()))
+        self.whole: dict[str, Parts] = {name: _parts(each) for name, each in self.capacity.items()}
+        """The capacity as three numbers."""
+        self.rank: dict[str, int] = {name: number for number, name in enumerate(self.capacity)}
         self.free: Amounts = {}
         self.parts: dict[str, Parts] = {}
         """The same as three numbers."""
         self.count: dict[str, int] = {}
         """How many replicas hold room on each."""
+        self.sharing: dict[str, int] = {}
+        """How many of them reserve neither processors nor GPUs; not those nodes on which nobody does so."""
         for name in self.capacity:
             self._count(name)
 
@@ -45,14 +66,16 @@ class Rooms:
             return Rooms(nodes, census)
         twin = object.__new__(Rooms)
         twin._nodes, twin._census = nodes, census
-        twin.capacity, twin.ready = self.capacity, self.ready
+        twin.capacity, twin.largest, twin.ready = self.capacity, self.largest, self.ready
+        twin.total, twin.whole, twin.rank = self.total, self.whole, self.rank
         if nodes is not self._nodes:
             twin.ready = tuple([nodes[name] for name in self.capacity])
-        twin.free, twin.parts, twin.count = self.free, self.parts, self.count
+        twin.free, twin.parts, twin.count, twin.sharing = self.free, self.parts, self.count, self.sharing
         names = list(self.capacity)
         was, now = map(self._census.get, names), map(census.get, names)
         if touched := list(compress(names, map(is_not, was, now))):
-            twin.free, twin.parts, twin.count = dict(self.free), dict(self.parts), dict(self.count)
+            twin.free, twin.parts = dict(self.free), dict(self.parts)
+            twin.count, twin.sharing = dict(self.count), dict(self.sharing)
             for name in touched:
                 twin._count(name)
         return twin
@@ -73,7 +96,11 @@ class Rooms:
         census = self._census.get(name, NOBODY)
         free = self.capacity[name] - census.requests
         self.free[name], self.count[name] = free, census.replicas
-        self.parts[name] = free.cpu, free.memory, free.gpu
+        if census.sharing:
+            self.sharing[name] = census.sharing
+        else:
+            self.sharing.pop(name, None)
+        self.parts[name] = _parts(free)
 
 
 def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
@@ -85,6 +112,10 @@ def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
 
 
 _last: Rooms | None = None
+
+
+def _parts(amount: Resources) -> Parts:
+    return amount.cpu, amount.memory, amount.gpu
 
 
 def _natural(item: tuple[str, Node]) -> tuple[int, str]:

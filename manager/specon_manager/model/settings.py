@@ -108,11 +108,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warnings: tuple[Warns, ...] = ()
     """What announces that a node is to be emptied: it takes nothing new then, and what runs there leaves."""
     defragment: Literal["off", "dry-run", "on"] = "off"
-    """Whether running jobs are moved so that a gang that waits fits: not, only told, or done."""
+    """Whether running jobs are moved for one that waits, and spread gangs are brought together: not, only
+    told, or done."""
     dry_run: bool = False
     """Whether proposals are judged and told, and nothing is ordered."""
     reweight: bool = False
     """Whether the backend can change shares of processors in place."""
+    time_slices: bool = False
+    """Whether sidecars can let trainers take turns on GPUs, where their owners ask for it."""
     retention: Annotated[int, Meta(ge=0)] = 1000
     """How many ended jobs are remembered."""
     tick: Seconds = 5.0

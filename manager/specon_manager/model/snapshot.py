@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from operator import attrgetter
 
 import msgspec
 
@@ -14,8 +15,8 @@ from specon_manager.model.overlay import Overlay
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
-from specon_manager.model.running import running
 from specon_manager.model.settings import Settings
+from specon_manager.model.slices import NONE, Slices, slices, too_little_memory
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
 
@@ -71,17 +72,27 @@ class Snapshot:
         return self.settings.reweight
 
     @cached_property
+    def slices(self) -> Slices:
+        """Who takes turns on which GPUs."""
+        return slices(self.jobs, self.replicas, self.nodes) if self.settings.time_slices else NONE
+
+    @cached_property
     def ready_nodes(self) -> tuple[Node, ...]:
         """The nodes that take replicas, by name."""
-        return self._free.ready
+        return self.free.ready
 
     @property
     def capacities(self) -> Mapping[str, Resources]:
         """What each ready node has, in the order of `ready_nodes`."""
-        return self._free.capacity
+        return self.free.capacity
+
+    @property
+    def largest(self) -> Resources:
+        """The largest amount of each kind that a ready node has."""
+        return self.free.largest
 
     @cached_property
-    def _free(self) -> Rooms:
+    def free(self) -> Rooms:
         """What is free beside what holds room, but for `_beside` and `_leaving`."""
         root = self._survey if self._root is None else self._root
         return rooms(self.nodes, root.census)
@@ -172,6 +183,13 @@ class Snapshot:
             surveyed(self.replicas, self.moving) if root is None else root.renewed(self.replicas, self.moving)
         )
 
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """The ready nodes on which somebody reserves neither processors nor GPUs, in their order."""
+        found, ready = {*self.free.sharing, *self._beside}, self.free.rank
+        there = (name for name in found if name in ready and self.census(name).sharing)
+        return tuple(sorted(there, key=ready.__getitem__))
+
     def place(self, replica: Replica) -> str | None:
         """Return the node on which the replica holds room, or will when what is in flight has succeeded."""
         transaction = self.moving.get(replica.name)
@@ -221,11 +239,16 @@ class Snapshot:
         Not those that nobody but their owners can end or scale, and not those that are changed as a whole.
         A job of which a worker is being scaled in at once is among them; its worker is not among `workers`.
         """
-        changing, ending = self.changing, self._ending
-        found = running(self.jobs, self._survey.active).values()
-        if not changing and not ending:
-            return tuple(found)
-        return tuple([job for job in found if job.name not in ending and job.name not in changing])
+        found = [self.jobs[name] for name in self._survey.active if self.runs(name)]
+        found.sort(key=attrgetter("order"))
+        return tuple(found)
+
+    def runs(self, job: str) -> bool:
+        """Whether the job is one of `running`."""
+        if job not in self._survey.active or job in self._ending or job in self.changing:
+            return False
+        record = self.jobs[job]
+        return record.ended_at is None and record.spec.adjustable
 
     @cached_property
     def _told(self) -> frozenset[str]:
@@ -367,7 +390,7 @@ class Snapshot:
                     there = beside[joined] if joined in beside else on_node[joined]
                     beside[joined] = (*there, after)
             changed._beside = beside
-        changed.__dict__["_free"] = self._free
+        changed.__dict__["free"] = self.free
         changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
@@ -401,7 +424,7 @@ class Snapshot:
         if known is not None:
             return known
         if node not in self._beside and node not in self._leaving:
-            free = self._free.free.get(node)
+            free = self.free.free.get(node)
             if free is not None:
                 return free
         used = self.census(node).requests
@@ -416,7 +439,7 @@ class Snapshot:
 
         By name, in the order of `ready_nodes`; all of it is the caller's own.
         """
-        known = self._free
+        known = self.free
         free, parts, count = dict(known.free), dict(known.parts), dict(known.count)
         for node in self._leaving.keys() | self._beside.keys():
             if node in free:
@@ -426,11 +449,15 @@ class Snapshot:
         return free, parts, count
 
     def objection_to(self, node: str, job: str) -> str | None:
-        """Return what rules a node out for the replicas of a job: a taint, a label, a volume; None: nothing.
+        """Return what rules a node out for the replicas of a job: taint, label, volume, GPUs; None: nothing.
 
         Whether it is ready and has room is another question.
         """
         record, constraints = self.nodes[node], self.jobs[job].spec.constraints
+        if self.jobs[job].spec.share != "none" and self.settings.time_slices:
+            crowded = too_little_memory(self.jobs[job], record, self.on_node.get(node, ()), self.jobs)
+            if crowded is not None:
+                return crowded
         restricted = record.taints or constraints.selector or constraints.terms or constraints.volumes
         if not restricted:
             return None

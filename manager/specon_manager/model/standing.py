@@ -9,6 +9,7 @@ from typing import Final
 
 from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.cluster import Job, Node, Phase, Replica
+from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
 
@@ -105,10 +106,13 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
     return resting(job, snapshot) or _not_saving(job, members)
 
 
+_preempted: Final = Chosen[Job](lambda job: bool(job.preempted_at))
+
+
 def preemptions_left(snapshot: Snapshot) -> int:
     """Return how many more jobs the cluster's budget lets be preempted now for others than trials."""
     budgets = snapshot.settings.budgets
-    recent = sum(_recent_preemptions(job, snapshot) for job in snapshot.jobs.values() if job.preempted_at)
+    recent = sum(_recent_preemptions(snapshot.jobs[name], snapshot) for name in _preempted(snapshot.jobs))
     return max(0, math.ceil(budgets.preemptions_per_node * len(snapshot.ready_nodes)) - recent)
 
 

@@ -92,7 +92,7 @@ class Survey:
         position, changed = found
         if moving or self.moving:
             flying = (*self.moving, *moving)
-            changed = dict.fromkeys((*changed, *(name for name in flying if name in replicas)))
+            changed = tuple(dict.fromkeys((*changed, *(name for name in flying if name in replicas))))
         before, former = self.replicas, self.moving
         touched, judged = list[str](), list[str]()
         for name in changed:
@@ -189,6 +189,7 @@ class Survey:
                 replicas=known.replicas,
                 converged=known.converged + (now is converged) - (was is converged),
                 watching=known.watching + (now is watching) - (was is watching),
+                sharing=known.sharing,
                 requests=known.requests,
             )
 

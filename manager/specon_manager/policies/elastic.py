@@ -240,7 +240,10 @@ def more_workers(job: Job, books: Books) -> dict[str, str]:
         return placement
     near = books.home(job)
     own = {worker.node for worker in books.snapshot.workers(job.name)}
-    nodes = sorted(books.idle.by_most_idle(job.spec), key=lambda node: (node not in near, node not in own))
+    roomy = books.idle.fitting(job.spec.requests, job.name)
+    nodes = sorted(
+        books.idle.by_most_idle(job.spec, roomy), key=lambda node: (node not in near, node not in own)
+    )
     for node in nodes:
         number = books.idle.room_for(node, job.spec.requests, len(absent) - len(placement), job.name)
         placement |= dict.fromkeys(absent[len(placement) : len(placement) + number], node)

@@ -1,6 +1,7 @@
 """When elastic jobs shrink for those that wait, and grow into what nobody wants."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Final
 
@@ -9,6 +10,7 @@ from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.falling import Seen
 from specon_manager.policies.gang_placement import on_fewest_nodes, one_node_holds
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.speedup import brought_nothing, largest_worthwhile
@@ -33,25 +35,32 @@ def resize(
     """
     proposals = list(proposals)
     ending = {proposal.job for proposal in proposals if isinstance(proposal, Preempt)}
-    elastic = [
-        job
-        for job in snapshot.running
-        if job.trains_since is not None and job.spec.elastic and job.name not in ending
-    ]
-    if not elastic:
-        return
+
+    def counts(job: Job) -> bool:
+        return job.trains_since is not None and job.name not in ending and snapshot.runs(job.name)
+
     # Nobody makes room, or forgoes it, for a job that will never fit.
-    stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot)
-    books = _books(snapshot, proposals)
-    elastic.sort(key=lambda job: (expected.remaining(job), job.order))
+    stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot) if stranded else ()
     if stranded:
+        elastic = Seen(job for job in expected.longest_elastic() if counts(job))
+        if next(iter(elastic), None) is None:
+            return
+        books = _books(snapshot, proposals)
         served = {*snapshot.claims, *(each.job for each in proposals if isinstance(each, Claim))}
         # Where room is being made already, those behind wait.
         first = list(takewhile(lambda job: job.name not in served, stranded))
-        yield from _shrink(expected, books, first, elastic[::-1], shrink_ratio)
+        yield from _shrink(expected, books, first, elastic, shrink_ratio)
         return
     # A job that was changed a moment ago has just paused for it.
-    steady = [job for job in elastic if snapshot.now - (job.trains_since or 0.0) >= resize_seconds]
+    steady = [
+        job
+        for job in expected.varying()
+        if counts(job) and snapshot.now - (job.trains_since or 0.0) >= resize_seconds
+    ]
+    if not steady:
+        return
+    steady.sort(key=lambda job: (expected.remaining(job), job.order))
+    books = _books(snapshot, proposals)
     yield from _give_back(books, steady)
     yield from _grow(expected, books, steady, resize_seconds)
 
@@ -120,22 +129,25 @@ def _shrink(
     expected: Expectation,
     books: Books,
     stranded: Sequence[Job],
-    elastic: Sequence[Job],
+    elastic: Iterable[Job],
     shrink_ratio: float,
 ) -> Iterator[Proposal]:
     for job in stranded:
-        longer = [
-            each for each in elastic if expected.remaining(job) <= shrink_ratio * expected.remaining(each)
-        ]
+        left = expected.remaining(job)
+        longer = takewhile(partial(_is_longer, expected, left, shrink_ratio), elastic)
         found = make_room(job.spec, longer, books, _smallest)
         if found is None or _smallest(job.spec, books.idle) is not None:
             continue  # of no use, or placed otherwise there would be room already: none is kept for that
         workers, placement = found
-        why = f"room for {job.name}, which has about {expected.remaining(job):.0f} s to do"
+        why = f"room for {job.name}, which has about {left:.0f} s to do"
         yield from books.scale_in(workers, why)
         where = ", ".join(dict.fromkeys(placement.values()))
         yield Claim(job=job.name, placement=placement, reason=f"room on {where} as soon as workers have left")
         return
+
+
+def _is_longer(expected: Expectation, left: float, shrink_ratio: float, job: Job) -> bool:
+    return left <= shrink_ratio * expected.remaining(job)
 
 
 def _smallest(spec: JobSpec, idle: Idle) -> dict[str, str] | None:

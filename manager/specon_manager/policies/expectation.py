@@ -6,24 +6,22 @@ the more they differ, as heavy tails teach (the expected rest of a Pareto-distri
 passed: least attained service first).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Final, Literal
 
 from specon_manager.model.cluster import Job, Phase, Replica
-from specon_manager.model.resources import Resources, largest
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.prospects import Left, Prospects, rank, reported, until_converged
 from specon_manager.policies.shared_nodes import reserves
-from specon_sidecar.classify import Category
 
 Objective = Literal["completion", "quality", "balanced"]
 """What is to be over soon: jobs, their gain, or both."""
 
 _QUALITY: Final[Mapping[Objective, float]] = {"completion": 0.0, "balanced": 0.5, "quality": 1.0}
 """The weight of having converged; that of being complete is the rest of 1."""
-_BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
-_GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
 _ENOUGH: Final = 3  # completed jobs of a kind before their mean is believed
 
 
@@ -70,31 +68,54 @@ class Expectation:
         (J. B. Sidney, Operations Research 23(2), 1975). With w = 0 it is r, with w = 1 what has converged
         comes after all that has not. Where nothing is known of convergence, r counts.
         """
-        remaining, weight = self.remaining(job), self._quality
-        part = self._until_converged(job)
-        if not weight or part is None:
-            return remaining
-        if part <= 0:
-            return remaining * (1 / (1 - weight) if weight < 1 else _BEHIND)
-        return max(1e-3, min(part * remaining / weight, remaining))
+        part = until_converged(job, self._snapshot.replicas) if self._quality else None
+        return rank(self.remaining(job), part, self._quality)
 
     def work(self, job: Job) -> float:
         """Return the expected work, by which the queue is ordered: `rank`, by the size of the demand."""
         known = self._works.get(job.name)
         if known is None:
-            known = self.rank(job) * (self._size(job) ** self._size_power if self._size_power else 1.0)
+            known = self.rank(job) * self._factor(job)
             self._works[job.name] = known
         return known
 
-    def _until_converged(self, job: Job) -> float | None:
-        """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
-        for name in job.spec.replicas:
-            progress = self._snapshot.replicas[name].progress
-            if progress.category is Category.CONVERGED:
-                return 0.0
-            if progress.until_converged is not None and progress.category in _GAINS:
-                return progress.until_converged
-        return None
+    def _factor(self, job: Job) -> float:
+        return self._size(job) ** self._size_power if self._size_power else 1.0
+
+    def most_work(self) -> Iterator[Left]:
+        """Yield the jobs that occupy nodes and whose rest was measured, the most work first.
+
+        Of equals the oldest.
+        """
+        kept = self._kept
+        found = [
+            Left(job, self.work(job), self.remaining(job))
+            for job in kept.others.values()
+            if self.measured(job)
+        ]
+        found.sort(key=lambda each: (-each.work, each.job.order))
+        return kept.by_work(self._snapshot.now, found)
+
+    def longest_elastic(self) -> Iterator[Job]:
+        """Yield the elastic jobs that occupy nodes, those with the most left first, of equals the latest."""
+        kept = self._kept
+        found = [(self.remaining(job), job) for job in kept.others.values() if job.spec.elastic]
+        found.sort(key=lambda each: (-each[0], -each[1].order))
+        return (job for _, job in kept.by_time(self._snapshot.now, found))
+
+    def varying(self) -> Iterable[Job]:
+        """Return the elastic jobs that do not have all workers, or more than were asked for, in no order."""
+        return self._kept.varying.values()
+
+    @cached_property
+    def _kept(self) -> Prospects:
+        global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
+        key = self._quality, self._size_power, self._snapshot.largest
+        kept = _last[1].renewed(self._snapshot) if _last is not None and _last[0] == key else None
+        if kept is None:
+            kept = Prospects(self._snapshot, self._quality, self._factor)
+        _last = key, kept
+        return kept
 
     def measured(self, job: Job) -> bool:
         """Whether the sidecar knows how much is left."""
@@ -122,24 +143,23 @@ class Expectation:
             return 1.0
         share = self._shares.get(spec.requests)  # a large cluster has few kinds of requests
         if share is None:
-            share = max(spec.requests.shares(self._largest), default=1.0)
+            share = max(spec.requests.shares(self._snapshot.largest), default=1.0)
             self._shares[spec.requests] = share
         return max(share, 1e-6) * spec.fewest_workers
 
-    @cached_property
-    def _largest(self) -> Resources:
-        return largest(node.capacity for node in self._snapshot.ready_nodes)
-
     def attained(self, job: Job) -> float:
-        """Return how long it trained; of a job that shares processors, what it would have taken alone."""
-        if reserves(job.spec):
-            return job.attained(self._snapshot.now)
+        """Return how long it trained; of a job that shares processors, what it would have taken alone.
+
+        Where no step tells that, it is the time in which the job was not stopped for the sake of others.
+        """
+        passed = job.attained(self._snapshot.now)
         for name in job.spec.worker_names[:1]:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
-            if progress.cpu_per_step is not None and progress.step is not None:
+            if progress.cpu_per_step is not None and progress.step is not None and not reserves(job.spec):
                 return progress.step * progress.cpu_per_step / self._cores(replica)
-        return job.attained(self._snapshot.now)
+            return max(0.0, passed - progress.stopped)
+        return passed
 
     def _measured(self, job: Job) -> float | None:
         name = job.name
@@ -148,13 +168,16 @@ class Expectation:
         return self._measures[name]
 
     def _measure(self, job: Job) -> float | None:
+        if reserves(job.spec):
+            told = reported(job, self._snapshot.replicas)
+            return None if told is None else told[0] - max(0.0, self._snapshot.now - told[1])
         for name in job.spec.replicas:
             replica = self._snapshot.replicas[name]
             progress = replica.progress
             if progress.step is None or progress.total_steps is None:
                 continue
-            left = max(0, progress.total_steps - progress.step)
-            if progress.cpu_per_step is not None and not reserves(job.spec):
+            if progress.cpu_per_step is not None:
+                left = max(0, progress.total_steps - progress.step)
                 alone = left * progress.cpu_per_step / self._cores(replica)
                 return max(0.0, alone - self._measure_passed(job, replica) * self._share(replica))
             if progress.remaining_seconds is not None and progress.reported_at is not None:
@@ -183,6 +206,9 @@ class Expectation:
     def _cores(self, replica: Replica) -> float:
         node = self._snapshot.nodes.get(replica.node or "")
         return max(1e-9, node.capacity.cpu if node is not None else 1.0)
+
+
+_last: tuple[tuple[float, float, Resources], Prospects] | None = None
 
 
 def residual(durations: Sequence[float], attained: float) -> float:

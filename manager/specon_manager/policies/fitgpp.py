@@ -5,7 +5,9 @@ learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs
 """
 
 from collections.abc import Container, Iterator, Sequence
+from itertools import groupby
 from math import hypot
+from operator import itemgetter
 from typing import Annotated
 
 from msgspec import Meta
@@ -22,7 +24,6 @@ from specon_manager.policies.preemption.victims import (
     Choice,
     gives_way,
     one_by_one,
-    preemptible,
     shuffled,
 )
 
@@ -47,19 +48,28 @@ def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
 
 def size(candidate: Candidate) -> float:
     """Return equation (1): the length of the vector of requests, as shares of a node's capacity."""
-    return hypot(candidate.shares.cpu, candidate.shares.memory, candidate.shares.gpu)
+    return _length(candidate.shares)
 
 
-def scores(running: Sequence[Candidate], grace_weight: float) -> dict[str, float]:
-    """Return equation (3) by job: Size / max Size + s GP / max GP, the maxima over all that run."""
-    sizes = {candidate.name: size(candidate) for candidate in running}
-    largest = max(sizes.values(), default=0.0)
-    longest = max((candidate.job.spec.grace_seconds for candidate in running), default=0.0)
-    return {
-        candidate.name: (sizes[candidate.name] / largest if largest > 0 else 0.0)
-        + (grace_weight * candidate.job.spec.grace_seconds / longest if longest > 0 else 0.0)
-        for candidate in running
-    }
+def _length(shares: Resources) -> float:
+    return hypot(shares.cpu, shares.memory, shares.gpu)
+
+
+def scores(running: Sequence[Candidate], grace_weight: float) -> list[float]:
+    """Return equation (3) of each: Size / max Size + s GP / max GP, the maxima over all that run."""
+    lengths = dict[int, float]()  # by the very amount: of those even a large cluster has few
+    asked = list[tuple[float, float]]()
+    for candidate in running:
+        shares = candidate.shares
+        length = lengths.get(id(shares))
+        if length is None:
+            length = lengths[id(shares)] = _length(shares)
+        asked.append((length, candidate.job.spec.grace_seconds))
+    largest, longest = (max((each[part] for each in asked), default=0.0) for part in (0, 1))
+    return [
+        (length / largest if largest > 0 else 0.0) + (grace_weight * grace / longest if longest > 0 else 0.0)
+        for length, grace in asked
+    ]
 
 
 class FittingGracePeriod:
@@ -68,10 +78,20 @@ class FittingGracePeriod:
     def __init__(self, running: Sequence[Candidate], settings: FitGppSettings, now: float) -> None:
         """Rank those that may be preempted; the maxima of equation (3) run over the others too."""
         self._settings, self._now = settings, now
-        self._scores = scores(running, settings.grace_weight)
-        self._ranked = preemptible(running, settings.max_preemptions)
-        self._ranked.sort(key=lambda candidate: (self._scores[candidate.name], candidate.job.order))
+        cap = settings.max_preemptions
+        ranked = [
+            (score, candidate)
+            for score, candidate in zip(scores(running, settings.grace_weight), running, strict=True)
+            if cap is None or candidate.job.preemptions < cap
+        ]
+        ranked.sort(key=itemgetter(0))  # of equals who was submitted first
+        self._alike = [
+            (amount, list(group)) for amount, group in groupby(ranked, lambda each: _held(each[1]))
+        ]
+        """In the order of their scores, those together that free the same amount on one node."""
         self._drawn: list[Candidate] | None = None
+        self._scores: dict[str, float] = {}
+        """Of those that were chosen."""
         self._gone: set[str] = set()  # chosen before; the lists are not made again for each trial
 
     def __call__(self, trial: Queued, idle: Idle) -> Choice | None:
@@ -97,13 +117,19 @@ class FittingGracePeriod:
         self, trial: Queued, amounts: Resources, idle: Idle, victims: dict[str, tuple[Candidate, str]]
     ) -> tuple[Candidate, str] | None:
         """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
-        free = {node: idle.open(node) for node in idle.nodes}
-        for candidate in self._ranked:
-            if not gives_way(candidate, trial):
-                continue
-            for node, held in candidate.frees:
-                if amounts.fits(free[node] + held) and self._is_left(candidate, victims):
-                    return candidate, node
+        most = idle.most
+        for amount, group in self._alike:
+            if amount is not None and not amounts.fits(most + amount):
+                continue  # on no node is so much free that one of these would be enough
+            gone = next((n for n, each in enumerate(group) if each[1].name not in self._gone), len(group))
+            del group[:gone]
+            for score, candidate in group:
+                if not gives_way(candidate, trial):
+                    continue
+                for node, held in candidate.frees:
+                    if amounts.fits(idle.open(node) + held) and self._may_go(candidate, victims):
+                        self._scores[candidate.name] = score
+                        return candidate, node
         return None
 
     def _at_random(
@@ -117,7 +143,8 @@ class FittingGracePeriod:
         """Return random victims until the replicas fit; printed, it is one, whatever comes of it."""
         settings = self._settings
         if self._drawn is None:
-            self._drawn = shuffled(self._ranked, settings.seed, self._now)
+            ranked = (each for _, group in self._alike for _, each in group)
+            self._drawn = shuffled((each for each in ranked if each.evictable), settings.seed, self._now)
         left = [c for c in self._drawn if gives_way(c, trial) and self._is_left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:
@@ -138,6 +165,9 @@ class FittingGracePeriod:
         self._gone.update(victims)
         return Choice(list(victims.values()), placement)
 
+    def _may_go(self, candidate: Candidate, victims: Container[str]) -> bool:
+        return self._is_left(candidate, victims) and candidate.evictable
+
     def _is_left(self, candidate: Candidate, victims: Container[str]) -> bool:
         return candidate.name not in victims and candidate.name not in self._gone
 
@@ -147,3 +177,8 @@ class FittingGracePeriod:
             f"score {score:.3g} (size {size(candidate):.3g}, grace period {grace:g} s) is the lowest "
             f"of those whose end alone makes enough room, here on {node}"
         )
+
+
+def _held(candidate: Candidate) -> Resources | None:
+    """Return what its end frees on its node; None where those are several, or none."""
+    return candidate.frees[0][1] if len(candidate.frees) == 1 else None

@@ -21,7 +21,7 @@ def needed(spec: JobSpec, workers: int) -> Resources:
 
 def one_node_holds(spec: JobSpec, idle: Idle, *, workers: int) -> bool:
     """Whether all parameter servers and so many workers have room on one node."""
-    return bool(idle.fitting(_amounts(spec, workers)[-1], spec.name))
+    return idle.anywhere(_amounts(spec, workers)[-1], spec.name)
 
 
 def on_one_node(

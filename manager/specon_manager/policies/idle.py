@@ -1,15 +1,20 @@
 """What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
-from specon_manager.model.resources import NOTHING, Resources, largest, total
+from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Parts
 from specon_manager.model.snapshot import Snapshot
 
 NodeChoice = Literal["first-fit", "best-fit"]
 
+_FEW: Final = 1 / 16
+"""Of the nodes: those that have room for something are remembered where they are no more."""
+_REMEMBERED: Final = 16
 _ROUNDING: Final = 1e-9
 """How far, as a share of the whole, two sums of the same amounts in another order may lie apart."""
 
@@ -30,34 +35,50 @@ class Idle:
         """
         self.capacity: Mapping[str, Resources] = snapshot.capacities
         self.choice = choice
+        self._rooms = snapshot.free
+        self._held: dict[tuple[Resources, ...], bool] = {}
+        """Whether replicas that ask for so much have room on empty nodes; copies share it."""
         if emptied:
-            self._room, self._replicas = dict(self.capacity), dict.fromkeys(self.capacity, 0)
-            self._begin()
+            self._begin(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self.capacity, 0))
         else:
-            self._room, parts, self._replicas = snapshot.rooms()
-            self._begin(parts)
+            self._begin(*snapshot.rooms())
         for job, claim in () if emptied else sorted(snapshot.claims.items()):
             if job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
 
-    def _begin(self, parts: dict[str, Parts] | None = None) -> None:
+    def _begin(self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]) -> None:
+        self._room, self._replicas = room, replicas
         self._claims: dict[str, dict[str, Resources]] = {}
         """By node, then by job."""
         # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
         # differences of fractions would round otherwise.
-        self._taken = dict.fromkeys(self._room, NOTHING)
-        self._unclaimed = dict(self._room)
+        self._taken: dict[str, Resources] = {}
+        self._unclaimed = dict(room)
         """What is there beside all claims, before anything was taken."""
-        self._left = {node: _parts(room) for node, room in self._room.items()} if parts is None else parts
+        self._left = parts
         """What is left at most."""
-        self._nowhere: dict[Parts, set[str]] = {}
-        """What `find` found no node for, with the nodes that have had more since: what is as large in every
-        respect may fit on those alone."""
+        self._known: dict[Parts, set[str]] = {}
+        """Of amounts that were looked for, the nodes with at least as much left, as long as those are few.
+        What is as large in every respect has room on those alone."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The ready nodes."""
         return tuple(self._room)
+
+    @cached_property
+    def most(self) -> Resources:
+        """The largest amount of each kind that may be left on one node: never too little."""
+        parts = self._left.values()
+        if not parts:
+            return NOTHING
+        cpu, memory, gpu = (max(map(itemgetter(kind), parts)) for kind in range(3))
+        return Resources(cpu=cpu, memory=memory, gpu=gpu)
+
+    @property
+    def touched(self) -> set[str]:
+        """Those of which something was taken in this call, or is claimed."""
+        return {*self._taken, *(node for node, claims in self._claims.items() if claims)}
 
     def __contains__(self, node: object) -> bool:
         return node in self._room
@@ -65,90 +86,133 @@ class Idle:
     def copy(self) -> "Idle":
         """Return a copy to try something on."""
         twin = object.__new__(Idle)
-        twin.capacity, twin.choice = self.capacity, self.choice
-        twin._room, twin._replicas = dict(self._room), dict(self._replicas)
+        twin.capacity, twin.choice, twin._rooms, twin._held = (
+            self.capacity,
+            self.choice,
+            self._rooms,
+            self._held,
+        )
+        twin._room, twin._replicas = self._room.copy(), self._replicas.copy()
         twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
         twin._taken, twin._unclaimed, twin._left = (
             self._taken.copy(),
             self._unclaimed.copy(),
             self._left.copy(),
         )
-        twin._nowhere = {asked: set(since) for asked, since in self._nowhere.items()}
+        twin._known = {asked: set(nodes) for asked, nodes in self._known.items()}
         return twin
 
     def emptied(self) -> "Idle":
         """Return what would be idle with nothing on the nodes and no claims."""
-        return self._with_room(dict(self.capacity), dict.fromkeys(self._room, 0))
+        return self._with_room(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self._room, 0))
 
     def unclaimed(self) -> "Idle":
         """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on."""
-        return self._with_room({node: self.open(node) for node in self._room}, dict(self._replicas))
+        room, parts = self._unclaimed.copy(), self._left.copy()
+        for node in self._taken:
+            room[node] = free = self.open(node)
+            parts[node] = _parts(free)
+        # It has no more than is left here, so what is known of that is true of it.
+        twin = self._with_room(room, parts, self._replicas.copy(), self._known)
+        twin.__dict__["most"] = self.most
+        return twin
 
-    def _with_room(self, room: dict[str, Resources], replicas: dict[str, int]) -> "Idle":
+    def _with_room(
+        self,
+        room: dict[str, Resources],
+        parts: dict[str, Parts],
+        replicas: dict[str, int],
+        known: Mapping[Parts, set[str]] | None = None,
+    ) -> "Idle":
         twin = object.__new__(Idle)
         twin.capacity, twin.choice = self.capacity, self.choice
-        twin._room, twin._replicas = room, replicas
-        twin._begin()
+        twin._rooms, twin._held = self._rooms, self._held
+        twin._begin(room, parts, replicas)
+        twin._known = {asked: set(nodes) for asked, nodes in (known or {}).items()}
         return twin
 
     # -- looking ---------------------------------------------------------------------------------
 
     def open(self, node: str, job: str | None = None) -> Resources:
         """Return the room on a node that no job but this one has a claim to."""
-        room, taken = self._beside_claims(node, job), self._taken[node]
+        room, taken = self._beside_claims(node, job), self._taken.get(node, NOTHING)
         return room if taken is NOTHING else room - taken
 
     def fits(self, node: str, requests: Resources, job: str | None = None) -> bool:
         """Whether the node has room for this much that is open to the job."""
-        return (self._taken[node] + requests).fits(self._beside_claims(node, job))
+        return (self._taken.get(node, NOTHING) + requests).fits(self._beside_claims(node, job))
 
     def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
         """Return the nodes for which `fits` holds."""
-        cpu, memory, gpu = _parts(requests)
         if job is not None and any(job in claims for claims in self._claims.values()):
             return [node for node in self._room if self.fits(node, requests, job)]
-        # A long queue on a large cluster asks a million times: most nodes are passed over by three numbers.
-        return [
-            node
-            for node, (free_cpu, free_memory, free_gpu) in self._left.items()
-            if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory and self._surely(node, requests)
-        ]
+        return [node for node in self.roomy(requests) if self._surely(node, requests)]
+
+    def anywhere(self, requests: Resources, job: str | None = None) -> bool:
+        """Whether there is a node for which `fits` holds."""
+        if job is not None and any(job in claims for claims in self._claims.values()):
+            return any(self.fits(node, requests, job) for node in self._room)
+        cpu, memory, gpu = asked = _parts(requests)
+        return any(
+            cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory and self._surely(node, requests)
+            for node, (free_cpu, free_memory, free_gpu) in self._among(asked)
+        )
 
     def find(self, requests: Resources) -> str | None:
         """Return a node with room for this much beside all claims: the first, or the one it fills most."""
-        asked = cpu, memory, gpu = _parts(requests)
+        if self.choice == "first-fit":
+            return self._find_first(requests)
         best, least = None, 0.0
-        for node, (free_cpu, free_memory, free_gpu) in self._among(asked):
-            if cpu > free_cpu or memory > free_memory or gpu > free_gpu or not self._surely(node, requests):
-                continue
-            if self.choice == "first-fit":
-                return node
+        for node in self.fitting(requests):
             left = _share_left(self.open(node), requests, self.capacity[node])
             if best is None or left < least:
                 best, least = node, left
-        if best is None:
-            others = self._nowhere.items()
-            self._nowhere = {known: since for known, since in others if not _within(asked, known)}
-            self._nowhere[asked] = set()
         return best
 
-    def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
-        """Return the nodes that may have room for this much, in their order, with what is left of each."""
-        for known, since in self._nowhere.items():
-            if _within(known, asked):
-                if len(since) < 2:  # noqa: PLR2004  (there is no order to be kept)
-                    return [(node, self._left[node]) for node in since]
-                return [(node, left) for node, left in self._left.items() if node in since]
-        return self._left.items()
+    def _find_first(self, requests: Resources) -> str | None:
+        cpu, memory, gpu = asked = _parts(requests)
+        roomy = []
+        for node, (free_cpu, free_memory, free_gpu) in self._among(asked):
+            if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory:
+                if self._surely(node, requests):
+                    return node
+                roomy.append(node)
+        self._learn(asked, roomy)
+        return None
 
     def roomy(self, requests: Resources) -> list[str]:
         """Return the nodes on which there may be room for this much beside all claims, roundings aside."""
-        cpu, memory, gpu = _parts(requests)
-        return [
+        # A long queue on a large cluster asks a million times: most nodes are passed over by three numbers.
+        cpu, memory, gpu = asked = _parts(requests)
+        found = [
             node
-            for node, (free_cpu, free_memory, free_gpu) in self._left.items()
+            for node, (free_cpu, free_memory, free_gpu) in self._among(asked)
             if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory
         ]
+        self._learn(asked, found)
+        return found
+
+    def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
+        """Return the nodes that may have room for this much, in their order, with what is left of each."""
+        fewest = None
+        for known, nodes in self._known.items():
+            if (fewest is None or len(nodes) < len(fewest)) and _within(known, asked):
+                fewest = nodes
+        if fewest is None:
+            return self._left.items()
+        ordered = sorted(fewest, key=self._rooms.rank.__getitem__) if len(fewest) > 1 else fewest
+        return [(node, self._left[node]) for node in ordered]
+
+    def _learn(self, asked: Parts, nodes: Sequence[str]) -> None:
+        """Remember that those are the nodes with so much left; others get more by `_has_more` alone."""
+        if len(nodes) > _FEW * len(self._left):
+            return
+        others = self._known.items()
+        if not nodes:  # what covers more says less
+            self._known = {known: since for known, since in others if not _within(asked, known)}
+        elif len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[asked] = set(nodes)
 
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
         """Return for how many of these, at most `most`, the node has room that is open to the job."""
@@ -159,7 +223,7 @@ class Idle:
 
     def will_hold(self, node: str, requests: Resources, leaving: Resources) -> bool:
         """Whether this much fits beside all claims once so much has left the node, roundings aside."""
-        needed = total([requests, *self._claims.get(node, {}).values(), self._taken[node]])
+        needed = total([requests, *self._claims.get(node, {}).values(), self._taken.get(node, NOTHING)])
         room, capacity = self._room[node] + leaving, self.capacity[node]
         return all(
             need <= has + _ROUNDING * whole
@@ -168,7 +232,10 @@ class Idle:
 
     def ever_hold(self, replicas: Sequence[Replica]) -> bool:
         """Whether the replicas would have room if nothing ran on the nodes."""
-        return self.emptied().place(replicas) is not None
+        asked = tuple([replica.requests for replica in replicas])
+        if asked not in self._held:
+            self._held[asked] = self.emptied().place(replicas) is not None
+        return self._held[asked]
 
     def by_most_idle(self, spec: JobSpec, among: Iterable[str] | None = None) -> list[str]:
         """Return the nodes, those with the most idle of what the job asks for first, then by name.
@@ -184,7 +251,7 @@ class Idle:
         kinds = [
             (kind, most)
             for kind, (most, wanted) in enumerate(
-                zip(_parts(largest(self.capacity.values())), _parts(asked), strict=True)
+                zip(_parts(self._rooms.largest), _parts(asked), strict=True)
             )
             if most > 0 and wanted > 0
         ]
@@ -199,7 +266,7 @@ class Idle:
 
     def take(self, node: str, requests: Resources) -> None:
         """Count one more replica on a node, and this much of it as used."""
-        self._taken[node] += requests
+        self._taken[node] = self._taken.get(node, NOTHING) + requests
         self._replicas[node] += 1
         self._count(node)
 
@@ -212,14 +279,18 @@ class Idle:
     def place(self, replicas: Sequence[Replica]) -> dict[str, str] | None:
         """Take room for each replica in turn; None, and nothing is taken, if one of them has none."""
         placement = dict[str, str]()
-        before = list[tuple[str, Resources, Parts, int]]()
+        before = list[tuple[str, Resources | None, Parts, int]]()
         for replica in replicas:
             if (node := self.find(replica.requests)) is None:
                 for node, taken, left, count in reversed(before):
-                    self._taken[node], self._left[node], self._replicas[node] = taken, left, count
+                    self._left[node], self._replicas[node] = left, count
+                    if taken is None:
+                        del self._taken[node]
+                    else:
+                        self._taken[node] = taken
                     self._has_more(node)
                 return None
-            before.append((node, self._taken[node], self._left[node], self._replicas[node]))
+            before.append((node, self._taken.get(node), self._left[node], self._replicas[node]))
             self.take(node, replica.requests)
             placement[replica.name] = node
         return placement
@@ -282,20 +353,21 @@ class Idle:
 
     def _surely(self, node: str, requests: Resources) -> bool:
         """Whether what passed by `_left` fits: without anything taken that is exact already."""
-        return self._taken[node] is NOTHING or self.fits(node, requests)
+        return node not in self._taken or self.fits(node, requests)
 
     def _has_more(self, node: str) -> None:
-        for since in self._nowhere.values():
-            since.add(node)
+        for nodes in self._known.values():
+            nodes.add(node)
+        self.__dict__.pop("most", None)
 
     def _count(self, node: str, *, more: bool = False) -> None:
         if more:
             self._has_more(node)
-        room, taken = self._room[node], self._taken[node]
+        room, taken = self._room[node], self._taken.get(node)
         if claims := self._claims.get(node):
             room -= total(list(claims.values()))
         self._unclaimed[node] = room
-        if taken is NOTHING:
+        if taken is None:
             self._left[node] = _parts(room)
             return
         # Never too little: what passes here is tested exactly before a node is chosen.

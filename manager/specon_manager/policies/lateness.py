@@ -1,14 +1,15 @@
 """Which jobs are so far behind that nobody may go before them any more."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
+from math import fsum
+from typing import Final, Protocol
 
 from specon_manager.model.cluster import Job
-from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.renewal import Tally
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.expectation import Expectation
-from specon_manager.policies.gang_placement import needed
 
 
 class LatenessSettings(Protocol):
@@ -45,11 +46,34 @@ class Lateness:
     @cached_property
     def contention(self) -> float:
         """How many times the capacity of the ready nodes all jobs that have not ended ask for, at least 1."""
-        whole = total([node.capacity for node in self._snapshot.ready_nodes])
-        asked = total(list(_list_requests(self._snapshot.jobs.values())))
-        return max(1.0, *asked.shares(whole))
+        asked = _add_up(_asked(self._snapshot.jobs))
+        return max(1.0, *asked.shares(self._snapshot.free.total))
 
 
-def _list_requests(jobs: Iterable[Job]) -> Iterable[Resources]:
-    for job in jobs:
-        yield NOTHING if job.ended_at is not None else needed(job.spec, job.spec.wanted_workers)
+_Asks = tuple[tuple[Resources, int], ...]
+"""An amount, and how many replicas reserve it."""
+
+
+def _asks(job: Job) -> _Asks | None:
+    """Return what a job reserves with all workers that its owner asked for; None: it has ended."""
+    if job.ended_at is not None:
+        return None
+    spec = job.spec
+    servers, workers = spec.ps, spec.worker_names[: spec.wanted_workers]
+    if spec.unlike:
+        return tuple([(spec.requests_of(name), 1) for name in (*servers, *workers)])
+    own = (spec.requests, len(workers))
+    return (own, (spec.requests_of(servers[0]), len(servers))) if servers else (own,)
+
+
+_asked: Final = Tally(_asks)
+
+
+def _add_up(asked: Mapping[_Asks, int]) -> Resources:
+    """Return the sum, exactly rounded: it does not depend on the order."""
+    parts = [(each, jobs * number) for asks, jobs in asked.items() for each, number in asks]
+    return Resources(
+        cpu=fsum(number * each.cpu for each, number in parts),
+        memory=fsum(number * each.memory for each, number in parts),
+        gpu=fsum(number * each.gpu for each, number in parts),
+    )

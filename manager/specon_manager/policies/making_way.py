@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from specon_manager.model.actions import Migrate
-from specon_manager.model.cluster import Replica
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
 from specon_manager.policies.cpu_lending import eases_first
@@ -17,6 +18,7 @@ from specon_sidecar.classify import Category
 
 MAKE_WAY: Final = "make-way"
 _TRIED: Final = 8
+_bursting: Final = Chosen[Job](lambda job: job.spec.bursts)
 
 
 def make_way(snapshot: Snapshot, promised: Collection[str]) -> Iterator[Migrate]:
@@ -26,7 +28,7 @@ def make_way(snapshot: Snapshot, promised: Collection[str]) -> Iterator[Migrate]
     unreserved beside it, so that it is not full in turn. Nodes `promised` to others in this call are no
     targets.
     """
-    if not any(job.spec.bursts for job in snapshot.jobs.values()):
+    if not _bursting(snapshot.jobs):
         return
     left: set[str] = set()
     roomy: list[str] | None = None

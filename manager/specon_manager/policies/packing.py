@@ -1,6 +1,7 @@
 """Placing gangs tightly: on the node that they fill best, else on the fewest nodes, and growing in place."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 from specon_manager.model.cluster import Replica
 from specon_manager.model.resources import NOTHING, Resources, least_of, size
@@ -37,12 +38,12 @@ def place_tightly(
 def grow(workers: Sequence[Replica], placement: dict[str, str], idle: Idle, *, abroad: bool) -> None:
     """Take room for more of the workers and add them to the placement: where the gang is, then elsewhere."""
     own = list(dict.fromkeys(placement.values()))
-    others = [node for node in idle.nodes if node not in own] if abroad else []
     for worker in workers:
         if worker.name in placement:
             continue
         amounts = worker.requests
-        node = next((node for node in (*own, *others) if amounts.fits(idle.open(node))), None)
+        others = (node for node in idle.roomy(amounts) if node not in own) if abroad else ()
+        node = next((node for node in chain(own, others) if amounts.fits(idle.open(node))), None)
         if node is None:
             return
         idle.take(node, amounts)

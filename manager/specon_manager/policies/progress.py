@@ -29,6 +29,7 @@ from specon_manager.policies.preemption.victims import Candidate
 from specon_manager.policies.reservation import Reservation, awaited
 from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.shares import Shares
+from specon_manager.policies.time_sharing import share_time
 
 Seconds = Annotated[float, Meta(gt=0, le=1e9)]
 
@@ -96,6 +97,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     proposals += [shares.admit(waiting) for waiting in ranked if not reserves(waiting.job.spec)]
     if snapshot.reweight:
         proposals += shares.reweigh()
+    proposals += share_time(snapshot, expected, settings)
     trials = Trials(snapshot, queues, idle, lambda running: _victims(running, snapshot, idle, settings))
     waits: list[Job] = []
     for waiting in ranked:
@@ -156,7 +158,9 @@ def _victims(
         node_choice=settings.node_choice,
         grace_weight=settings.grace_weight,
     )
-    free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
+    free = running
+    if kept:
+        free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
     return FittingGracePeriod(free, choice, snapshot.now)
 
 

@@ -93,7 +93,7 @@ class _Quotas:
     """What each queue may use and uses."""
 
     def __init__(self, snapshot: Snapshot, settings: QuotaFifoSettings) -> None:
-        self._whole = total([node.capacity for node in snapshot.ready_nodes])
+        self._whole = snapshot.free.total
         self._shares = dict(settings.shares)
         self._shares.setdefault("", max(0.0, 1.0 - sum(settings.shares.values())))
         self._used: dict[str, Resources] = dict.fromkeys(self._shares, NOTHING)

@@ -138,4 +138,4 @@ class Reservation:
 def awaited(snapshot: Snapshot, idle: Idle) -> set[str]:
     """Return the nodes on which room is kept that is neither free nor about to be: who holds it must end."""
     leaving = left_soon(snapshot, crashed=True)
-    return {node for node in idle.nodes if not idle.will_hold(node, NOTHING, leaving.get(node, NOTHING))}
+    return {node for node in idle.touched if not idle.will_hold(node, NOTHING, leaving.get(node, NOTHING))}

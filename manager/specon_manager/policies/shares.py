@@ -6,6 +6,7 @@ anybody, and a job that hardly runs still holds its memory and continues at once
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Protocol
 
 from specon_manager.model.actions import AdmitGang, Migrate, Reweight
@@ -14,26 +15,15 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queued
+from specon_manager.policies.turn_order import OrderSettings, TurnOrder
 
 
-class SharesSettings(Protocol):
+class SharesSettings(OrderSettings, Protocol):
     """What a policy that uses this lets its users set."""
 
     @property
     def low_weight(self) -> float:
         """Weight of those that are not first on their node."""
-
-    @property
-    def probe_seconds(self) -> float:
-        """How long a job whose rest is not known is served first."""
-
-    @property
-    def probe_rank(self) -> float:
-        """How much it counts as having left meanwhile."""
-
-    @property
-    def margin(self) -> float:
-        """By how much less another must have left before it takes the turn."""
 
     @property
     def move_seconds(self) -> float:
@@ -46,18 +36,28 @@ class Shares:
     def __init__(self, snapshot: Snapshot, expected: Expectation, settings: SharesSettings) -> None:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
-        self._work = {node.name: 0.0 for node in snapshot.ready_nodes}
-        self._jobs: dict[str, list[tuple[Replica, Job]]] = {name: [] for name in self._work}
-        self._unreserved: dict[str, float] = {}
-        for name in self._work:
-            cores, free = snapshot.nodes[name].capacity.cpu, snapshot.room(name).cpu
-            self._unreserved[name] = max(1e-9, free / cores) if cores > 0 else 1.0
+        self._order = TurnOrder(expected, settings)
+        self._work: dict[str, float] = {}
+        """What there is to do on each node; nothing on those that are not named."""
+        self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
+        """By node; not those on which everybody reserves."""
+        for name in snapshot.sharing:
+            self._jobs[name], self._work[name] = [], 0.0
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
                     continue
                 job = snapshot.jobs[replica.job]
                 self._jobs[name].append((replica, job))
                 self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
+
+    @cached_property
+    def _unreserved(self) -> dict[str, float]:
+        """Which part of the processors of each node nobody reserves."""
+        found = {}
+        for node in self._snapshot.ready_nodes:
+            cores, free = node.capacity.cpu, self._snapshot.room(node.name).cpu
+            found[node.name] = max(1e-9, free / cores) if cores > 0 else 1.0
+        return found
 
     def admit(self, waiting: Queued) -> AdmitGang:
         """Start a waiting job: each replica on the node that is through first; a crashed one where it was.
@@ -67,12 +67,13 @@ class Shares:
         placement = {}
         each = self._expected.remaining(waiting.job) / len(waiting.replicas)
         for replica in waiting.replicas:
-            back = replica.node if replica.crashes and replica.node in self._work else None
+            back = replica.node if replica.crashes and replica.node in self._unreserved else None
             node = back or min(
-                self._work, key=lambda n: ((self._work[n] + each) / self._unreserved[n], len(n), n)
+                self._unreserved,
+                key=lambda n: ((self._work.get(n, 0.0) + each) / self._unreserved[n], len(n), n),
             )
             placement[replica.name] = node
-            self._work[node] += each
+            self._work[node] = self._work.get(node, 0.0) + each
         nodes = ", ".join(dict.fromkeys(placement.values()))
         why = f"of all nodes {nodes} has the least left to do"
         return AdmitGang(job=waiting.name, placement=placement, reason=why)
@@ -90,40 +91,17 @@ class Shares:
                 weight = 1.0 if job.name == first else settings.low_weight
                 if replica.weight == weight:
                     continue
-                left = self._expected.remaining(job)
-                if jobs == 1:
-                    why = f"it is alone on {node}"
-                elif job.name == first and self._on_trial(job):
-                    why = f"what it has left is not known yet: it is tried for {settings.probe_seconds:g} s"
-                elif job.name == first:
-                    why = f"of {jobs} on {node} it has the least left, about {left:.0f} s"
-                else:
-                    why = f"another on {node} goes first; this one has about {left:.0f} s left"
+                why = self._order.explain(job, jobs, node, first=job.name == first)
                 yield Reweight(replica=replica.name, weight=weight, reason=why)
 
-    def _on_trial(self, job: Job) -> bool:
-        expected = self._expected
-        return not expected.measured(job) and expected.attained(job) < self._settings.probe_seconds
-
     def _first(self, running: Sequence[tuple[Replica, Job]]) -> str | None:
-        """Return the job whose turn it is; the one that has it keeps it unless another has clearly less left.
-
-        One of which nothing is known yet is tried for a while, unless others are over soon.
-        """
+        """Return the job whose turn it is; who has it keeps it unless another has clearly less left."""
         if not running:
             return None
-        settings = self._settings
         jobs = {job.name: job for _, job in running}
         ahead = {job.name for replica, job in running if replica.weight == 1.0}
         incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
-
-        def left(job: Job) -> tuple[float, int, str]:
-            seconds = settings.probe_rank if self._on_trial(job) else self._expected.rank(job)
-            if job.name in incumbents:
-                seconds *= 1 - settings.margin
-            return seconds, job.order, job.name
-
-        return min(jobs.values(), key=left).name
+        return min(jobs.values(), key=lambda job: self._order.key(job, has_it=job.name in incumbents)).name
 
     def balance(self, promised: Collection[str]) -> Iterator[Migrate]:
         """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner.
@@ -131,9 +109,11 @@ class Shares:
         The nodes `promised` to others in this call are not idle.
         """
         snapshot, expected, settings = self._snapshot, self._expected, self._settings
+        if not self._jobs:
+            return
         idle = [
             node
-            for node in self._jobs
+            for node in snapshot.capacities
             if not snapshot.on_node[node] and not snapshot.busy.get(node) and node not in promised
         ]
         taken: set[str] = set()

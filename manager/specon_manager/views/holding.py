@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.overlay import flat
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.views.transactions import ended_between
@@ -31,8 +32,9 @@ class Hold(Struct, frozen=True, gc=False):
 
 def holds(state: State) -> Iterator[Hold]:
     """Yield what each running replica holds now."""
-    crowds = _crowds(state.replicas.values())
-    for replica in state.replicas.values():
+    replicas = flat(state.replicas).values()
+    crowds = _crowds(replicas)
+    for replica in replicas:
         if replica.phase is Phase.RUNNING:
             yield _hold(state, replica, replica.node, crowds[replica.node])
 

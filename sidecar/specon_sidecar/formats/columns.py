@@ -59,6 +59,10 @@ class Columns(LineParser):
         text_bytes = line.lstrip()
         if not text_bytes[:1].isdigit() and text_bytes[:1] != b"\x1b":
             return None
+        percent = _PERCENT.search(line)
+        if percent is not None and percent[1] != b"100":
+            self._ended = None
+            return None  # before the end of its bar the row is not whole
         cells = strip(line).text.split()
         if len(cells) < len(self._columns) or not _NUMBER.match(cells[0]):
             return None
@@ -67,20 +71,14 @@ class Columns(LineParser):
         if fraction is not None and len(fraction[2]) < 16:  # noqa: PLR2004 - digits of the largest step
             cells[0], total_epochs = fraction[1], int(fraction[2])
         sample = self._records.sample(zip(self._columns, cells, strict=False))
-        if sample is None or not self._is_last_state(line, cells[0]):
+        if sample is None or (percent is not None and not self._ends_now(cells[0])):
             return None
         if total_epochs is None:
             return sample
         return msgspec.structs.replace(sample, total_epochs=total_epochs)
 
-    def _is_last_state(self, line: bytes, place: bytes) -> bool:
-        """Whether a bar behind the row is at its end, for the first time: before it the row is not whole."""
-        found = _PERCENT.search(line)
-        if found is None:
-            return True
-        if found[1] != b"100":
-            self._ended = None
-            return False
+    def _ends_now(self, place: bytes) -> bool:
+        """Whether a bar behind the row that is at its end is there for the first time."""
         ended, self._ended = self._ended, place
         return ended != place
 

@@ -34,6 +34,7 @@ class CsvWithHeader(LineParser):
         self._records = RecordReader(self.choice, PARTS)
         self._separator = ","
         self._columns: list[str] = []
+        self._is_ended = False  # a separator stands behind the last name, and behind the last cell
         self._first: Sample | None = None
         self._furthest: Sample | None = None
         self._header_again = False
@@ -46,6 +47,8 @@ class CsvWithHeader(LineParser):
         if columns and line.count(self._separator.encode()) >= len(columns) - 1:
             text = line.decode("utf-8", "replace")
             cells = _cells(text, self._separator)
+            if self._is_ended and not cells[-1]:
+                cells.pop()
             if len(cells) == len(columns):
                 # A header that comes again has no number under the metric's name.
                 sample = self._records.sample(zip(columns, cells, strict=True))
@@ -75,13 +78,16 @@ class CsvWithHeader(LineParser):
         text = text.removeprefix("\ufeff")
         for separator in _SEPARATORS:
             columns = _cells(text, separator)
+            is_ended = len(columns) > 1 and not columns[-1]
+            if is_ended:
+                columns.pop()
             if (
                 1 < len(columns) <= _MOST_COLUMNS
                 and all(_NAME.fullmatch(name) for name in columns)
                 and any(self.choice.candidate(name) for name in columns)
             ):
                 self._header_again = bool(self._columns)
-                self._separator, self._columns = separator, columns
+                self._separator, self._columns, self._is_ended = separator, columns, is_ended
                 return
 
 

@@ -118,13 +118,14 @@ class Detection:
         else:
             self.around.take(line)
         found = False
+        text = line.decode("latin-1")  # looked at several times as fast as bytes
         for candidate in self._candidates:
             # Nearly all lines end here, for nearly all formats: one look, no call.
             needle = candidate.needle
             if (
                 needle is None
-                or needle in line
-                or (candidate.more and any(map(line.__contains__, candidate.more)))
+                or needle in text
+                or (candidate.more and any(map(text.__contains__, candidate.more)))
             ):
                 found |= candidate.feed(line, time, self._lines)
         if (found or self._lines == HEAD) and self._decide(ended=False):
@@ -223,7 +224,7 @@ class Candidate:
         self.format = format_
         self._named = options.metric is not None
         # A metric that was named may stand on other lines.
-        needles = () if self._named else format_.needles
+        needles = () if self._named else tuple(one.decode("latin-1") for one in format_.needles)
         self.needle = needles[0] if needles else None
         self.more = needles[1:]
         self.parser: Parser = format_.make(options)
@@ -295,6 +296,8 @@ class Candidate:
         sample = self.parse(line, time)
         if sample is None:
             return False
+        for doubted in self.series.take_doubted():
+            self._keep(doubted, number)
         self._keep(sample, number)
         return True
 

@@ -47,6 +47,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """A second expression for the place, where it stands in no fixed order with the rest."""
     context: tuple[bytes, str] | None = None
     """A needle, and the expression of a line whose place holds for the lines that follow."""
+    above: str = ""
+    """Expression over whole names whose values stand above the context that places them: rows of a table."""
     skip_after: bytes = b""
     """A line with these bytes says that the next sample is a repetition."""
     last_of_epoch: bool = False

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+import msgspec
+
 from specon_sidecar.formats.bar_beside import BarBeside
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
 from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, named_places, other_set, pairs
@@ -15,6 +17,7 @@ from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.prefixes import strip
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
+from specon_sidecar.formats.surroundings import describe
 
 # An epoch of more steps than this gives its running mean at each tenth too, or more often: after so many
 # steps at most.
@@ -46,6 +49,7 @@ class FamilyParser(LineParser):
         self._context_needle = family.context[0] if family.context else None
         self._context = _compile(family.context[1]) if family.context else None
         groups |= set(self._context.groupindex if self._context else ())
+        self._above = _compile(family.above) if family.above else None
         self._by_name = _PLACE_GROUPS.isdisjoint(groups)
         self._carried: _Fields = {}
         self._skip = False
@@ -65,14 +69,14 @@ class FamilyParser(LineParser):
         """Return the sample of this line."""
         beside = self._beside
         if beside is not None and b"%|" in line:
-            placed = self._with_bar(line, beside)
-            if placed is not None:
-                return placed
+            bar = beside.take(line)
+            if bar is not None:
+                return self._with_bar(line, beside, *bar)
         sample = None
         if self._any:
             if self.choice.needle in line.lower():
                 sample = self._read(line)
-        elif self._needle in line and all(needle in line for needle in self._more):
+        elif line.find(self._needle) >= 0 and all(needle in line for needle in self._more):
             sample = self._read(line)
         if sample is not None:
             return self._hold_back(sample)
@@ -144,22 +148,31 @@ class FamilyParser(LineParser):
 
     def _hold_back(self, sample: Sample) -> Sample | None:
         """Return a sample, or what waited until it came: a better state of its place may come, or its bar."""
+        if self._above is not None and self._above.fullmatch(sample.name.encode()):
+            before, self._pending = self._pending, msgspec.structs.replace(sample, step=None)
+            return before
+        if self._beside is not None:
+            self.held_back += 1
+            return self._beside.hold(sample)
         if not self._family.is_bar:
-            return sample if self._beside is None else self._beside.hold(sample)
+            return sample
         held, self._held = self._held, sample
         if held is None or (held.step, held.epoch) == (sample.step, sample.epoch):
             return None
         return held
 
-    def _with_bar(self, line: bytes, beside: BarBeside) -> Sample | None:
+    def _with_bar(self, line: bytes, beside: BarBeside, i: int, n: int) -> Sample | None:
         """Return the record that a bar places: the one before it, or the one behind it on its line."""
-        state = beside.take(line)
-        if state is None:
-            return None
-        if self._needle not in line:
-            return beside.release(*state)
-        sample = self._read(line)
-        return sample if sample is None or not state[0] else beside.place(sample, *state)
+        epochs = beside.epochs(i, n)
+        if epochs is not None and self.around is not None:
+            self.around.tell_epochs(epochs, f"the bar {i}/{n} behind its epoch")
+        before = beside.release(i, n)
+        sample = self._read(line) if self._needle in line else None
+        if sample is None:
+            return before
+        self.held_back += 1
+        behind = beside.hold_behind(sample, i, n) if i else beside.hold(sample)
+        return before if behind is None else behind
 
     def _note(self, line: bytes) -> None:
         """Keep the counterpart of the metric, where the line is one of validation."""
@@ -222,12 +235,18 @@ class FamilyParser(LineParser):
     def _take_context(self, line: bytes) -> Sample | None:
         if self._context is None:
             return None
-        match = self._context.search(strip(line).text)
+        text = strip(line).text
+        match = self._context.search(text)
         if match is None:
             return None
+        epochs = to_step(match["epochs"]) if "epochs" in self._context.groupindex else None
+        if epochs and self.around is not None:
+            self.around.tell_epochs(epochs, describe(b"the line ", text[match.start() :]))
         self._carried |= {key: one for key, one in match.groupdict().items() if one is not None}
         pending, self._pending = self._pending, None
         self._over = False
+        if pending is not None and self._above is not None:
+            return msgspec.structs.replace(pending, step=to_step(self._carried.get("step")))
         return pending
 
 

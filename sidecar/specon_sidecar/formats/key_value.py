@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from specon_sidecar.formats import layout
+from specon_sidecar.formats.languages import LOSS, in_english
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
@@ -29,11 +30,13 @@ _BEGIN: Final = rb"(?<![" + _LETTER + rb"])"
 _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
-    rb"(?:global[ _]steps?|(?:total|max|current)_steps|num_updates"
-    rb"|iterations?|iters?|steps?|it|batch|epochs?|ep)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|num_updates"
+    rb"|iterations?|iters?|steps?|it|batch|epochs?|ep|episodes?)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     rb"[\"']?\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+)(?![\w%])"
     rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
+    # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
+    rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
 )
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
@@ -47,6 +50,9 @@ _SETS: Final = re.compile(
 # A bar of tqdm with its numbers.
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
 _MOST_WORDS: Final = 3
+_BATCH: Final = STEP_KEYS["batch"]
+# The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
+_SUMMARY: Final = b"_runtime'"
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
 PROGRESS: Final = re.compile(rb"%\||\[\s{0,8}+\d{1,15}+/\d{1,15}+\]")
@@ -97,12 +103,12 @@ class KeyValue(LineParser):
         return Sample(name, value, step, epoch, total, None, epochs)
 
     def _parse(self, line: bytes) -> Sample | None:
+        if not line.isascii() and LOSS in line:
+            line = in_english(line)
         lowered = line.lower()
-        if not self.choice.may_count(lowered):
+        if not self.choice.may_count(lowered) or _SUMMARY in line:
             return None
-        shown = without_terminal(line)
-        if b"%|" in shown:
-            shown = _BAR.sub(b" ", shown)  # what stands in a bar is for the format of bars
+        shown = self._show(line)
         found, pair, mixed = self._pairs(shown)
         if not found:
             return None
@@ -131,6 +137,14 @@ class KeyValue(LineParser):
             time=time,
             total_epochs=epochs,
         )
+
+    def _show(self, line: bytes) -> bytes:
+        """Return what of a line is read for pairs."""
+        if b"pisode" in line:
+            self.choice.count_episodes()
+        shown = without_terminal(line)
+        # What stands in a bar is for the format of bars.
+        return _BAR.sub(b" ", shown) if b"%|" in shown else shown
 
     def _through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -246,11 +260,13 @@ def named_places(
     epochs: int | None = None
     total: int | None = None
     of_step: int | None = None
-    for key, number, of in _PLACE.findall(text):
+    for key, number, of, batch, of_batch in _PLACE.findall(text):
         position = _position(key)
         if position is None:
             continue
         kind, rank = position
+        if batch and kind is Position.EPOCH and step is None:
+            step, step_rank, of_step = to_step(batch), _BATCH, to_step(of_batch)
         if kind is Position.STEP:
             counted = to_step(number)
             if counted is not None and (step is None or rank < step_rank):
@@ -261,6 +277,10 @@ def named_places(
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _span(found: re.Match[bytes], group: int, body: int) -> layout.Span:
+    return found.start(group) + body, found.end(group) + body
 
 
 def _place_spans(line: bytes, body: int) -> layout.Places | None:
@@ -278,8 +298,10 @@ def _place_spans(line: bytes, body: int) -> layout.Places | None:
         kind, rank = position
         if (kind is not Position.EPOCH and not found[2].isdigit()) or not (found[3] or b"0").isdigit():
             return None  # 12.0 is a step, 12.5 is none
-        number = (found.start(2) + body, found.end(2) + body)
-        of = None if found[3] is None else (found.start(3) + body, found.end(3) + body)
+        if found[4] is not None and kind is Position.EPOCH and step is None:
+            step, step_rank, of_step = _span(found, 4, body), _BATCH, _span(found, 5, body)
+        number = _span(found, 2, body)
+        of = None if found[3] is None else _span(found, 3, body)
         if kind is Position.STEP and (step is None or rank < step_rank):
             step, step_rank, of_step = number, rank, of
         elif kind is Position.EPOCH and epoch is None:

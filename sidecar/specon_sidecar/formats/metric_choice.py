@@ -18,7 +18,9 @@ from specon_sidecar.formats.metric_names import (
     goal_of,
     is_last_resort,
     is_loss,
+    is_of_policy,
     is_part,
+    is_return,
     is_reward,
     is_validation,
     may_be_counterpart,
@@ -36,6 +38,7 @@ _ANY_LOSS: Final = 100
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
+_REWARD_NEEDLES: Final = (b"rew", b"return")
 _FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 _LAST_RESORT: Final = 300
@@ -94,8 +97,9 @@ class MetricChoice:
     appears. Several parts of a loss on one line (`cls_loss`, `box_loss`) count as their sum, unless the line
     has the loss itself. A chosen name that is missed `PATIENCE` times is given up, once and for all, for what
     is printed instead. Where a log prints both sides of an adversarial pair nothing is chosen: `verdict` says
-    why. With `closed`, only the names of the format count. With `last_resorts` errors, perplexities and
-    losses of validation are followed where there is nothing else.
+    why; but beside the losses of a policy and its critic a reward is. With `closed`, only the names of the
+    format count. With `last_resorts` errors, perplexities and losses of validation are followed where there
+    is nothing else.
 
     Beside the chosen name its counterpart of validation is kept, in `validation`, from what `note` is given.
     """
@@ -120,8 +124,8 @@ class MetricChoice:
         """Bytes that the lower-cased form of each line with the metric, or with a loss, holds."""
         self.score_needles: tuple[bytes, ...] = SCORE_NEEDLES if metric is None else ()
         """Bytes of which one is in each line with a score; fewer as soon as a name is chosen."""
-        self.verdict: str | None = None
-        """Why the log cannot be judged, or None where it can."""
+        self._against: int | None = None
+        self._has_episodes = False
         self._seen_sides: dict[tuple[int, bool], int] = {}
         self._printed: str | None = None
         self._known: dict[bytes | str, Candidate | None] = {}
@@ -140,6 +144,20 @@ class MetricChoice:
         return goal_of(self._chosen.name) if self._chosen is not None else None
 
     @property
+    def verdict(self) -> str | None:
+        """Why the log cannot be judged, or None where it can."""
+        pair, chosen = self._against, self._chosen
+        if pair is None or (chosen is not None and self._outweighs(chosen, pair)):
+            return None
+        return reason(pair)
+
+    def count_episodes(self) -> None:
+        """Take note that the log counts episodes: then a `return` is what they are rewarded with."""
+        if not self._has_episodes:
+            self._has_episodes = True
+            self._known.clear()
+
+    @property
     def is_score(self) -> bool:
         """Whether a score was chosen for want of a loss."""
         return self._chosen is not None and _SCORE <= self._chosen.rank < _GIVEN_UP
@@ -151,10 +169,10 @@ class MetricChoice:
 
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
-        if self.needle in lowered:
+        # `find` is much faster than `in`, which tries whether the needle is a number first.
+        if lowered.find(self.needle) >= 0:
             return True
-        needles = self.score_needles
-        return bool(needles) and any(map(lowered.__contains__, needles))
+        return any(lowered.find(needle) >= 0 for needle in self.score_needles)
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
@@ -176,7 +194,7 @@ class MetricChoice:
 
     def goes_on(self, candidate: Candidate) -> bool:
         """Whether a name that stands alone on its line is the followed one: then nothing else is to say."""
-        if candidate is not self._chosen or candidate.sides or self.verdict is not None:
+        if candidate is not self._chosen or candidate.sides or self._against is not None:
             return False
         self._missed = 0
         self._seen += 1
@@ -201,7 +219,9 @@ class MetricChoice:
                 rank = 2 * (candidate.rank + _GIVEN_UP * (candidate.name in self._given_up)) + 1
             if best is None or rank < best_rank:
                 best, best_rank = one, rank
-        if best is None or self.verdict is not None or not self._holds(best[0], best_rank):
+        if best is None or (self._against is not None and not self._outweighs(best[0], self._against)):
+            return None
+        if not self._holds(best[0], best_rank):
             return None
         return best[0].name, best[1]
 
@@ -270,15 +290,20 @@ class MetricChoice:
             name = candidate.name.lower().encode("utf-8", "replace")
             # A reward takes over from a loss, whenever it comes.
             self.score_needles = tuple(
-                one for one in SCORE_NEEDLES if one == b"rew" or (one in name and self.is_score)
+                one for one in SCORE_NEEDLES if one in _REWARD_NEEDLES or (one in name and self.is_score)
             )
+
+    @staticmethod
+    def _outweighs(candidate: Candidate, pair: int) -> bool:
+        """Whether a log with both sides of a pair can be judged by this candidate all the same."""
+        return candidate.rank < 0 and is_of_policy(pair)
 
     def _take_sides(self, candidate: Candidate) -> None:
         seen = self._seen_sides
         for pair, second in candidate.sides:
             seen[pair, second] = seen.get((pair, second), 0) + 1
             if min(seen[pair, second], seen.get((pair, not second), 0)) >= _SEEN_SIDES:
-                self.verdict = reason(pair)
+                self._against = pair
 
     def _judge(self, name: str) -> Candidate | None:
         if self._metric is not None:
@@ -304,7 +329,7 @@ class MetricChoice:
                 return rank
         if self._closed:
             return None
-        if is_reward(name):
+        if is_reward(name) or (self._has_episodes and is_return(name)):
             return _REWARD - (canonical(name) in _PLAIN_REWARDS)
         if is_loss(name):
             key = canonical(name)

@@ -19,6 +19,7 @@ NO_LOSS: Final = frozenset(
     {
         *("scale", "scaler", "scaling", "weight", "weights", "coef", "coefficient", "factor", "ratio"),
         *("best", "min", "lowest", "target", "stop", "packet", "packets", "profit", "data", "heat"),
+        *("num", "count"),
     },
 )
 
@@ -141,6 +142,9 @@ _SIDES: Final = (
     ),
 )
 
+# Index of the last of them.
+_POLICY: Final = len(_SIDES) - 1
+
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|[^\W\d_A-Za-z]+")
 
 
@@ -203,9 +207,14 @@ def score_rank(name: str) -> int | None:
 def is_reward(name: str) -> bool:
     """Whether a name is that of what reinforcement learning wants more of: "rewards/mean", "ep_rew_mean"."""
     found = words(name)
-    if found in (["return"], ["returns"]):
+    if is_return(name):
         return False  # a word of programs
     return not _REWARDS.isdisjoint(found) and _NO_REWARD.isdisjoint(found) and NO_LOSS.isdisjoint(found)
+
+
+def is_return(name: str) -> bool:
+    """Whether a name is "return" and no more: a reward where the log counts episodes."""
+    return words(name) in (["return"], ["returns"])
 
 
 def is_last_resort(name: str) -> bool:
@@ -258,6 +267,11 @@ def sides_of(name: str) -> Iterator[tuple[int, bool]]:
             yield index, False
         if second.fullmatch(key):
             yield index, True
+
+
+def is_of_policy(pair: int) -> bool:
+    """Whether a pair is that of a policy and its critic: what it is rewarded with converges all the same."""
+    return pair == _POLICY
 
 
 def reason(pair: int) -> str:

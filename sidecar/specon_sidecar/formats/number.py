@@ -23,11 +23,13 @@ _MULTIPLES: Final[dict[bytes | str, int]] = {
 
 # Steps beyond this are no steps, and integers beyond it are not exact in JSON for most readers.
 _LARGEST_STEP: Final = 2**53
+# None of so many digits is.
+_MOST_DIGITS: Final = 15
 
 
 def to_float(raw: object) -> float | None:
     """Return the number that `raw` is or spells, else None. True and False are no numbers."""
-    if type(raw) is float:
+    if raw is None or type(raw) is float:
         return raw
     if type(raw) is int:
         try:
@@ -50,6 +52,10 @@ def to_step(raw: object) -> int | None:
 
     As in `12`, `12.0`, `12,345`, `7K` and `1.2M`.
     """
+    if raw is None:
+        return None
+    if isinstance(raw, bytes) and len(raw) <= _MOST_DIGITS and raw.isdigit():
+        return int(raw)  # as nearly all
     number = raw if type(raw) is int else to_float(raw)
     if number is None and isinstance(raw, bytes | str) and raw[-1:] in _MULTIPLES:
         number = to_float(raw[:-1])

@@ -23,6 +23,9 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "global_step": 1,
     "global_steps": 1,
     "current_steps": 1,
+    "total_timesteps": 1,
+    "num_timesteps": 1,
+    "timesteps": 1,
     "iteration": 2,
     "iterations": 2,
     "iter": 3,
@@ -30,14 +33,16 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "it": 4,
     "num_updates": 5,
     "batch": 6,
+    "episode": 7,
+    "episodes": 7,
 }
 EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "ep"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
 TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})
 TOTAL_EPOCH_KEYS: Final = frozenset({"total_epochs", "max_epochs", "num_epochs"})
 RANK_KEYS: Final = frozenset({"rank", "global_rank"})
-# `trainer/global_step` is the step as well; `samples/step` is a rate.
-_PREFIXES: Final = ("train/", "trainer/")
+# `trainer/global_step` is the step as well, `time/total_timesteps` too; `samples/step` is a rate.
+_PREFIXES: Final = ("train/", "trainer/", "time/")
 
 
 def position_of(name: str) -> tuple[Position, int] | None:

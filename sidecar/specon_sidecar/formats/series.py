@@ -27,6 +27,7 @@ class Series:
         self._stepped = False
         self._steps = 0
         self._stepless = 0
+        self._doubted: list[Sample] = []
         self.restarts = 0
         """How often the step went back."""
 
@@ -35,10 +36,13 @@ class Series:
         step = sample.step
         if step is None:
             if self._stepped and self._is_summary():
+                if self._steps == 1:
+                    self._doubted.append(sample)
                 return False
         else:
             self._stepped, self._stepless = True, 0
             self._steps += 1
+            self._doubted.clear()
         last = self._last
         if last is not None and last.name == sample.name:
             if _same_place(last, sample, again=again):
@@ -55,6 +59,13 @@ class Series:
     def forget_place(self) -> None:
         """Let the next sample count wherever it stands: what follows is another incarnation's."""
         self._last = None
+
+    def take_doubted(self) -> list[Sample]:
+        """Return what was left out beside the only step, once it was that of a stage."""
+        if self._stepped or not self._doubted:
+            return []
+        doubted, self._doubted = self._doubted, []
+        return doubted
 
     def _is_summary(self) -> bool:
         self._stepless += 1

@@ -55,7 +55,7 @@ _HEADING: Final = re.compile(
     rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
     rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
-    rb"|training|\d\d:\d\d))"
+    rb"|training|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
 _STEP_LINE: Final = re.compile(
@@ -66,6 +66,8 @@ _STEP_LINE: Final = re.compile(
 _BAR: Final = re.compile(
     rb"[^%]{0,80}?(\d{1,3})%\|[^|]{0,1200}+\|\s{0,4}+(\d{1,15}+)/(\d{1,15}+)\s{0,4}+[\[<]"
 )
+# The same without a name, as tqdm-loggable writes it: `Progress on: 12.6kit/30.0kit rate:1.1s/it`.
+_BAR_IN_WORDS: Final = re.compile(rb"Progress on: ?[\d.]{1,15}+[kM]?it/([\d.]{1,15}+[kM]?)it rate")
 # A bar of these is no bar of the training.
 _OTHER_BAR: Final = re.compile(
     rb"(?i:\s{0,8}+(?:val|eval|test|pred|sanity|infer|download|load|map|filter|token|generat|pars|read|process"
@@ -126,23 +128,34 @@ class Surroundings:
         ]
         return Total(last.total_steps, last.total_epochs, found[0] if found else "printed beside the value")
 
+    def tell_epochs(self, count: int, source: str) -> None:
+        """Take what was found out about the number of epochs, where no line states it."""
+        if self._epochs is None:
+            self.known, self._epochs, self._source["epochs"] = True, count, source
+
     def take(self, line: bytes) -> None:
         """Take a line that may say something about the place or the length of the training."""
-        # Nearly all lines cost no more than this look.
+        if len(line) > _LONGEST:
+            return
+        # Nearly all lines cost no more than this look, which is several times as fast in text as in bytes.
+        text = line.decode("latin-1")
         if (
-            b"poch" in line
-            or b"tep" in line
-            or b"iter" in line
-            or b"%|" in line
-            or b"Iter" in line
-            or b"EPOCH" in line
-            or b"STEP" in line
-        ) and len(line) <= _LONGEST:
+            "poch" in text
+            or "tep" in text
+            or "iter" in text
+            or "%|" in text
+            or "Iter" in text
+            or "EPOCH" in text
+            or "STEP" in text
+            or "rogress on" in text
+        ):
             self._look(line)
 
     def complete(self, sample: Sample, line: bytes = b"") -> Sample:
         """Return the sample with what its own line left out."""
         name, value, step, epoch, total, time, epochs = msgspec.structs.astuple(sample)
+        if step is not None and total is not None and epoch is not None and epochs is not None:
+            return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
         if epoch is None and self._epoch is not None:
@@ -177,6 +190,9 @@ class Surroundings:
             stated = expression.search(text)
             if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
+        bar = _BAR_IN_WORDS.search(text)
+        if bar is not None:
+            self._state("steps", to_step(bar[1]), text[bar.start() :])
         said = _FOR.search(text)
         if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
             self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
@@ -197,7 +213,7 @@ class Surroundings:
             of = to_step(heading[2]) if heading[2] else None
             if of:
                 self._epochs = of
-                self._source["heading"] = self._source["epochs"] = _describe(b"the heading ", text)
+                self._source["heading"] = self._source["epochs"] = describe(b"the heading ", text)
         return heading is not None
 
     def _state(self, name: str, count: int | None, text: bytes) -> None:
@@ -210,9 +226,10 @@ class Surroundings:
             return  # what each epoch says counts more than a configuration
         else:
             self._epochs = count
-        self._source[name] = _describe(b"the line ", text)
+        self._source[name] = describe(b"the line ", text)
 
 
-def _describe(what: bytes, text: bytes) -> str:
+def describe(what: bytes, text: bytes) -> str:
+    """Return what says a total, for people."""
     shown = b" ".join(text[:60].split())
     return (what + b"'" + shown + b"'").decode("utf-8", "replace")

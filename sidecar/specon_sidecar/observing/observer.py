@@ -36,7 +36,7 @@ from specon_sidecar.observing.bounds import (
 from specon_sidecar.observing.reported import ReportReader
 from specon_sidecar.observing.state import Kept, State
 from specon_sidecar.observing.step_times import StepTimes
-from specon_sidecar.wire import Checkpoint, Hang, Observation, Report
+from specon_sidecar.wire import Checkpoint, Hang, Observation, Report, Share
 
 _HOPELESS_LINES: Final = 1000  # so many lines without a single sample: nothing can be judged from this log
 _HISTORY_SAMPLES: Final = 16  # the last ones of the history make its last value
@@ -288,6 +288,7 @@ class Observer:
         memory_bytes: int | None = None,
         stopped_seconds: float | None = None,
         hang: Hang | None = None,
+        share: Share | None = None,
         ended: bool = False,
     ) -> Report:
         """Return what is known now, within the bounds of the wire; the outbox numbers it."""
@@ -322,6 +323,7 @@ class Observer:
             stopped_seconds=bound_amount(stopped_seconds),
             format=self.format,
             hang=hang,
+            share=share,
             ended=ended,
         )
 

@@ -24,15 +24,18 @@ from specon_sidecar.wire import (
     Checkpoint,
     Instruction,
     Report,
+    Turns,
     WireError,
     decode_instructions,
     decode_resumable,
+    decode_turns,
     encode,
 )
 
 _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 5.0
 _SEND_SECONDS: Final = 10.0
+_TURNS_SECONDS: Final = 2.0  # likewise: an answer that comes later is about turns that are over
 _GRACE_SECONDS: Final = 10.0  # beyond the wait that a long poll asks for
 # A log that says nothing for long may be read by nobody any more: it is asked for anew.
 _OUTPUT_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=900)
@@ -123,6 +126,18 @@ class Client:
         except WireError as error:
             self._complain("/v1/instructions", f"the answer is not understood: {error}")
             return Outcome.LOST, ()
+
+    async def turns(self, known: str, *, wait: float) -> tuple[Outcome, Turns | None]:
+        """Wait up to `wait` seconds for turns with another id than `known`; return what holds then."""
+        query = {**self._identity, "wait": f"{wait:g}", "known": known}
+        outcome, body = await self._call("GET", "/v1/turns", wait + _TURNS_SECONDS, query=query)
+        if outcome is not Outcome.DELIVERED:
+            return outcome, None
+        try:
+            return outcome, decode_turns(body)
+        except WireError as error:
+            self._complain("/v1/turns", f"the answer is not understood: {error}")
+            return Outcome.LOST, None
 
     async def _send(self, path: str, message: bytes) -> Outcome:
         outcome, _ = await self._call("POST", path, _SEND_SECONDS, message=message)

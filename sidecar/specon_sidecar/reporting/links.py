@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from specon_sidecar.clock import Time
 from specon_sidecar.reporting.outbox import Outbox
 from specon_sidecar.reporting.outcome import Outcome
-from specon_sidecar.wire import Acknowledgement, Checkpoint, Instruction, Report
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Instruction, Report, Turns
 
 _WAIT: Final = 20.0
 _OPEN_WAIT: Final = 2.0
@@ -41,6 +41,10 @@ class Manager(Protocol):
 
     async def resumable(self) -> tuple[Outcome, Checkpoint | None]:
         """Ask from which checkpoint to go on."""
+        ...
+
+    async def turns(self, known: str, *, wait: float) -> tuple[Outcome, Turns | None]:
+        """Wait for turns that are not known."""
         ...
 
     def output(

@@ -6,8 +6,8 @@ Pure: the caller passes the time, the jitter's random numbers and the outcome of
 from collections import deque
 from typing import Annotated, Protocol
 
-import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from specon_sidecar.wire import Observation, Report
 
@@ -66,7 +66,7 @@ class Outbox:
         if not change and now < self.heartbeat_at:
             return False
         self._sequence += 1
-        waiting = _Waiting(msgspec.structs.replace(report, sequence=self._sequence), now)
+        waiting = _Waiting(replace(report, sequence=self._sequence), now)
         self._last = waiting
         # A later report tells all that an earlier heartbeat told.
         self._heartbeat = None if change else waiting
@@ -144,16 +144,18 @@ def _differs(before: Report, after: Report) -> bool:
 
 
 def _age(report: Report, seconds: float) -> Report:
-    return msgspec.structs.replace(
+    hang = report.hang
+    return replace(
         report,
         category_age=report.category_age + seconds,
         first=_age_observation(report.first, seconds),
         last=_age_observation(report.last, seconds),
         former=_age_observation(report.former, seconds),
+        hang=None if hang is None else replace(hang, age=hang.age + seconds, silent=hang.silent + seconds),
     )
 
 
 def _age_observation(observation: Observation | None, seconds: float) -> Observation | None:
     if observation is None:
         return None
-    return msgspec.structs.replace(observation, age=observation.age + seconds)
+    return replace(observation, age=observation.age + seconds)

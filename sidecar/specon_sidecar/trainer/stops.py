@@ -1,9 +1,10 @@
 """For how long the trainer was stopped so that others could train: time in which nobody can say how it does.
 
-Whoever stops it says so in a file: `seconds` in all, and `since` when it is stopped now, on the clock of this
-machine that never goes back (null: it runs).
+Where another process stops it, that says so in a file: `seconds` in all, and `since` when it is stopped now,
+on the clock of this machine that never goes back (null: it runs).
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,9 @@ _LONGEST_STOP = (
 _Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 
 
-class _Account(Struct, frozen=True):
+class Stops(Struct, frozen=True):
+    """For how long it was stopped in all, and since when it is stopped now."""
+
     seconds: _Seconds
     since: _Seconds | None = None
 
@@ -27,10 +30,10 @@ class _Account(Struct, frozen=True):
 class TrainingTime:
     """A clock that stands still while the trainer is stopped."""
 
-    def __init__(self, time: Time, file: Path | None) -> None:
-        """Take the clock of this machine and the account; without one the trainer is never stopped."""
-        self._time, self._file = time, file
-        self._account = _Account(0.0)
+    def __init__(self, time: Time, read: Callable[[], Stops | None] | None) -> None:
+        """Take the clock of this machine and what tells of stops; without that there are none."""
+        self._time, self._tells = time, read
+        self._account = Stops(0.0)
         self._latest = 0.0
 
     def now(self) -> float:
@@ -59,13 +62,16 @@ class TrainingTime:
         return self._account.seconds + stopped
 
     def _read(self) -> None:
-        """Read what is there; garbage, or less than before, changes nothing."""
-        if self._file is None:
-            return
-        try:
-            with self._file.open("rb") as opened:
-                account = msgspec.json.decode(opened.read(_LONGEST), type=_Account)
-        except (OSError, msgspec.DecodeError):
-            return
-        if account.seconds >= self._account.seconds:
+        """Read what is told; less than before changes nothing."""
+        account = None if self._tells is None else self._tells()
+        if account is not None and account.seconds >= self._account.seconds:
             self._account = account
+
+
+def stops_in(file: Path) -> Stops | None:
+    """Return what a file says; None where there is none, or garbage in its place."""
+    try:
+        with file.open("rb") as opened:
+            return msgspec.json.decode(opened.read(_LONGEST), type=Stops)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -19,7 +19,8 @@ from specon_manager.model.settings import Budgets, Gate, Settings
 from support.decisions.changed_jobs import NOW as CHANGED_AT
 from support.decisions.changed_jobs import elastic
 from support.decisions.changed_jobs import nodes as cluster_nodes
-from support.decisions.gangs import gang, with_gang
+from support.decisions.gangs import gang, with_gang, worker
+from support.decisions.spread import MEASURED, known
 from support.lab.simulations import job, nodes, workload
 from support.lab.states import moments_until, state_at, write_journal
 
@@ -412,6 +413,44 @@ def test_moves_that_make_room_as_json(tmp_path, capsys):
 def test_moves_are_looked_for_under_the_present_policy_alone(path):
     """Another one would be asked for something that is not looked at."""
     assert ask(path, "--defragment", "--policy", "srpt") == 2
+
+
+def spread(tmp_path, **changes):
+    """Write a state in which a gang of two on two nodes is known to train faster on one; return it."""
+    settings = Settings(policy="fifo", gate=Gate(horizon=60.0), **changes)
+    found = msgspec.structs.replace(cluster_nodes(cpu=2.0), settings=settings)
+    spec = gang("g", 2, ps=0, kind="vae", resizing="none")
+    found = with_gang(found, spec, {worker("g", index): f"node-{index}" for index in range(2)})
+    lead = found.replicas[worker("g")]
+    found = found.with_replica(msgspec.structs.replace(lead, progress=Progress(step=5, metric="loss")))
+    found = known(found, MEASURED)
+    path = tmp_path / "spread.json"
+    path.write_bytes(msgspec.json.encode(found.flattened()))
+    return path
+
+
+def test_it_says_which_gangs_would_be_brought_together(tmp_path, capsys):
+    """Both paces, how often they were measured, the price, what it is worth, and who goes where."""
+    assert ask(spread(tmp_path), "--defragment") == 0
+    assert capsys.readouterr().out == (
+        "policy fifo, 2 of 2 nodes ready, 0 jobs waiting; defragment is off\n"
+        "no job waits for room that is there and only scattered\n"
+        "\n"
+        "g, 2 workers on 2 nodes, would be faster on 1: 0.5 s for a step rather than 1 s"
+        " (measured 10 and 10 times)\n"
+        "  price 20.0, it saves 50 % of its time at least, worth 120.0 (weighted replica-seconds)\n"
+        "  g/worker/1 node-1 -> node-0; all 2 of g start again\n"
+        "  it would be done\n"
+    )
+
+
+def test_gangs_that_would_be_brought_together_as_json(tmp_path, capsys):
+    """Every part by name, and why it would not be done."""
+    found = as_json(capsys, spread(tmp_path, budgets=Budgets(moves_per_replica=0)), "--defragment")
+    (gang,) = found["gangs"]
+    assert (gang["job"], gang["nodes"], gang["nodes_then"], gang["saves"]) == ("default/g", 2, 1, 0.5)
+    assert (gang["done"], gang["replicas"], gang["restarts"]) == (False, [], 0)
+    assert gang["reason"] == "it was ended for a move 0 times, which is its budget"
 
 
 def test_where_no_room_is_scattered_that_is_said(path, capsys):

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from specon_manager.__main__ import main
+from specon_manager.cli.look.explain import waiting_lines
 from specon_manager.cli.look.queue import chosen, print_queues
 from specon_manager.cli.run.job_table import job_table
 from specon_manager.model.actions import Decision, Refusal
@@ -92,9 +93,15 @@ def test_queues_are_listed_with_use_and_who_waits(typed):
 
 
 def test_the_queue_says_when_jobs_start_as_their_manager_expects():
-    """With the interval; a dash where it has said nothing, or why it cannot."""
+    """With the interval, or only not before when; a dash where it has said nothing, or why it cannot."""
     soon = ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=3900.0, worlds=19)
-    for start, shown in ((soon, "10m00s (5m00s to 1h05m)"), (None, " - "), (ExpectedStart(why="no"), " - ")):
+    far = ExpectedStart(earliest_seconds=3900.0, why="far", worlds=19)
+    for start, shown in (
+        (soon, "10m00s (5m00s to 1h05m)"),
+        (far, " after 1h05m"),
+        (None, " - "),
+        (ExpectedStart(why="no"), " - "),
+    ):
         starts = {} if start is None else {"default/w": start}
         state = changing()
         view = View(
@@ -107,6 +114,16 @@ def test_the_queue_says_when_jobs_start_as_their_manager_expects():
         console = Console(file=io.StringIO(), width=160)
         print_queues(chosen(view, "here", None, None, 9), console, NOW)
         assert shown in console.file.getvalue()
+
+
+def test_explain_says_not_before_when_where_no_more_is_known():
+    """With the reason why there is no interval."""
+    far = ExpectedStart(earliest_seconds=3900.0, why="too far", worlds=19)
+    state = changing()
+    (row,) = (each for each in waiting_rows(state, NOW, {}) if each.job == "default/w")
+    lines = waiting_lines(row, far, NOW)
+    assert "  when it may start is not known: too far" in lines
+    assert "  in 95 of 100 cases not before 1h05m from now" in lines
 
 
 def test_a_queue_that_is_not_there_is_named(typed):
@@ -132,7 +149,7 @@ def test_explain_says_position_reason_and_when_it_may_start(typed):
     )
     assert "it may start in about 3m" in out  # the 200 s that are left, and what starting takes
     assert "in 90 of 100 cases between " in out
-    assert "nothing else arrives" in out
+    assert "those to come do not matter" in out
     start = in_json(typed, state, "explain", "w")["start"]
     assert 100 < start["earliest_seconds"] < start["in_seconds"] < start["latest_seconds"] < 400
     assert in_json(typed, state, "explain", "w", "--no-forecast")["start"] is None

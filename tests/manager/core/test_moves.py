@@ -127,6 +127,19 @@ def test_a_checkpoint_written_at_the_end_saves_the_steps_since_the_request():
     assert move.checkpoint.step == 200
 
 
+@pytest.mark.parametrize(("saved", "lost"), [(207, 0), (204, 6), (None, 6)])
+def test_a_checkpoint_that_only_the_new_incarnation_tells_of_saves_the_steps_before_it(saved, lost):
+    """No manager heard the end of the old one; without it only the gap between two reports is known."""
+    cluster = cluster_with_move(TransactionState.LEAVING)
+    cluster.report(A, Category.CONVERGED, step=207)
+    cluster.may_carry_out = lambda action: True
+    cluster.carry_out()
+    checkpoint = None if saved is None else Checkpoint(step=saved, path="/c7", digest=DIGEST)
+    cluster.report(A, Category.CONVERGED, step=208, checkpoint=checkpoint)
+    (move,) = cluster.state.history
+    assert (move.state, move.steps_lost) == (TransactionState.SUCCEEDED, lost)
+
+
 @pytest.mark.parametrize(
     ("stop", "seconds"),
     [(TransactionState.PROPOSED, 5), (TransactionState.RESERVED, 10), (TransactionState.CHECKPOINTING, 10)],

@@ -97,7 +97,7 @@ def test_size_is_the_euclidean_length_of_the_shares():
     assert told(lines, nodes=TWO)[1] == ["even"]
     by_hand = {"even": math.sqrt(0.5**2 + 0.5**2), "uneven": math.sqrt(0.75**2 + 0.125**2)}
     snapshot = snapshot_of_jobs(lines, nodes=TWO)
-    running = running_best_effort(snapshot, snapshot.replicas.values(), Idle(snapshot, choice="first-fit"))
+    running = running_best_effort(snapshot, Idle(snapshot, choice="first-fit"))
     sizes = {short(candidate.name): size(candidate) for candidate in running if candidate.frees}
     assert sizes == pytest.approx(by_hand)
 

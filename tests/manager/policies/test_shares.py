@@ -57,6 +57,16 @@ def test_who_is_alone_has_all_of_its_node():
     assert weights(cluster(("0", 100.0, 1.0))) == {}
 
 
+def test_a_job_that_was_stopped_since_its_start_is_still_tried():
+    """Only the time in which it could run counts as a trial: else nobody knows it, and it is the last one."""
+    layout = cluster(("0", 50.0, 1.0), ("0", None, LOW))
+    layout.change("b/worker/0", progress=Progress(stopped=4.0, reported_at=NOW))
+    settings = ProgressSettings(probe_seconds=3.0, probe_rank=3.0)
+    assert weights(layout, settings) == {"a": LOW, "b": 1.0}
+    layout.change("b/worker/0", progress=Progress(stopped=1.0, reported_at=NOW))
+    assert weights(layout, settings) == {}
+
+
 def test_the_one_with_the_least_left_goes_first_and_the_others_hardly_run():
     """On each node by itself; only what changes is proposed."""
     layout = cluster(("0", 300.0, 1.0), ("0", 100.0, 1.0), ("0", 200.0, LOW), ("1", 900.0, 1.0), nodes=2)

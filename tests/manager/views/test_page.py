@@ -122,6 +122,9 @@ def test_the_queue_says_when_a_job_starts():
     starts = {"default/w": soon}.get
     (job,) = page_view.picture(changing(), CHANGED_AT, Curves().of, starts=starts)["queue"]
     assert job["starts"] == [90.0, 60.0, 120.0]
+    far = {"default/w": ExpectedStart(earliest_seconds=60.0, why="beyond what was simulated")}.get
+    (job,) = page_view.picture(changing(), CHANGED_AT, Curves().of, starts=far)["queue"]
+    assert job["starts"] == [60.0], "not before"
     unknown = {"default/w": ExpectedStart(why="nothing is known of its kind")}.get
     (job,) = page_view.picture(changing(), CHANGED_AT, Curves().of, starts=unknown)["queue"]
     assert job["starts"] is None

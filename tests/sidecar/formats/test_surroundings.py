@@ -112,6 +112,66 @@ def test_records_written_late_count_once_and_have_no_step():
     assert {one.step for one in samples} == {None}
 
 
+@pytest.mark.parametrize("end_of_bar", ["\n", ""])
+def test_bar_behind_many_late_records_tells_the_epochs(end_of_bar):
+    """Under `nohup` records come in batches: the bar behind a batch is at the last record's epoch.
+
+    A bar before the first of them, on its line, is not where that one was.
+    """
+
+    def batch(begin, end):
+        bars = "".join(bar(step, 960) for step in range(begin, end + 1))
+        places = range(begin + 10, end + 1, 10)
+        records = "".join(f"{{'loss': '{4 - n / 960}', 'epoch': '{n / 320:.4}'}}\n" for n in places)
+        return bars + end_of_bar + records
+
+    reader, samples = read(batch(0, 300) + batch(300, 600) + bar(610, 960))
+    assert reader.chosen == "hugging-face"
+    assert [len(samples), samples[-1].step, samples[-1].total_epochs] == [60, None, 3]
+    assert "300/960" in reader.total.source
+
+
+def test_bars_of_folds():
+    """`fold 2, 132/200:` before a bar is an epoch, of which the bar counts the batches."""
+    text = "".join(
+        bar(i, 4, f", loss={9 - n / 10 - i / 100:.2f}").replace("\r", f"\r[fold_0] {n:03}/200: ")
+        for n in range(1, 31)
+        for i in range(1, 5)
+    )
+    _, samples = read(text)
+    assert [samples[0].step, samples[-1].step, samples[-1].total_steps] == [1, 120, 800]
+
+
+@pytest.mark.parametrize(
+    ("form", "step", "total", "name"),
+    [
+        ("Episode {n}/500 | Reward: {e} | Loss: {v}", 30, 500, "Reward"),
+        ("Episode {n}/500, return: {e}, loss: {v}", 30, 500, "return"),
+        ("Episode {n} | Deliveries: 3 | Loss: {v}", 30, None, "Loss"),
+        ("[step={n}] episode={n} return={e} policy_loss={v} value_loss={v}", 30, None, "return"),
+        ("Epoch {n} loss: {v}, return: {e}", None, None, "loss"),
+    ],
+)
+def test_episodes(form, step, total, name):
+    """Episodes are steps, and where a log counts them a return is their reward."""
+    reader, samples = read(lines(form))
+    assert [samples[-1].step, samples[-1].total_steps, samples[-1].name] == [step, total, name]
+    assert reader.unclassifiable is None
+
+
+@pytest.mark.parametrize("form", ["Epoch {n} [4/40] loss {v}", "Epoch:[{n}/50](4/40), loss: {v}"])
+def test_batch_behind_the_epoch(form):
+    """A batch needs no name where it stands behind its epoch."""
+    _, samples = read(lines(form))
+    assert [samples[0].step, samples[-1].step] == [4, 29 * 40 + 4]
+
+
+def test_last_words_of_the_trainer_are_no_training():
+    """What the Trainer says at its end is a mean of all steps; several trainings say it several times."""
+    _, samples = read(lines("{{'train_runtime': 9.3, 'train_loss': {v}, 'epoch': 1.0}}"))
+    assert samples == []
+
+
 def test_format_that_has_just_spoken_is_not_replaced():
     """Bars with a loss are followed to the end, though dictionaries with the same losses come behind them."""
     text = "".join(bar(n, 4000, f", loss={9 - n / 1000:.3f}") for n in range(1, 4001)) + "\n"
@@ -198,8 +258,8 @@ def test_a_stage_of_a_pipeline_is_no_step():
 
 @pytest.mark.parametrize("stages", ["Step 2\n", "Step 1/3\nloading\nStep 2/3\n"])
 def test_a_stage_of_a_pipeline_hides_no_training_without_steps(stages):
-    """Few of the losses below a line `Step 2` are taken for what a step prints beside its own."""
+    """Losses below one line `Step 2` are not what a step prints beside its own."""
     _, samples = read(stages + lines("loss: {v}"))
-    assert len(samples) >= 20
+    assert len(samples) == 30
     assert [sample.step for sample in samples[1:]] == [None] * (len(samples) - 1)
     assert samples[-1].value == pytest.approx(1.5)

@@ -10,8 +10,10 @@ from specon_manager.core.state import State, unwanted_key
 from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeight, StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.rooms import Rooms, rooms
-from specon_manager.model.running import running
+from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.survey import Survey, surveyed
+from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.prospects import Left, varies
 from support.decisions import transaction_invariants
 
 
@@ -232,11 +234,27 @@ def check_survey(state: State, now: float) -> None:
     told, counted = surveyed(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
     assert told == counted, f"{told} was counted, and there is {counted}"
     census = surveyed(state.replicas, moving).census
-    active = surveyed(state.replicas, moving).active
-    found = [state.jobs[name] for name in active]
-    found = [job for job in found if job.ended_at is None and job.spec.adjustable]
-    assert list(running(state.jobs, active).values()) == sorted(found, key=lambda job: job.order)
     kept, anew = rooms(state.nodes, census), Rooms(state.nodes, census)
     for each in ("ready", "capacity", "free", "parts", "count"):
         assert getattr(kept, each) == getattr(anew, each)
         assert list(getattr(kept, each)) == list(getattr(anew, each))
+    for each in ("largest", "rank", "sharing", "total", "whole"):
+        assert getattr(kept, each) == getattr(anew, each)
+    check_order(state.snapshot(now))
+
+
+def check_order(snapshot: Snapshot) -> None:
+    """Assert that the jobs come in the order of what each of them has left, asked one by one."""
+    expected = Expectation(snapshot, prior_seconds=600.0, size_power=0.5, objective="balanced")
+    jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
+    measured = [
+        Left(job, expected.work(job), expected.remaining(job)) for job in jobs if expected.measured(job)
+    ]
+    measured.sort(key=lambda each: (-each.work, each.job.order))
+    assert list(expected.most_work()) == measured
+    elastic = sorted(
+        (job for job in jobs if job.spec.elastic), key=lambda job: (expected.remaining(job), job.order)
+    )
+    assert list(expected.longest_elastic()) == elastic[::-1]
+    varying = [job for job in elastic if varies(job, snapshot.active_jobs[job.name])]
+    assert sorted(expected.varying(), key=lambda job: (expected.remaining(job), job.order)) == varying

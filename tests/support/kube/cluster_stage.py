@@ -131,6 +131,10 @@ class ClusterStage:
                 last.push_async_callback(manager.stop)
         self.rules.close()
 
+    def report_from(self, addresses: int) -> None:
+        """Let sidecars report from so many addresses: a manager hears only so many connections of one."""
+        self._reports.addresses = addresses
+
     # -- managers --------------------------------------------------------------------------------
 
     async def manage(self, name: str = "first", decisions: Settings = DECISIONS, **release: Any) -> Manager:
@@ -283,9 +287,9 @@ class ClusterStage:
         key = (_namespace(replica), replica.split("/")[1])
         await self.cluster.machinery.patch(kind, key, "merge", body)
 
-    async def add_node(self, name: str, cpu: str = "16") -> None:
-        """Add a node, and wait until the leader would use it."""
-        await self.cluster.add_node(name, cpu=cpu)
+    async def add_node(self, name: str, cpu: str = "16", **more: Any) -> None:
+        """Add a node, and wait until the leader would use it; `more` as `FakeCluster.add_node` has it."""
+        await self.cluster.add_node(name, cpu=cpu, **more)
         await self.until(lambda: self._knows_node(name), f"the leader knows {name}")
 
     def _knows_node(self, name: str) -> bool:

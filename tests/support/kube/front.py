@@ -15,6 +15,9 @@ class Front:
         self._backends = backends
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self.addresses = 0
+        """From how many addresses connections come, in turns, as those of pods do; 0: all from one."""
+        self._passed = 0
 
     async def start(self, host: str) -> int:
         """Listen on a free port and return it."""
@@ -40,10 +43,17 @@ class Front:
             self._open.discard(task)
             writer.close()
 
+    def _address(self) -> tuple[str, int] | None:
+        if not self.addresses:
+            return None
+        self._passed += 1
+        number = self._passed % self.addresses
+        return f"127.1.{number // 250}.{1 + number % 250}", 0
+
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for host, port in await self._backends():
             try:
-                theirs, ours = await asyncio.open_connection(host, port)
+                theirs, ours = await asyncio.open_connection(host, port, local_addr=self._address())
             except OSError:
                 continue
             try:

@@ -9,7 +9,7 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
-from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotations import SIDECAR_NAME
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
@@ -24,6 +24,8 @@ from specon_sidecar.wire import (
     Observation,
     ReleaseInstruction,
     Report,
+    Share,
+    Turns,
 )
 from support.clocks.fair_time import fair_now
 
@@ -65,8 +67,16 @@ class Sidecars:
         """How long it takes to save what is asked for; trainers train on meanwhile."""
         self.saves_every = 0.0
         """Seconds between two checkpoints that nobody asks for; 0: there are none."""
+        self.gpus: dict[str, tuple[str, ...]] = {}
+        """By replica: the GPUs that its sidecar sees where its pod asks for turns."""
+        self.left: dict[str, float] = {}
+        """By replica: for how long it has still to train, as it says, seconds."""
+        self.turns: dict[str, Turns] = {}
+        """By replica: what it was told last of its turns."""
         self.lost: dict[str, int] = {}
         """Steps of each replica that had to be trained again."""
+        self.heartbeat = _HEARTBEAT
+        """Seconds between two reports of one."""
         self.agreed: dict[str, int] = {}
         """That step, by the id of the request."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -164,6 +174,8 @@ class _Life:
                     group.create_task(self._train())
                     group.create_task(self._report(client))
                     group.create_task(self._listen(client))
+                    if arguments.get("share") == "time":
+                        group.create_task(self._ask_for_turns(client))
             finally:
                 for task in self._open.values():
                     task.cancel()
@@ -183,11 +195,12 @@ class _Life:
             if self.replica not in self._of.mute:
                 self._sequence += 1
                 delivered = await client.report(self._message())
-            await asyncio.sleep(_HEARTBEAT if delivered is Outcome.DELIVERED else _PAUSE)
+            await asyncio.sleep(self._of.heartbeat if delivered is Outcome.DELIVERED else _PAUSE)
 
     def _message(self) -> Report:
         converged = self.replica in self._of.converged
         age = fair_now() - self._began
+        gpus, left = self._of.gpus.get(self.replica), self._of.left.get(self.replica)
         return Report(
             schema=SCHEMA,
             replica=self.replica,
@@ -202,7 +215,20 @@ class _Life:
             remaining_gain=Estimate(value=0.01 if converged else 0.5, uncertainty=0.1),
             first=Observation(name="loss", value=1.0, age=age, step=self._from),
             last=Observation(name="loss", value=0.5, age=0.0, step=self.step),
+            total_steps=None if left is None else self.step + 1000,
+            remaining_seconds=None if left is None else Estimate(value=left, uncertainty=0.0),
+            share=None if gpus is None else Share(devices=gpus),
         )
+
+    async def _ask_for_turns(self, client: Client) -> None:
+        known = ""
+        while True:
+            _, turns = await client.turns(known, wait=1.5)
+            if turns is None:
+                await asyncio.sleep(_PAUSE)
+                continue
+            self._of.turns[self.replica] = turns
+            known = turns.id
 
     async def _listen(self, client: Client) -> None:
         while True:

@@ -9,7 +9,7 @@ from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.core.state import State
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.runtime.requests import MoveTold, MoveWanted, PauseTold, PauseWanted
-from specon_sidecar.wire import Acknowledgement, Instructions, Report, Resumable
+from specon_sidecar.wire import Acknowledgement, Instructions, Report, Resumable, Turns
 
 Object = dict[str, Any]
 
@@ -19,6 +19,7 @@ _RECORDS: Final = (
     Acknowledgement,
     Instructions,
     Resumable,
+    Turns,
     LocalJob,
     MoveWanted,
     MoveTold,
@@ -129,16 +130,26 @@ def _paths() -> Object:
             }
         },
     }
+    patience = _query(
+        "wait",
+        {"type": "number", "minimum": 0, "maximum": 60, "default": 0},
+        "How long an answer may take when there is nothing new, seconds.",
+    )
+    turns = {
+        "summary": "Ask when the trainer runs, for a few seconds to come",
+        "description": (
+            "For sidecars of pods with specon.io/share: time. Answered at once when turns are not those of "
+            "`known`, else after `wait` seconds. Nobody is stopped without a fresh answer."
+        ),
+        "parameters": [*whose, patience, _query("known", {"type": "string"}, "The id of the last answer.")],
+        "responses": {"200": _answer("Turns", "Its turns; without any it is never stopped.")},
+    }
     fetch = {
         "summary": "Fetch the instructions for a replica",
         "description": "Answered at once when one is not in `known`, else after `wait` seconds.",
         "parameters": [
             *whose,
-            _query(
-                "wait",
-                {"type": "number", "minimum": 0, "maximum": 60, "default": 0},
-                "How long an answer may take when there is nothing new, seconds.",
-            ),
+            patience,
             _query("known", {"type": "string"}, "Identifiers of known instructions, between commas."),
         ],
         "responses": {"200": _answer("Instructions", "What is to be done, until it is acknowledged.")},
@@ -229,6 +240,7 @@ def _paths() -> Object:
         "/v1/instructions": {"get": _operation(fetch, sidecar, 400, *messages)},
         "/v1/acknowledgements": {"post": _operation(answer, sidecar, 400, *bodies, *messages)},
         "/v1/checkpoint": {"get": _operation(resumable, sidecar, *messages)},
+        "/v1/turns": {"get": _operation(turns, sidecar, 400, *messages)},
         "/v1/output": {"get": _operation(output, sidecar, 400, 404, 409, *messages)},
         "/v1/state": {"get": _operation(state, owner, *orders)},
         "/v1/starts": {"get": _operation(starts, owner, *orders)},

@@ -118,6 +118,11 @@ class KubeBackend:
         found = None if self._watch.pods is None else self._watch.pods.items.get((namespace, pod))
         return "" if found is None else found.uid
 
+    def is_ending(self, replica: str) -> bool:
+        """Whether the pod of a replica was told to end, or is gone."""
+        pod = self._ledger.live(replica)
+        return pod is None or pod.ended or pod.deleting
+
     def subjects(self, replica: str) -> tuple[Object, ...]:
         """Return references to what a replica is: its pod, where there is one, and then the pod's owner."""
         pod = self._ledger.live(replica)
@@ -176,7 +181,9 @@ class KubeBackend:
 
     async def _weigh(self, order: SetWeight) -> None:
         pod = self._ledger.pod(order.replica, order.incarnation)
-        if pod is not None and not pod.ended and not pod.deleting:
+        if pod is None or pod.ended or pod.deleting or pod.detail is None:
+            return
+        if pod.detail.options.share is None:  # else its sidecar asks for its turns
             await self._reweighting.weigh(pod, order.weight)
 
     async def _restore_weights(self, state: State) -> None:

@@ -31,8 +31,8 @@ from specon_manager.backends.local.pod_files import (
     replica_directory,
 )
 from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
+from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.sharing import Sharing, member
-from specon_manager.backends.local.slicing import STOPPED_FILE
 from specon_manager.core.state import State
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
 from specon_manager.model.cluster import JobSpec, Phase, Replica

@@ -97,6 +97,8 @@ class LocalJob(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     utility: Annotated[float, Meta(ge=0, le=1e15)] = 0.0
     queue: Annotated[str, Meta(max_length=253)] = ""
     """Whose quota it counts against."""
+    kind: Annotated[str, Meta(max_length=253)] = ""
+    """What it trains: what is learnt of one job counts for all of its kind."""
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     """It is never preempted for a job of lower priority."""
     restarts: Annotated[int, Meta(ge=0, le=1000)] = 3
@@ -204,7 +206,7 @@ def read_job(body: bytes) -> LocalJob:
 
 def job_spec(job: LocalJob) -> JobSpec:
     """Return the job as the manager knows it; the backend's share of it goes into the template."""
-    kind = _mode_of(job.checkpoint).kind
+    mode = _mode_of(job.checkpoint).kind
     name = f"{NAMESPACE}/{job.name}"
     elastic = job.most_workers > job.fewest_workers
     return JobSpec(
@@ -220,11 +222,12 @@ def job_spec(job: LocalJob) -> JobSpec:
         job_class=job.job_class,
         utility=job.utility,
         queue=job.queue,
+        kind=job.kind,
         priority=job.priority,
         restarts=job.restarts,
         on_hang=job.on_hang,
         grace_seconds=job.grace_seconds,
-        checkpointing={"sigterm": "on-termination", "none": "none"}.get(kind, "asked"),  # type: ignore[arg-type]
+        checkpointing={"sigterm": "on-termination", "none": "none"}.get(mode, "asked"),  # type: ignore[arg-type]
         migratable=job.migrate,
         coupled=job.replicas == "coupled",
         savers=job.savers,

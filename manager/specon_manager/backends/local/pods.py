@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+import specon_sidecar
 from specon_manager.backends.local import supervise
 from specon_manager.backends.local.pod_files import (
     Exit,
@@ -31,7 +32,7 @@ from specon_manager.backends.local.pod_files import (
     replica_directory,
 )
 from specon_manager.backends.local.processes import Process, end_marked, kill_marked, poll
-from specon_manager.backends.local.slicing import LEASE_FILE
+from specon_manager.backends.local.share_files import LEASE_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,6 +49,7 @@ __all__ = [
     "start",
 ]
 
+_IMPORT_PATH = str(Path(specon_sidecar.__file__).parent.parent)
 START_SECONDS = 10.0  # the supervisor needs some 20 ms; a machine under load needs more
 KILL_SECONDS = 10.0  # a killed process can hang in the kernel, for example on a dead network volume
 EVICTION_MARGIN_SECONDS = 8.0  # beyond the graces: the supervisor's own 5 s for leftovers, and some
@@ -142,7 +144,7 @@ class Pod:
             ) from None
 
     def share(self, lease: Mapping[str, object] | None, *, news: bool) -> None:
-        """Let the trainer run in its turns only (see `slicing`), or always again; `news`: at once.
+        """Let the trainer run in its turns only (see `share_files`), or always again; `news`: at once.
 
         Raises OSError where the lease cannot be written.
         """
@@ -266,7 +268,7 @@ def _spawn(spec: PodSpec, lock: int) -> Process:
     path = str(directory / supervise.SPEC_FILE)
     inherited = os.dup(lock)
     try:
-        orders = {"lock_descriptor": inherited, "manager_pid": os.getpid()}
+        orders = {"lock_descriptor": inherited, "manager_pid": os.getpid(), "import_path": _IMPORT_PATH}
         supervise.write_json(path, {**msgspec.to_builtins(spec), **orders})
         os.set_inheritable(inherited, True)  # noqa: FBT003 - the standard library's own signature
         log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

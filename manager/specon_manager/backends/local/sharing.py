@@ -16,7 +16,7 @@ from msgspec import Struct
 from specon_manager.backends.local.appetite import Appetite, running_threads
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.pods import Pod
-from specon_manager.backends.local.turns import Schedule, Sharer, Turn, schedules
+from specon_manager.backends.turns import Schedule, Sharer, Turn, schedules
 from specon_manager.model.cluster import JobSpec
 
 RENEW_SECONDS: Final = 1.0

@@ -5,8 +5,8 @@ the replica's exclusively locked lock file open at the number that the specifica
 inherits that lock, so the kernel itself keeps a second incarnation out while any process of this one has it.
 
 Only the standard library: one of these lives beside every trainer, so it must start fast, stay small and need
-no import path. What lets it share its node (`slicing`) lies beside this file, and is loaded when SIGHUP says
-that there is a lease.
+no import path. What lets it share its node (`specon_sidecar.slices`, and `share_files` beside this file) is
+loaded when SIGHUP says that there is a lease.
 """
 
 # ruff: noqa: PTH100, PTH103, PTH105, PTH112, PTH118, PTH120, PTH123, PTH208 # importing pathlib lengthens the start by a fifth
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, NoReturn
 
-    from specon_manager.backends.local.slicing import Slicing
+    from specon_sidecar.slices.slicing import Slicing
 
 SPEC_FILE = "spec.json"  # in: what to run
 POD_FILE = "pod.json"  # out: the trainer runs
@@ -36,7 +36,7 @@ EVICTION_FILE = "eviction.json"  # in, read at SIGTERM: a grace other than the s
 MARK = "SPECON_POD"  # environment variable of every process of a pod: its incarnation's directory
 
 # Blocked and waited for, so that none can be missed at any moment; SIGINT is dropped, and SIGHUP is news of a
-# lease (`slicing`).
+# lease (`share_files`).
 HELD = frozenset({signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP})
 FIRST_RESTART_SECONDS = 0.2  # doubled for each restart of the sidecar...
 LAST_RESTART_SECONDS = 10.0  # ...up to this; a sidecar that lasted so long starts anew at the first
@@ -258,17 +258,35 @@ class Supervisor:
     def _begin_sharing(self) -> None:
         if self._slicing is not None or not self._may_be_stopped:
             return
-        folder = os.path.dirname(os.path.abspath(__file__))
-        sys.path.append(folder)
+        path = [os.path.dirname(os.path.abspath(__file__)), self._spec["import_path"]]
+        sys.path += path
         try:
-            freezing, slicing = map(__import__, ("freezing", "slicing"))
-            frozen = freezing.Frozen(_children, read_stat, lambda: {self._sidecar} - {None})
-            self._slicing = slicing.Slicing(self._directory, frozen)
+            self._slicing = self._make_slicing()
         except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
             sys.stderr.write(f"the node cannot be shared: {error!r}\n")
             self._may_be_stopped = False
         finally:
-            sys.path.remove(folder)
+            del sys.path[-len(path) :]
+
+    def _make_slicing(self) -> Slicing:
+        """Import what it takes, once it is needed."""
+        from specon_sidecar.slices.freezing import Frozen  # noqa: PLC0415 - see above
+        from specon_sidecar.slices.guardian import fork_guardian  # noqa: PLC0415 - see above
+        from specon_sidecar.slices.processes import children_of  # noqa: PLC0415 - see above
+        from specon_sidecar.slices.slicing import Slicing  # noqa: PLC0415 - see above
+
+        share_files = __import__("share_files")
+        lease, account = (
+            os.path.join(self._directory, name) for name in (share_files.LEASE_FILE, share_files.STOPPED_FILE)
+        )
+        frozen = Frozen(
+            lambda: [pid for pid in children_of(os.getpid()) if pid != self._sidecar], fork_guardian
+        )
+        return Slicing(
+            lambda now: share_files.read_lease(lease, now),
+            lambda seconds, since: share_files.write_account(account, seconds, since),
+            frozen,
+        )
 
     def _share(self) -> float:
         """Let the trainer run, or wait for its turn; return until when, monotonic seconds."""

@@ -222,6 +222,8 @@ def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: 
     ]
     if start is not None and start.in_seconds is None:
         lines.append(f"  when it may start is not known: {start.why}")
+        if start.earliest_seconds:
+            lines.append(f"  in 95 of 100 cases not before {span_text(start.earliest_seconds)} from now")
     elif start is not None:
         between = f"{span_text(start.earliest_seconds)} and {span_text(start.latest_seconds)}"
         lines += [

@@ -16,7 +16,7 @@ from specon_manager.model.transactions import (
     TransactionState,
     Witness,
 )
-from specon_sidecar.wire import Acknowledgement, Report
+from specon_sidecar.wire import Acknowledgement, Checkpoint, Report
 
 
 def room_held(state: State, event: ev.RoomHeld, now: float) -> Step:
@@ -207,7 +207,7 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     at, first = now - report.first.age, report.first.step
     lost = None
     if first is not None and last is not None:
-        lost = max(0, last - _find_resumed(witness, first))
+        lost = max(0, last - _find_resumed(witness, report.checkpoint, first))
     return msgspec.structs.replace(
         witness,
         first_step=first,
@@ -218,12 +218,13 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     )
 
 
-def _find_resumed(witness: Witness, first: int) -> int:
+def _find_resumed(witness: Witness, newest: Checkpoint | None, first: int) -> int:
     """Return the step from which it resumed at the earliest, by the first one that its log names.
 
     That of the newest checkpoint that is known, or a later one: while nobody led, more may have been saved.
+    The `newest` that its own sidecar tells of is the one if the first step comes right behind it.
     """
-    if witness.resumed_from is None:
+    if witness.resumed_from is None or (newest is not None and newest.step == first - 1):
         return first - 1
     known = witness.resumed_from
     if witness.step_gap is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.snapshot import Snapshot
 
 
@@ -59,15 +59,6 @@ class Queues:
                 queue.append((on_top, job.order, name))
         self._trials.sort()
         self._best_effort.sort()
-
-    @property
-    def active(self) -> Iterator[Replica]:
-        """The replicas that occupy nodes, also those that are about to leave."""
-        running, starting = Phase.RUNNING, Phase.STARTING
-        for replica in self._snapshot.replicas.values():
-            phase = replica.phase
-            if phase is running or phase is starting:
-                yield replica
 
     def trials(self) -> Iterator[Queued]:
         """Yield the waiting trials, the head of the queue first."""

@@ -8,7 +8,7 @@ nothing but stop and start.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from specon_manager.model.actions import Claim, Preempt, Proposal
 from specon_manager.model.cluster import Job
@@ -16,10 +16,12 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import preemptions_left
 from specon_manager.policies.backfill import gang_of
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.falling import Seen
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
 from specon_manager.policies.preemption.claims import comes, left_soon
 from specon_manager.policies.preemption.victims import Candidate, candidate_of
+from specon_manager.policies.prospects import Left
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -41,14 +43,6 @@ class ShorterSettings(Protocol):
     @property
     def least_run(self) -> float:
         """How long a job trains at least before it is a victim."""
-
-
-class _Victim(NamedTuple):
-    """Who may be preempted, as far as that is quickly known."""
-
-    job: Job
-    work: float
-    remaining: float
 
 
 class ShorterFirst:
@@ -94,30 +88,26 @@ class ShorterFirst:
         if not allowed:
             return  # whoever would be chosen may not be preempted: nobody is looked for
         left = min(settings.preemption_ratio * self._expected.remaining(job) for job in waiting)
-        victims = self._victims(done, left + 2 * settings.preemption_seconds)
+        victims = Seen(self._victims(done, left + 2 * settings.preemption_seconds))
+        gone = set[str]()
         for job in waiting:
-            if not victims:
-                return
-            found = self._choice(job, victims, settings.preemption_ratio)
+            rest = (each for each in victims if each.job.name not in gone)
+            found = self._choice(job, rest, settings.preemption_ratio)
             if found is None or len(found[0]) > allowed:
                 continue
             allowed -= len(found[0])
-            chosen = {each.name for each in found[0]}
-            victims = [victim for victim in victims if victim.job.spec.name not in chosen]
+            gone |= {each.name for each in found[0]}
             yield from self._carried_out(job, *found)
 
-    def _victims(self, done: set[str], longer: float) -> list[_Victim]:
-        """Return who may be preempted and has `longer` left, in seconds, the one with the most work first."""
-        snapshot, expected = self._snapshot, self._expected
-        least, found = self._settings.least_run, list[_Victim]()
-        for name in snapshot.active_jobs:
-            job = snapshot.jobs[name]
-            since = job.trains_since
-            if since is None or snapshot.now - since < least or name in done:
+    def _victims(self, done: set[str], longer: float) -> Iterator[Left]:
+        """Yield who may be preempted and has `longer` left, in seconds, the one with the most work first."""
+        now, least = self._snapshot.now, self._settings.least_run
+        for each in self._expected.most_work():
+            since = each.job.trains_since
+            if since is None or now - since < least or each.job.name in done:
                 continue
-            if expected.measured(job) and (remaining := expected.remaining(job)) > longer:
-                found.append(_Victim(job, expected.work(job), remaining))
-        return sorted(found, key=lambda each: (-each.work, each.job.order))
+            if each.remaining > longer:
+                yield each
 
     def _candidate(self, job: Job) -> Candidate | None:
         """Return a job as one that may be preempted, None where it may not; few of many are asked for."""
@@ -127,7 +117,7 @@ class ShorterFirst:
             self._candidates[job.name] = None if spared else found
         return self._candidates[job.name]
 
-    def _choice(self, job: Job, victims: Iterable[_Victim], ratio: float) -> Found | None:
+    def _choice(self, job: Job, victims: Iterable[Left], ratio: float) -> Found | None:
         """Return as few as suffice of those with the most left; who is not needed for the placement stays."""
         expected, settings = self._expected, self._settings
         left, work = ratio * expected.remaining(job), ratio * expected.work(job)

@@ -121,7 +121,7 @@ class Trials:
     def _choose(self, trial: Queued) -> Choice | None:
         idle = self._idle
         if self._strategy is None:
-            running = running_best_effort(self._snapshot, self._queues.active, idle)
+            running = running_best_effort(self._snapshot, idle)
             self._strategy = self._strategy_of(running)
         return self._strategy(trial, idle.unclaimed())
 

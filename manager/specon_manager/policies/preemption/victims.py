@@ -2,7 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import NOTHING, Resources
@@ -12,7 +15,7 @@ from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
 
 
-class Candidate(NamedTuple):
+class Candidate(Struct, frozen=True, gc=False):
     """A best-effort job that runs and was not told to end."""
 
     job: Job
@@ -22,13 +25,17 @@ class Candidate(NamedTuple):
     """What its end frees, by node, the first node first."""
     shares: Resources
     """What it requests, each replica as a share of the capacity of its own node, added up."""
-    evictable: bool
-    """Whether it may be preempted at all, its count of preemptions aside."""
+    snapshot: Snapshot
 
     @property
     def name(self) -> str:
         """The job's name."""
         return self.job.spec.name
+
+    @property
+    def evictable(self) -> bool:
+        """Whether it may be preempted at all, its count of preemptions aside; few of many are asked."""
+        return bool(self.frees) and to_preemption(self.job, self.snapshot) is None
 
 
 class Choice(NamedTuple):
@@ -46,34 +53,47 @@ A job that it chose is chosen for nobody else. None: nobody's end would help, th
 """
 
 
-def running_best_effort(snapshot: Snapshot, active: Iterable[Replica], idle: Idle) -> list[Candidate]:
+def running_best_effort(snapshot: Snapshot, idle: Idle) -> list[Candidate]:
     """Return the best-effort jobs that run, in the order of their submission."""
-    jobs, members = snapshot.jobs, dict[str, list[Replica]]()
-    for replica in active:
-        known = members.get(replica.job)
-        if known is not None:
-            known.append(replica)
-            continue
-        if _gives_way_to_trials(jobs[replica.job]):
-            members[replica.job] = [replica]
-    found = []
-    for name, replicas in members.items():
-        if snapshot.about_to_end(name):
-            continue
-        if len(replicas) > 1:
-            replicas.sort(key=lambda replica: replica.name)  # sums of fractions depend on their order
-        found.append(_candidate(jobs[name], replicas, snapshot, idle))
-    found.sort(key=lambda candidate: (candidate.job.order, candidate.name))
-    return found
+    jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
+    jobs.sort(key=attrgetter("order"))
+    known = dict[tuple[Resources, Resources], Resources]()
+    candidates = (candidate_of(job, snapshot, idle, known) for job in jobs)
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-def candidate_of(job: Job, snapshot: Snapshot, idle: Idle) -> Candidate | None:
-    """Return a job that occupies nodes, as `running_best_effort` does; None where it would leave it out."""
-    if not _gives_way_to_trials(job) or snapshot.about_to_end(job.name):
+def candidate_of(
+    job: Job,
+    snapshot: Snapshot,
+    idle: Idle,
+    known: dict[tuple[Resources, Resources], Resources] | None = None,
+) -> Candidate | None:
+    """Return a job that occupies nodes as a candidate; None where it is a trial, or goes already.
+
+    `known` are shares of amounts of others: a cluster has few.
+    """
+    spec = job.spec
+    if not _gives_way_to_trials(job) or snapshot.about_to_end(spec.name):
         return None
-    members = (snapshot.replicas[name] for name in (*job.spec.replicas, *job.dropped))
-    replicas = sorted((each for each in members if each.active), key=lambda replica: replica.name)
-    return _candidate(job, replicas, snapshot, idle)
+    known = {} if known is None else known
+    if len(spec.replicas) == 1 and not job.dropped:  # as most: nothing is to be added up
+        alone = snapshot.replicas[spec.replicas[0]]
+        node, wanted = alone.node, alone.requests
+        if alone.active and node is not None and node in idle.capacity:
+            shares = _shares(wanted, idle.capacity[node], known)
+            return Candidate(job, (alone,), ((node, wanted),), shares, snapshot)
+    members = (snapshot.replicas[name] for name in (*spec.replicas, *job.dropped))
+    # Sums of fractions depend on their order.
+    replicas = sorted((each for each in members if each.active), key=attrgetter("name"))
+    frees, shares = dict[str, Resources](), NOTHING
+    for replica in replicas:
+        if replica.node is None or replica.node not in snapshot.nodes:
+            continue
+        wanted = replica.requests
+        shares += _shares(wanted, snapshot.nodes[replica.node].capacity, known)
+        if replica.node in idle:
+            frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
+    return Candidate(job, replicas, sorted(frees.items()), shares, snapshot)
 
 
 def _gives_way_to_trials(job: Job) -> bool:
@@ -147,32 +167,18 @@ class Sequential:
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 
-def _candidate(job: Job, replicas: list[Replica], snapshot: Snapshot, idle: Idle) -> Candidate:
-    if len(replicas) == 1 and replicas[0].node in idle:  # as most: nothing is to be added up
-        alone = replicas[0]
-        assert alone.node is not None
-        shares = _shares(alone.requests, idle.capacity[alone.node])
-        evictable = to_preemption(job, snapshot) is None
-        return Candidate(job, replicas, [(alone.node, alone.requests)], shares, evictable)
-    frees, shares = dict[str, Resources](), NOTHING
-    for replica in replicas:
-        if replica.node is None or replica.node not in snapshot.nodes:
-            continue
-        wanted = replica.requests
-        shares += _shares(wanted, snapshot.nodes[replica.node].capacity)
-        if replica.node in idle:
-            frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
-    evictable = bool(frees) and to_preemption(job, snapshot) is None
-    return Candidate(job, replicas, sorted(frees.items()), shares, evictable)
-
-
-def _shares(wanted: Resources, whole: Resources) -> Resources:
+def _shares(
+    wanted: Resources, whole: Resources, known: dict[tuple[Resources, Resources], Resources]
+) -> Resources:
     """Return the amounts as shares of a node; nothing where it has nothing."""
-    return Resources(
-        cpu=wanted.cpu / whole.cpu if whole.cpu > 0 else 0.0,
-        memory=wanted.memory / whole.memory if whole.memory > 0 else 0.0,
-        gpu=wanted.gpu / whole.gpu if whole.gpu > 0 else 0.0,
-    )
+    found = known.get((wanted, whole))
+    if found is None:
+        found = known[wanted, whole] = Resources(
+            cpu=wanted.cpu / whole.cpu if whole.cpu > 0 else 0.0,
+            memory=wanted.memory / whole.memory if whole.memory > 0 else 0.0,
+            gpu=wanted.gpu / whole.gpu if whole.gpu > 0 else 0.0,
+        )
+    return found
 
 
 def _digest(seed: int, now: float, name: str) -> bytes:

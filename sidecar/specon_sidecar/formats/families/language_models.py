@@ -65,9 +65,11 @@ LANGUAGE_MODELS: Final = (
     ),
     Family(
         name="deepspeed-chat",
-        writers="DeepSpeed-Chat, third step: an actor and a critic, not classifiable unless one is named",
-        needles=(b"|step: ", b"_loss: "),
-        line=r"^(?:\[.{0,80}\] )?[eE]poch: (?P<epoch>\d+) ?\| ?[sS]tep: (?P<i>\d+) ?\|",
+        writers="DeepSpeed-Chat, third step (the reward that it prints below the losses of actor and critic)",
+        needles=(b": ",),
+        line=r"^(?:average reward score: "
+        r"|(?:\[.{0,80}\] )?[eE]poch: (?P<epoch>\d+) ?\| ?[sS]tep: (?P<i>\d+) ?\|)",
+        context=(b"tep: ", r"^(?:\[.{0,80}\] )?[eE]poch: (?P<epoch>\d+) ?\| ?[sS]tep: (?P<step>\d+) ?\|"),
     ),
     Family(
         name="fairseq",
@@ -104,6 +106,7 @@ LANGUAGE_MODELS: Final = (
         writers="ESPnet 2",
         needles=(b"epoch:train:", b"batch: ", b"loss="),
         line=r"(?<!\d)(?P<epoch>\d+)epoch:train:\d+-(?P<i>\d+)batch: ",
+        context=(b"epoch started", r"(?<!\d)(?P<epoch>\d+)/(?P<epochs>\d+)epoch started"),
         metrics=("loss",),
     ),
     Family(

@@ -1,4 +1,4 @@
-"""Logs whose losses work against each other: read for the verdict, or for a metric that was named."""
+"""Logs whose losses work against each other: read for a reward, the verdict, or a metric that was named."""
 
 from typing import Final
 
@@ -14,10 +14,11 @@ REINFORCEMENT: Final = (
     ),
     Family(
         name="stable-baselines3",
-        writers="Stable-Baselines3: not classifiable unless a metric such as ep_rew_mean is named",
+        writers="Stable-Baselines3 (of its losses without a reward nothing can be said)",
         needles=(b"|", b"_"),
         line=r"^\| {4,}(?:\w+_loss|ep_rew_mean|ep_len_mean|entropy_loss|loss)\s+\|",
         pair=r"\| {4,}(\w+)\s+\| (" + NUM + r")",
+        above=r"ep_\w+",
         context=(b"total_timesteps", r"\| +total_timesteps +\| (?P<step>\d+)"),
         weight=2,
     ),

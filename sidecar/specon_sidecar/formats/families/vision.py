@@ -63,6 +63,7 @@ VISION: Final = (
         line=r"^\s*(?:Epoch \[(?P<epoch>\d+)\]\[(?P<i>\d+)/(?P<n>\d+)\]"
         r"|Iter \[(?P<step>\d+)/(?P<total>\d+)\])"
         r"\s+lr: ",
+        context=(b", max: ", r"^\s*workflow: .{1,200}, max: (?P<epochs>\d+) epochs"),
     ),
     Family(
         name="mmengine",

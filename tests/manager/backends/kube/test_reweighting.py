@@ -180,3 +180,18 @@ def test_a_pod_that_is_created_again_requests_what_it_did_first():
 def test_cores_are_written_to_the_thousandth():
     """Never as nothing at all."""
     assert [quantity(cores) for cores in (1.0, 0.2505, 0.0001)] == ["1000m", "250m", "1m"]
+
+
+async def test_who_takes_turns_is_not_resized(api):
+    """Its sidecar asks when it runs; what it requests stays as it is."""
+    turns = {"specon.io/share": "time", "specon.io/gpu-memory": "1Gi"}
+    async with Stage(api) as stage:
+        uid = await _running(api, stage, annotations=turns)
+        await _weigh(stage, uid, 0.02)
+        assert (await _requested(api))[:2] == ("1", None)
+        spec = stage.said(JobObserved)[-1].spec
+        assert (spec.share, spec.gpu_memory) == ("time", 2.0**30)
+        assert spec.unshareable.startswith("the pod needs shareProcessNamespace: true")
+        assert not stage.backend.is_ending(REPLICA)
+        await api.delete(PODS, "p", "default")
+        await stage.until(lambda: stage.backend.is_ending(REPLICA))

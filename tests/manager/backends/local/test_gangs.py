@@ -91,19 +91,21 @@ def test_a_gang_of_a_fixed_number_is_not_resized():
 
 
 def test_what_policies_weigh_is_handed_on():
-    """Class, utility, queue, priority and the requests of servers."""
+    """Class, utility, queue, priority, kind and the requests of servers."""
     spec = job_spec(
         job(
             **{"class": "trial"},
             utility=3,
             queue="q",
             priority=-5,
+            kind="bert",
             ps=1,
             ps_requests={"cpu": 2},
             resizing="live",
         )
     )
     assert (spec.job_class, spec.utility, spec.queue, spec.priority) == ("trial", 3.0, "q", -5)
+    assert spec.kind == "bert"
     assert spec.requests_of(PS) == Resources(cpu=2.0)
 
 

@@ -8,8 +8,8 @@ import pytest
 from specon_manager.backends.local.jobs import LocalJob, job_spec
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.backends.local.sharing import Sharing, member
-from specon_manager.backends.local.slicing import Lease
 from specon_manager.model.resources import Resources
+from specon_sidecar.slices.lease import Lease
 
 LOW = 0.02
 

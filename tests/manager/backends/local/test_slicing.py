@@ -14,10 +14,11 @@ import msgspec
 import pytest
 
 from specon_manager.backends.local import pods
-from specon_manager.backends.local.freezing import Guardian
 from specon_manager.backends.local.processes import Process, marked
-from specon_manager.backends.local.slicing import LONGEST_STOP, STOPPED_FILE, Lease
+from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.supervise import read_stat
+from specon_sidecar.slices.guardian import Guardian
+from specon_sidecar.slices.lease import LONGEST_STOP, Lease
 
 if TYPE_CHECKING:
     from conftest import Place

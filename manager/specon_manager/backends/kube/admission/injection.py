@@ -21,9 +21,9 @@ from specon_manager.backends.kube.admission.sidecar_container import (
 )
 from specon_manager.backends.kube.admission.status_protocol import is_reported, report_status
 from specon_manager.backends.kube.admission.trainer_container import (
-    SIDECAR_NAME,
     TRAINER_MARK,
     RefusedError,
+    items,
     paths_of,
     trainer_of,
 )
@@ -36,12 +36,15 @@ from specon_manager.backends.kube.objects.annotations import (
     PINNED,
     PREFIX,
     REPLICA,
+    SHARE,
     SIDECAR_LABEL,
+    SIDECAR_NAME,
     STDOUT,
     Options,
 )
 from specon_manager.backends.kube.objects.identity import controller_of, identity_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
+from specon_manager.backends.kube.objects.time_share import why_no_turns
 from specon_manager.backends.kube.transport.resources import Object
 
 __all__ = ["HOSTNAME", "Injection", "InjectionSettings", "inject"]
@@ -140,6 +143,9 @@ def _check(pod: Object, trainer: Object, options: Options) -> list[str]:
     if (spec.get("os") or {}).get("name") == "windows":
         raise RefusedError("the sidecar runs on Linux only, and the pod asks for windows")
     user = user_of(pod, trainer)
+    sidecar = next((one for one in items(spec, "initContainers") if one.get("name") == SIDECAR_NAME), {})
+    if options.share is not None and (why := why_no_turns(spec, trainer, sidecar)):
+        raise RefusedError(f"{SHARE}: {options.share!r} is not possible: {why}")
     if mode is not None and mode.kind == "signal":
         if not user:
             raise RefusedError(

@@ -17,14 +17,13 @@ from specon_manager.backends.kube.admission.instrumentation import (
 )
 from specon_manager.backends.kube.admission.status_protocol import is_reported
 from specon_manager.backends.kube.admission.trainer_container import (
-    SIDECAR_NAME,
     Paths,
     RefusedError,
     environment_for,
     items,
     mount_of,
 )
-from specon_manager.backends.kube.objects.annotations import CA, PREFIX, STDOUT, Options
+from specon_manager.backends.kube.objects.annotations import CA, PREFIX, SIDECAR_NAME, STDOUT, Options
 from specon_manager.backends.kube.transport.resources import Object
 
 AUDIENCE: Final = "specon.io/manager"
@@ -157,6 +156,7 @@ def _arguments(
         "ca-file": f"{_IDENTITY_PATH}/ca.crt" if settings.ca_bundle else None,
         "fresh-from": "now",
         "heartbeat": settings.heartbeat if options.heartbeat is None else options.heartbeat,
+        "share": options.share,
         "trainer-pid": "auto" if _sees_trainer(options) else None,
     }
     for flag in (
@@ -188,7 +188,7 @@ def _volumes(pod: Object, trainer: Object, paths: Paths) -> list[str]:
 
 def _sees_trainer(options: Options) -> bool:
     signalled = options.checkpoint is not None and options.checkpoint.kind == "signal"
-    return signalled or options.on_hang == "restart"
+    return signalled or options.on_hang == "restart" or options.share is not None
 
 
 def _literal(text: str) -> str:

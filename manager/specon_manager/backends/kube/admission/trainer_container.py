@@ -9,7 +9,6 @@ from msgspec import Struct
 from specon_manager.backends.kube.objects.annotations import PREFIX, Options
 from specon_manager.backends.kube.transport.resources import Object
 
-SIDECAR_NAME: Final = "specon-sidecar"
 TRAINER_MARK: Final = "SPECON_TRAINER"
 """Variable of the container that trains: by it the sidecar finds the process, and we the container again."""
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"

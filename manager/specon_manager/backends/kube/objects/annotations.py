@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
+from specon_manager.backends.kube.objects.quantities import quantity
 from specon_sidecar import parse
 from specon_sidecar.classify.horizon import unreachable
 from specon_sidecar.formats.parser import FormatOptions
@@ -24,6 +25,9 @@ from specon_sidecar.parse import CheckpointMode
 PREFIX: Final = "specon.io/"
 INJECT: Final = f"{PREFIX}inject"
 QUEUE: Final = f"{PREFIX}queue"
+SHARE: Final = f"{PREFIX}share"
+SIDECAR_NAME: Final = "specon-sidecar"
+"""Of our container in a pod."""
 SIDECAR_LABEL: Final = f"{PREFIX}sidecar"
 """Label that the webhook gives to a pod with a sidecar; the watch selects on it."""
 INJECTED: Final = "injected"
@@ -73,8 +77,11 @@ _MOST_NAMED: Final = 10
 _LONGEST_KEY: Final = 128
 _LONGEST_SHOWN: Final = 80
 _LONGEST_MISTAKE: Final = 1024
+_LONGEST_KIND: Final = 253
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LEAST_MEMORY: Final = 2.0**20
+_MOST_MEMORY: Final = 2.0**50
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
@@ -111,7 +118,10 @@ class Options(Struct, frozen=True, kw_only=True):
     min_workers: int | None = None
     max_workers: int | None = None
     min_cpu: float | None = None
+    share: Literal["time"] | None = None
+    gpu_memory: float | None = None
     utility: float | None = None
+    kind: str | None = None
     queue: str | None = None
     recreate: bool | None = None
     migrate: bool | None = None
@@ -157,6 +167,17 @@ def _duration(least: float, most: float) -> Callable[[str], float]:
     return read
 
 
+def _memory(given: str) -> float:
+    """Read an amount of memory as Kubernetes writes it, bytes."""
+    try:
+        amount = quantity(given)
+    except ValueError:
+        amount = 0.0
+    if not _LEAST_MEMORY <= amount <= _MOST_MEMORY:
+        raise ValueError("is not an amount of memory from 1Mi to 1Pi, such as 20Gi")
+    return amount
+
+
 def _dns_label(given: str) -> str:
     if not _DNS_LABEL.fullmatch(given):
         raise ValueError("is not 1 to 63 lower-case letters, digits or -")
@@ -178,6 +199,12 @@ def _log_path(given: str) -> str:
 def _one_line(given: str) -> str:
     if not parse.text(given).isprintable():
         raise ValueError("has a line break or another character that cannot be printed")
+    return given
+
+
+def _kind(given: str) -> str:
+    if len(_one_line(given)) > _LONGEST_KIND:
+        raise ValueError(f"is longer than {_LONGEST_KIND} characters")
     return given
 
 
@@ -318,7 +345,28 @@ ANNOTATIONS: Final = (
         "0.5",
         parse.number(0.001, 1e6),
     ),
+    Annotation(
+        "share",
+        "none: it is never stopped",
+        "time: on GPUs that several pods use it takes turns with others that ask for the same",
+        "time",
+        parse.choice("time"),
+    ),
+    Annotation(
+        "gpu-memory",
+        "none; specon.io/share needs it",
+        "how much memory it needs of each of its GPUs",
+        "20Gi",
+        _memory,
+    ),
     Annotation("utility", "0", "how much its owner values the job", "10", parse.number(0, 1e15)),
+    Annotation(
+        "kind",
+        "none: it has nothing in common with others",
+        "the name of what it trains: what is learnt of one job counts for all of its kind",
+        "bert-large",
+        _kind,
+    ),
     Annotation(
         "queue",
         "none: its owner starts it at once",
@@ -515,7 +563,21 @@ def _contradictions(values: Mapping[str, Any]) -> list[str]:
     mode = values.get("checkpoint")
     if mode is not None and mode.kind == "hook" and not values.get("instrument"):
         found.append(f"{PREFIX}checkpoint: hook is for trainers with {PREFIX}instrument: true")
+    found += _contradictory_turns(values)
     fewest, most = values.get("min_workers"), values.get("max_workers")
     if fewest is not None and most is not None and fewest > most:
         found.append(f"{PREFIX}min-workers: {fewest} is more than {PREFIX}max-workers, {most}")
+    return found
+
+
+def _contradictory_turns(values: Mapping[str, Any]) -> list[str]:
+    """Name what does not go together with turns on a GPU."""
+    share = f"{PREFIX}share"
+    if "share" not in values:
+        return [f"{PREFIX}gpu-memory: is for {share}: time"] if "gpu_memory" in values else []
+    found = []
+    if "gpu_memory" not in values:
+        found.append(f"{share}: needs {PREFIX}gpu-memory, for jobs have to fit a GPU's memory together")
+    if "min_cpu" in values:
+        found.append(f"{PREFIX}min-cpu: lends processors, and {share} takes turns: one of both")
     return found

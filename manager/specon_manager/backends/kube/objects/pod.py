@@ -14,6 +14,7 @@ from specon_manager.backends.kube.objects.node_warnings import maintenance_at, w
 from specon_manager.backends.kube.objects.quantities import amounts_of, requested, resources_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME, constraints_of, taints_of
 from specon_manager.backends.kube.objects.selectors import selects
+from specon_manager.backends.kube.objects.time_share import why_no_turns
 from specon_manager.backends.kube.objects.weights import bursts, requested_cpu, whole_cpu, why_not
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.constraints import Constraints, Taint
@@ -101,6 +102,8 @@ class Detail(Struct, frozen=True, kw_only=True):
     """Whether it may use more of them than it requests."""
     unweightable: str = ""
     """Why that cannot be changed in place; empty where it can."""
+    unshareable: str = ""
+    """Why it can take no turns on its GPUs though its owner asks for that; empty where it can."""
 
 
 class PodInfo(Struct, frozen=True, kw_only=True):
@@ -274,7 +277,13 @@ def _detail(pod: Object) -> Detail:
         trainer_cpu=requested_cpu(trainer),
         bursts=bursts(trainer),
         unweightable=why_not(spec, status, trainer),
+        unshareable=why_no_turns(spec, trainer, _sidecar(spec)) if names.SHARE in annotations else "",
     )
+
+
+def _sidecar(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = (each for each in mappings(spec.get("initContainers")) if each.get("name") == names.SIDECAR_NAME)
+    return next(found, {})
 
 
 def volcano_in(spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ class ExpectedStartStatus(Part, frozen=True):
     """In half of the worlds that were played it starts before."""
     earliest: datetime | None = None
     latest: datetime | None = None
-    """Between these two in 90 of 100."""
+    """Between these two in 90 of 100; the earliest alone where no more is known."""
     reason: Text | None = None
     """Why it is not known."""
 
@@ -29,7 +29,10 @@ def expected_start_status(start: ExpectedStart | None, now: float) -> ExpectedSt
     if start is None:
         return None
     if start.in_seconds is None or start.earliest_seconds is None or start.latest_seconds is None:
-        return ExpectedStartStatus(reason=bounded(start.why))
+        earliest = start.earliest_seconds
+        return ExpectedStartStatus(
+            earliest=None if earliest is None else moment(now + earliest), reason=bounded(start.why)
+        )
     return ExpectedStartStatus(
         at=moment(now + start.in_seconds),
         earliest=moment(now + start.earliest_seconds),
@@ -42,7 +45,10 @@ def expected_start(status: ExpectedStartStatus | None, now: float) -> ExpectedSt
     if status is None:
         return None
     if status.at is None or status.earliest is None or status.latest is None:
-        return ExpectedStart(why=status.reason) if status.reason else None
+        if not status.reason:
+            return None
+        earliest = None if status.earliest is None else max(0.0, status.earliest.timestamp() - now)
+        return ExpectedStart(why=status.reason, earliest_seconds=earliest)
     return ExpectedStart(
         in_seconds=max(0.0, status.at.timestamp() - now),
         earliest_seconds=max(0.0, status.earliest.timestamp() - now),
@@ -52,7 +58,12 @@ def expected_start(status: ExpectedStartStatus | None, now: float) -> ExpectedSt
 
 def is_news(told: ExpectedStartStatus | None, new: ExpectedStartStatus | None, now: float) -> bool:
     """Whether it differs from what is written by more than people care about."""
-    if told is None or new is None or told.at is None or new.at is None:
+    if told is None or new is None:
+        return told != new
+    if told.at is None and new.at is None and told.earliest is not None and new.earliest is not None:
+        left = max(new.earliest.timestamp() - now, _LEAST / _PART)
+        return abs((new.earliest - told.earliest).total_seconds()) > _PART * left
+    if told.at is None or new.at is None:
         return told != new
     if told.latest is None or new.latest is None or new.earliest is None:
         return True

@@ -114,6 +114,7 @@ def spec_of(
         placed_by="owner",
         priority=detail.priority,
         bursts=detail.bursts,
+        unshareable=detail.unshareable,
         lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
         **_read_annotations(options, detail.grace_seconds),
@@ -143,9 +144,12 @@ def _read_annotations(options: Options, grace_seconds: float) -> dict[str, Any]:
         "job_class": options.job_class or "best-effort",
         "utility": options.utility or 0.0,
         "queue": options.queue or "",
+        "kind": options.kind or "",
         "grace_seconds": grace_seconds if options.grace_period is None else options.grace_period,
         "checkpointing": checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
         "migratable": options.migrate is not False,
+        "share": options.share or "none",
+        "gpu_memory": options.gpu_memory or 0.0,
         "on_hang": options.on_hang or "report",
     }
 

@@ -100,7 +100,8 @@ function updateEnded(node, row) {
   node.title = row.reason;
 }
 
-const expected = ([within, earliest, latest]) => `starts in ${span(within)} (${span(earliest)} to ${span(latest)})`;
+const expected = ([first, earliest, latest]) =>
+  latest === undefined ? `starts after ${span(first)}` : `starts in ${span(first)} (${span(earliest)} to ${span(latest)})`;
 
 export function showQueue(view) {
   listed(

@@ -538,3 +538,63 @@ def test_a_longer_grace_is_the_pods_own(given, asked, becomes):
     if given is not None:
         manifest["spec"]["terminationGracePeriodSeconds"] = given
     assert injected(manifest).pod["spec"]["terminationGracePeriodSeconds"] == becomes
+
+
+# -- turns on GPUs -------------------------------------------------------------------------------
+
+
+def sharing_pod(*, container=None, **spec):
+    """Return a pod that may take turns, but for what is changed."""
+    asked = annotated(share="time", gpu_memory="10Gi", checkpoint="none")
+    gpu = {"resources": {"limits": {"nvidia.com/gpu": "1"}}, "securityContext": {"runAsUser": 1000}}
+    given = {"containers": [trainer(**{**gpu, **(container or {})})], "shareProcessNamespace": True, **spec}
+    return pod(annotations=asked, spec={**pod()["spec"], **given})
+
+
+def test_a_sidecar_that_shares_sees_its_trainer_and_is_told_to():
+    """As the trainer's user; what it shares is the pod's own word."""
+    done = injected(sharing_pod()).pod
+    assert {"--share=time", "--trainer-pid=auto"} <= set(arguments_of(done))
+    assert sidecar_of(done)["securityContext"]["runAsUser"] == 1000
+    assert injected(done).pod == done
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        (
+            sharing_pod(shareProcessNamespace=False),
+            "the pod needs shareProcessNamespace: true, so that its sidecar sees the trainer's processes",
+        ),
+        (sharing_pod(hostPID=True), "the pod has hostPID, and so sees the processes of the whole node"),
+        (
+            sharing_pod(container={"securityContext": {}}),
+            "securityContext.runAsUser must be set, and not 0 (it is None): its sidecar is that user too",
+        ),
+        (
+            sharing_pod(container={"securityContext": {"runAsUser": 0}}),
+            "securityContext.runAsUser must be set, and not 0 (it is 0): its sidecar is that user too",
+        ),
+        (
+            sharing_pod(container={"resources": {"requests": {"cpu": "2"}}}),
+            "its trainer requests no GPU; processors are lent by specon.io/min-cpu",
+        ),
+        (
+            sharing_pod(container={"env": [{"name": "CUDA_MPS_PIPE_DIRECTORY", "value": "/mps"}]}),
+            (
+                "its GPUs are shared by MPS (CUDA_MPS_PIPE_DIRECTORY is set), under which no process may be "
+                "stopped"
+            ),
+        ),
+        (
+            sharing_pod(
+                initContainers=[{"name": "specon-sidecar", "securityContext": {"runAsUser": 7}}],
+            ),
+            "its trainer runs as user 1000 and its sidecar as 7, which may not signal it",
+        ),
+    ],
+    ids=["apart", "host", "unnamed", "root", "no gpu", "mps", "another"],
+)
+def test_who_could_not_take_turns_is_refused(manifest, said):
+    """With what to change."""
+    assert refusal_of(manifest) == f"specon.io/share: 'time' is not possible: {said}"

@@ -56,6 +56,7 @@ def test_every_annotation_reaches_its_field():
             min_workers="2",
             max_workers="8",
             utility="10",
+            kind="bert large",
             queue="team-a",
             recreate="true",
             migrate="false",
@@ -79,6 +80,7 @@ def test_every_annotation_reaches_its_field():
         min_workers=2,
         max_workers=8,
         utility=10.0,
+        kind="bert large",
         queue="team-a",
         recreate=True,
         migrate=False,
@@ -89,7 +91,12 @@ def test_every_annotation_reaches_its_field():
 @pytest.mark.parametrize("one", ANNOTATIONS, ids=lambda one: one.name)
 def test_each_example_is_right(one):
     """What the documentation shows as an example is read, in the company that it needs."""
-    company = {"pattern": {"format": "regular-expression"}, "alpha": {"classifier": "specon"}}
+    company = {
+        "pattern": {"format": "regular-expression"},
+        "alpha": {"classifier": "specon"},
+        "share": {"gpu-memory": "20Gi"},
+        "gpu-memory": {"share": "time"},
+    }
     read = read_options(annotated(**company.get(one.name, {}), **{one.name: one.example}))
     assert getattr(read, one.field) is not None
 
@@ -107,6 +114,8 @@ def test_each_example_is_right(one):
         ("checkpoint", "http://other.host/save", "specon.io/checkpoint: 'http://other.host/save' is not on"),
         ("min-workers", "0", "specon.io/min-workers: '0' is not between 1 and 100000"),
         ("queue", "Team A", "specon.io/queue: 'Team A' is not 1 to 63 lower-case letters, digits or -"),
+        ("kind", "b" * 254, f"specon.io/kind: '{'b' * 80}…' is longer than 253 characters"),
+        ("kind", "b\nc", "specon.io/kind: 'b\\nc' has a line break or another character"),
         ("format", "keras9", "specon.io/format, specon.io/pattern: format 'keras9' is unknown"),
         ("logpath", "/x", "specon.io/logpath: is not known; did you mean specon.io/log-path?"),
     ],
@@ -283,3 +292,25 @@ def test_what_cannot_be_read_says_nothing():
     for odd in ({"specon.io/pattern": "(?P<value>a{99999999999})"}, {"specon.io/queue": 7}, {7: "x"}):
         said = options_said({"specon.io/inject": "true", **odd})
         assert said in (Options(migrate=False), Options(inject=True))
+
+
+def test_turns_on_a_gpu_need_its_memory_and_exclude_what_lends_processors():
+    """Jobs have to fit a GPU together; and one way to give way is enough."""
+    options = read_options(annotated(share="time", gpu_memory="20Gi"))
+    assert (options.share, options.gpu_memory) == ("time", 20 * 2.0**30)
+    assert mistakes_of(annotated(share="time")) == [
+        "specon.io/share: needs specon.io/gpu-memory, for jobs have to fit a GPU's memory together"
+    ]
+    assert mistakes_of(annotated(gpu_memory="1Gi")) == ["specon.io/gpu-memory: is for specon.io/share: time"]
+    assert mistakes_of(annotated(share="time", gpu_memory="1Gi", min_cpu="1")) == [
+        "specon.io/min-cpu: lends processors, and specon.io/share takes turns: one of both"
+    ]
+
+
+@pytest.mark.parametrize("given", ["", "-1Gi", "1", "20 GB", "9e99", "Gi"])
+def test_what_is_no_amount_of_memory_is_refused(given):
+    """With the annotation and the value."""
+    [mistake] = mistakes_of(annotated(share="time", gpu_memory=given))
+    assert (
+        mistake == f"specon.io/gpu-memory: {given!r} is not an amount of memory from 1Mi to 1Pi, such as 20Gi"
+    )

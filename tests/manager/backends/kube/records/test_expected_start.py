@@ -30,6 +30,17 @@ def test_what_is_written_is_read_as_seconds_from_then():
     assert expected_start(ExpectedStartStatus(at=written().at), NOW) is None, "half of it"
 
 
+def test_a_bound_without_an_end_is_written_with_its_reason():
+    """Not before then: that is known of a job whose start lies beyond what was simulated."""
+    bound = ExpectedStart(earliest_seconds=3600.0, why="too far", worlds=19)
+    assert expected_start(written(bound), NOW + 600) == ExpectedStart(earliest_seconds=3000.0, why="too far")
+    assert bound.after(600.0).earliest_seconds == 3000.0
+    assert not is_news(written(bound), written(bound.after(60.0), NOW + 60), NOW + 60)
+    assert not is_news(written(bound), written(bound.after(-60.0)), NOW)
+    assert is_news(written(bound), written(bound.after(-1800.0)), NOW)
+    assert is_news(written(bound), written(), NOW)
+
+
 @pytest.mark.parametrize(
     ("seconds", "news"), [(0.0, False), (60.0, False), (-60.0, False), (200.0, True), (-200.0, True)]
 )

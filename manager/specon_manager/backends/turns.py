@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.local.slicing import LONGEST_STOP
+from specon_sidecar.slices.lease import LONGEST_STOP
 
 SHORTEST_PERIOD: Final = 1.0
 SHORT_TURN: Final = 0.1

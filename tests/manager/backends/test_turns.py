@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.local.slicing import LONGEST_STOP, Lease
-from specon_manager.backends.local.turns import LEAST_SHARE, Sharer, schedules
+from specon_manager.backends.turns import LEAST_SHARE, Sharer, schedules
+from specon_sidecar.slices.lease import LONGEST_STOP, Lease
 
 ROUNDING = 1e-6
 NODES = ("a", "b", "c")

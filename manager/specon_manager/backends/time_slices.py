@@ -1,0 +1,51 @@
+"""When each replica that takes turns on GPUs runs, by the weights that the policy gave. Pure.
+
+A job that a transaction is about, or of which anything ends, is not stopped: neither a checkpoint that was
+asked for, nor an end, nor the proof of a resume waits for a turn.
+"""
+
+from collections.abc import Callable, Mapping
+
+from specon_manager.backends.turns import Schedule, Sharer, schedules
+from specon_manager.core.state import State
+from specon_manager.model.cluster import job_of
+
+
+def ends_none(replica: str) -> bool:
+    """Say of every replica that its pod goes on: where nobody knows of ends in advance."""
+    del replica
+    return False
+
+
+def turns_by_replica(
+    state: State, now: float, is_ending: Callable[[str], bool] = ends_none
+) -> Mapping[str, Schedule]:
+    """Return the schedule of each replica that is stopped now and then, its own turns in it alone."""
+    places = state.snapshot(now).slices.places
+    spared = {each.job for each in state.transactions.values()}
+    weights: dict[str, dict[str, float]] = {}
+    where: dict[str, set[str]] = {}
+    for place, here in places.items():
+        for replica in here:
+            if replica.leaving is not None or is_ending(replica.name):
+                spared.add(replica.job)
+            spec = state.jobs[replica.job].spec
+            unit = spec.name if spec.coupled else replica.name
+            weights.setdefault(unit, {})[replica.name] = replica.weight
+            where.setdefault(unit, set()).add(place)
+    sharers = [
+        # Ranks wait for each other: the slowest tells how fast all are.
+        Sharer(
+            name=unit,
+            weight=min(members.values()),
+            nodes=dict.fromkeys(where[unit], 1),
+        )
+        for unit, members in weights.items()
+        if spared.isdisjoint(map(job_of, members))
+    ]
+    return {
+        name: Schedule(period=schedule.period, turns={name: turns})
+        for schedule in schedules(sharers, dict.fromkeys(places, 1))
+        for unit, turns in schedule.turns.items()
+        for name in weights[unit]
+    }

@@ -1,0 +1,205 @@
+"""What the jobs that run have left, in order: kept from one call to the next, and renewed where they differ.
+
+What was measured falls as time passes, and rises only by a report. So the value of a job at the last look is
+at least what it is now, and who comes first is found among those that had most.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import merge
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.renewal import positions, renewed
+from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.falling import Falling
+from specon_manager.policies.shared_nodes import reserves
+from specon_sidecar.classify import Category
+
+_MANY: Final = 0.5
+"""Where so large a part has changed it is quicker to look at every job."""
+_BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
+_GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})
+
+
+class Prospect(Struct, frozen=True, gc=False):
+    """What was measured of a job that reserves what it uses."""
+
+    job: Job
+    seconds: float
+    """What it had left at `since`."""
+    since: float
+    """From when on that falls; infinite while it does not train."""
+    part: float | None
+    """See `until_converged`."""
+    factor: float
+    """How much the size of its demand counts."""
+    elastic: bool
+
+    def left(self, now: float) -> float:
+        """Return what it has left by now, seconds."""
+        return self.seconds - max(0.0, now - self.since)
+
+
+class Left(Struct, frozen=True, gc=False):
+    """What a job has left at this moment."""
+
+    job: Job
+    work: float
+    remaining: float
+
+
+def reported(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
+    """Return what the sidecars of a job that reserves measured: `seconds` and `since` of a `Prospect`.
+
+    A report may be older than the last start: while a job waits nothing of what is left gets done.
+    """
+    for name in job.spec.replicas:
+        progress = replicas[name].progress
+        left, at = progress.remaining_seconds, progress.reported_at
+        if progress.step is None or progress.total_steps is None or left is None or at is None:
+            continue
+        return left.value, inf if job.trains_since is None else max(at, job.trains_since)
+    return None
+
+
+def until_converged(job: Job, replicas: Mapping[str, Replica]) -> float | None:
+    """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
+    for name in job.spec.replicas:
+        progress = replicas[name].progress
+        if progress.category is Category.CONVERGED:
+            return 0.0
+        if progress.until_converged is not None and progress.category in _GAINS:
+            return progress.until_converged
+    return None
+
+
+def varies(job: Job, active: int) -> bool:
+    """Whether a job of which so many replicas occupy nodes may grow, or give back what it was lent."""
+    spec = job.spec
+    if len(spec.replicas) == 1 or not spec.elastic:
+        return False
+    return active != len(spec.replicas) or spec.wanted_workers < len(spec.worker_names) or bool(job.dropped)
+
+
+def rank(remaining: float, part: float | None, weight: float) -> float:
+    """Return the seconds that a job counts as having left, less being served first; see `Expectation.rank`.
+
+    The larger the less is left, whatever else is known: it never grows while `remaining` falls.
+    """
+    if not weight or part is None:
+        return remaining
+    if part <= 0:
+        return remaining * (1 / (1 - weight) if weight < 1 else _BEHIND)
+    return max(1e-3, min(part * remaining / weight, remaining))
+
+
+class Prospects:
+    """The jobs that occupy nodes: of whom it was measured what is left, and the others."""
+
+    __slots__ = (
+        "_active",
+        "_at",
+        "_factor",
+        "_jobs",
+        "_replicas",
+        "_weight",
+        "elastic",
+        "others",
+        "varying",
+        "works",
+    )
+
+    def __init__(self, snapshot: Snapshot, weight: float, factor: Callable[[Job], float]) -> None:
+        """Look at every job; `weight` is that of `rank`, and `factor` how much the size of a job counts."""
+        self._jobs = snapshot.jobs, positions(snapshot.jobs)
+        self._replicas = snapshot.replicas, positions(snapshot.replicas)
+        self._active, self._at = snapshot.active_jobs, snapshot.now
+        self._weight, self._factor = weight, factor
+        self.works: Falling[Prospect] = Falling({}, {})
+        """Those of whom it was measured, by work."""
+        self.elastic: Falling[Prospect] = Falling({}, {})
+        """The elastic ones of them, by what is left."""
+        self.others: dict[str, Job] = {}
+        """Those of whom nothing was measured, or who share processors: what they have left may grow."""
+        self.varying: dict[str, Job] = {}
+        """Those that have not all workers that they might have, or more than their owner asked for."""
+        self._take(self._active, ())
+
+    def renewed(self, snapshot: Snapshot) -> "Prospects | None":
+        """Return those of this snapshot, of which most are as they were; None: look at every job."""
+        jobs = renewed(*self._jobs, snapshot.jobs)
+        replicas = renewed(*self._replicas, snapshot.replicas)
+        if jobs is None or replicas is None or snapshot.now < self._at:
+            return None
+        records, former, active = snapshot.replicas, self._replicas[0], snapshot.active_jobs
+        touched = set(jobs[1])
+        for name in replicas[1]:
+            record = records.get(name) or former.get(name)
+            if record is not None:
+                touched.add(record.job)  # also where it has become active, or has not stayed so
+        if len(touched) > _MANY * len(active):
+            return None
+        twin = object.__new__(Prospects)
+        twin._jobs, twin._replicas = (snapshot.jobs, jobs[0]), (records, replicas[0])
+        twin._active, twin._at = active, snapshot.now
+        twin._weight, twin._factor = self._weight, self._factor
+        twin.works, twin.elastic = self.works, self.elastic
+        twin.others, twin.varying = self.others, self.varying
+        if touched:
+            twin.others, twin.varying = dict(self.others), dict(self.varying)
+            twin._take([name for name in touched if name in active], touched)
+        return twin
+
+    def _take(self, names: Iterable[str], gone: Iterable[str]) -> None:
+        now, weight, factor = self._at, self._weight, self._factor
+        jobs, replicas = self._jobs[0], self._replicas[0]
+        works, elastic = [], []
+        for name in gone:
+            self.others.pop(name, None)
+            self.varying.pop(name, None)
+        for name in names:
+            job = jobs[name]
+            if varies(job, self._active[name]):
+                self.varying[name] = job
+            spec, known = job.spec, self.works.get(name)
+            alike = known if known is not None and known.job.spec is spec else None
+            found = reported(job, replicas) if alike is not None or reserves(spec) else None
+            if found is None:
+                self.others[name] = job
+                continue
+            size, grows = (factor(job), spec.elastic) if alike is None else (alike.factor, alike.elastic)
+            part = until_converged(job, replicas) if weight else None
+            each = Prospect(job, *found, part, size, grows)
+            remaining = max(1e-3, each.left(now))
+            works.append((name, rank(remaining, part, weight) * size, each))
+            if grows:
+                elastic.append((name, remaining, each))
+        self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
+
+    def by_work(self, now: float, others: Iterable[Left]) -> Iterator[Left]:
+        """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest."""
+        weight = self._weight
+
+        def key(each: Prospect) -> tuple[float, int]:
+            return -rank(max(1e-3, each.left(now)), each.part, weight) * each.factor, each.job.order
+
+        measured = (
+            Left(each.job, -minus, max(1e-3, each.left(now)))
+            for (minus, _), each in self.works.descending(key)
+        )
+        return merge(measured, others, key=lambda each: (-each.work, each.job.order))
+
+    def by_time(self, now: float, others: Iterable[tuple[float, Job]]) -> Iterator[tuple[float, Job]]:
+        """Yield the elastic jobs and these others with what they have left, the most first.
+
+        Of equals the latest.
+        """
+
+        def key(each: Prospect) -> tuple[float, int]:
+            return -max(1e-3, each.left(now)), -each.job.order
+
+        measured = ((-minus, each.job) for (minus, _), each in self.elastic.descending(key))
+        return merge(measured, others, key=lambda each: (-each[0], -each[1].order))
