@@ -94,7 +94,7 @@ def under(policy, state, **changes):
 
 
 def test_work_that_short_worlds_leave_goes_to_those_that_are_long():
-    """So one long world of 19 takes no job its interval; and all together take no more than was given."""
+    """So one long world of 19 takes no job its interval."""
     state, now = queued()
     durations = Served(jobs=64, latest=(60.0,) * 60 + (20_000.0,) * 4)
     state = msgspec.structs.replace(state, served={"best-effort": durations})
