@@ -175,6 +175,7 @@ def test_assumptions_say_who_is_taken_to_come():
     state = under("srpt", state)
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]
     assert "nothing else arrives: too few came to say who will" in told.assumptions
+    assert any(each.startswith("later jobs may go first") for each in told.assumptions)
     assert told.assumptions[0] == "how long jobs still train is learnt, measured"
 
 
