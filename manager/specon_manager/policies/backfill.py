@@ -9,7 +9,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.packing import grow, place_tightly
+from specon_manager.policies.packing import grow, place_on, place_tightly, roomiest
 from specon_manager.policies.preemption.queues import Queued
 
 
@@ -43,11 +43,13 @@ def fill(
     snapshot: Snapshot,
     idle: Idle,
     strand: Callable[[Job, Sequence[Placed]], None],
+    waits: Callable[[Gang, int], bool],
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
 
     `strand` is told at once of each job that does not, with what was placed before it: room that it reserves
-    is not given to those who come after.
+    is not given to those who come after. `waits` says of a gang whether it had better wait than start with so
+    few workers beside its servers.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
@@ -69,9 +71,20 @@ def fill(
             strand(job, placed)
             continue
         gang = gang_of(job, snapshot)
-        placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
+        wanted = gang.workers[: job.spec.wanted_workers]
+        # Where its servers are decides how large it can become.
+        best = roomiest(gang.servers, wanted, gang.least, idle) if gang.servers and not held else None
+        now = gang.least if best is None else best[1]
+        if gang.servers and not held and now < len(wanted) and waits(gang, now):
+            stranded.append(job)
+            strand(job, placed)
+            continue
+        placement = (
+            place_tightly(gang.servers, gang.workers, gang.least, idle)
+            if best is None
+            else place_on(best[0], (*gang.servers, *wanted[: best[1]]), idle)
+        )
         if placement is not None:
-            wanted = gang.workers[: job.spec.wanted_workers]
             grow(wanted, placement, idle, abroad=not gang.servers)  # far from its servers a worker waits
             placed.append((gang, placement))
             redeemed = redeemed or bool(held)
