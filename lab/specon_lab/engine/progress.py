@@ -1,11 +1,12 @@
 """Who trains and how fast: set anew at the end of each moment, where something changed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from specon_lab.engine.sharing import grants, speeds
 from specon_lab.engine.slowness import Rates
 from specon_lab.engine.speed import gang_speed, speedup
 from specon_lab.engine.world import Incarnation, SimulatedJob, SimulatedNode, World
+from specon_lab.workloads.workload import Training
 from specon_manager.model.cluster import Phase, role_of
 
 
@@ -114,7 +115,7 @@ class Pace:
         return found
 
     def _own_speed(self, job: SimulatedJob, trainees: list[Incarnation]) -> tuple[float, float]:
-        """Return the speed of the job by its size, and with what the network takes away of that."""
+        """Return the speed of the job by its size, and with what network and models take away of that."""
         workers: dict[str, int] = {}
         servers = []
         for incarnation in trainees:
@@ -125,10 +126,17 @@ class Pace:
                 workers[node] = workers.get(node, 0) + 1
         submission = job.submission
         wanted, bandwidth = submission.spec.wanted_workers, self._world.workload.bandwidth
-        speed = gang_speed(submission.training, workers, servers, wanted, bandwidth)
+        pace = self._pace(submission.training, workers)
+        speed = gang_speed(submission.training, workers, servers, wanted, bandwidth, pace=pace)
         count = sum(workers.values())
         size = speedup(submission.training, count) / speedup(submission.training, wanted) if count else 0.0
         return size, speed
+
+    def _pace(self, training: Training, nodes: Iterable[str]) -> float:
+        """Return how many times as long a step takes on these nodes: all wait for the slowest."""
+        if not training.paces:
+            return 1.0
+        return max((training.paces.get(self._world.nodes[node].model, 1.0) for node in nodes), default=1.0)
 
     def _share_out(self, node: SimulatedNode, moved: dict[SimulatedJob, None]) -> None:
         """Share the cores of a node among those that train there and did not reserve theirs."""

@@ -13,7 +13,7 @@ class Slowness(NamedTuple):
     smaller: float = 0.0
     """By fewer workers than its owner asked for."""
     apart: float = 0.0
-    """By workers on other nodes than their servers."""
+    """By workers on other nodes than their servers, or on nodes of a slower model."""
     crowded: float = 0.0
     """By others on its nodes that share processors, if all shared them alike."""
     outweighed: float = 0.0

@@ -21,6 +21,8 @@ class SimulatedNode:
 
     name: str
     cores: float
+    model: str
+    """Of its accelerators."""
     amount: float
     """What it has of the resource that is accounted for."""
     failures: int = 0
@@ -126,7 +128,10 @@ class World:
         """What the manager knows, after the latest step."""
         self.nodes = {
             node.name: SimulatedNode(
-                name=node.name, cores=node.capacity.cpu, amount=account.amount(node.capacity)
+                name=node.name,
+                cores=node.capacity.cpu,
+                model=node.accelerator,
+                amount=account.amount(node.capacity),
             )
             for node in workload.nodes
         }

@@ -77,11 +77,10 @@ def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...
             worlds=found.worlds,
             assumptions=assumptions,
         )
-    if why := unknown or start.reason:
-        return ExpectedStart(why=why, worlds=found.worlds)
     hours = found.reached / 3600
-    why = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
-    if start.surely_after <= 0:
+    far = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
+    why = unknown or start.reason or far
+    if unknown or not 0 < start.surely_after < math.inf:
         return ExpectedStart(why=why, worlds=found.worlds)
     return ExpectedStart(
         earliest_seconds=round(start.surely_after, 1), why=why, worlds=found.worlds, assumptions=assumptions

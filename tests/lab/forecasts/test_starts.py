@@ -94,7 +94,7 @@ def under(policy, state, **changes):
 
 
 def test_work_that_short_worlds_leave_goes_to_those_that_are_long():
-    """So one long world of 19 takes no job its interval; and all together take no more than was given."""
+    """So one long world of 19 takes no job its interval."""
     state, now = queued()
     durations = Served(jobs=64, latest=(60.0,) * 60 + (20_000.0,) * 4)
     state = msgspec.structs.replace(state, served={"best-effort": durations})
@@ -132,6 +132,16 @@ def test_what_starts_beyond_what_was_played_starts_after_that():
     assert (told.in_seconds, told.latest_seconds) == (None, None)
     assert told.earliest_seconds == pytest.approx(second.surely_after, abs=0.1)
     assert told.why.startswith("it does not start in each of 19 simulations")
+
+
+def test_what_waits_beyond_the_horizon_starts_after_it():
+    """A simulation of a week tells of a job that waits for longer that it waits for a week."""
+    state, now = queued(seconds=4e6, behind=1)
+    found = starts(Worlds(state, now, seed=0), ["default/job-1"], 19, Bounds(work=1e6), lambda: True)
+    assert found.by_job["default/job-1"].surely_after == Bounds(work=1e6).horizon
+    told = expected_starts(state, now, ["default/job-1"], Budget(work=19e6, seconds=60.0))["default/job-1"]
+    assert told.earliest_seconds == Bounds(work=1e6).horizon
+    assert told.why.endswith("the simulation was ended after 604800 s")
 
 
 def test_under_a_policy_in_order_nobody_waits_for_who_came_later():

@@ -27,7 +27,7 @@ def filled(layout, order=None, tell=None, waits=never):
         snapshot,
         Idle(snapshot, choice="best-fit"),
         tell or (lambda job, placed: told.append((job.name, len(placed)))),
-        waits,
+        waits=waits,
     )
     assert tell or [name for name, _ in told] == [job.name for job in stranded]
     return said(started), [job.name.removeprefix("default/") for job in stranded]
@@ -109,7 +109,6 @@ def test_who_does_not_fit_is_told_of_at_once():
         lambda job, placed: (
             job.name == "default/large" and idle.reserve(job.name, "node-0", Resources(gpu=4.0))
         ),
-        never,
     )
     assert not started
     assert [job.name for job in stranded] == ["default/large", "default/small"]
@@ -143,7 +142,7 @@ def test_each_job_starts_or_is_stranded_and_the_planner_agrees(layout):
     snapshot = layout.snapshot
     waiting = list(Queues(snapshot).best_effort())
     idle = Idle(snapshot, choice="best-fit")
-    started, stranded = fill(waiting, snapshot, idle, lambda job, placed: None, never)
+    started, stranded = fill(waiting, snapshot, idle, lambda job, placed: None)
     names = [proposal.job for proposal in started] + [job.name for job in stranded]
     assert sorted(names) == sorted(each.job.name for each in waiting)
     assert layout.refused(started) == []
