@@ -53,6 +53,8 @@ class Incarnation:
     weight: float = 1.0
     share: float = 1.0
     """Of the speed that it has alone."""
+    even: float = 1.0
+    """The same, if all that share its node had the same weight."""
     cores: float = 0.0
     """How many it is handed where it shares them."""
     cpu_seconds: float = 0.0
@@ -93,6 +95,8 @@ class SimulatedJob:
     training: bool = False
     speed: float = 0.0
     """Without what others on its nodes take away."""
+    size: float = 0.0
+    """The same, without what the network takes away."""
     paused_until: float = 0.0
     version: int = 0
     """Of the planned end; an end of an older version is void."""
@@ -213,7 +217,7 @@ class World:
         if incarnation.training:
             incarnation.training = False
             incarnation.spend(self.now)
-            incarnation.share, incarnation.cores = 1.0, 0.0
+            incarnation.share, incarnation.even, incarnation.cores = 1.0, 1.0, 0.0
             self.account.use.train(incarnation.node, -incarnation.amount)
             if incarnation.demand:
                 self.resettled[incarnation.node] = None

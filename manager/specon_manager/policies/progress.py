@@ -18,6 +18,7 @@ from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation, Objective
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
+from specon_manager.policies.fuller_start import FullerStart
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.making_way import make_way
@@ -118,7 +119,12 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
     ]
     models = ModelChoice(snapshot, rest)
     started, stranded = fill(
-        rest, snapshot, idle, lambda job, placed: reservation.keep(job, placed, proposals), models.choose
+        rest,
+        snapshot,
+        idle,
+        lambda job, placed: reservation.keep(job, placed, proposals),
+        models.choose,
+        FullerStart(snapshot, idle, expected, late),
     )
     proposals += started
     if reservation.claim is not None:

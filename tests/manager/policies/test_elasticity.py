@@ -82,6 +82,14 @@ def test_nobody_grows_while_a_job_waits_that_could_ever_fit():
     assert resized(grown().add(spec_of("never", 9)), "never") != []
 
 
+def test_while_a_job_waits_others_grow_as_far_as_their_owners_asked_for():
+    """Two are wanted beside the server: one more, not a third, which would fit. Without servers: nothing."""
+    for ps, expected in ((1, [("ScaleOut", "j", "worker/1@0")]), (0, [])):
+        places = "0 0" if ps else "0"
+        layout = grown(workers=2, seconds=1000.0, ps=ps, places=places, ps_requests=Resources(gpu=1.0))
+        assert resized(layout.add(spec_of("old", 3), "1 1 1").add(spec_of("w", 4)), "w") == expected
+
+
 def test_growth_takes_nothing_that_was_promised_or_claimed():
     """What this call starts, starts again or claims, and the claims that are there."""
     layout = grown().add(spec_of("new", 1)).add(spec_of("back", 1))
