@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, move_budgets
 from specon_manager.core.gather_targets import onto
-from specon_manager.core.paces import kind_of, setup_of
+from specon_manager.core.paces import setup_of
 from specon_manager.core.plan import Ruling, objection_to_movers, plan
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, GATHER, MigrateGang, Objection, Refusal
@@ -70,7 +70,7 @@ def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
     job = snapshot.jobs.get(name)
     if job is None or job.ended_at is not None or job.trains_since is None:
         return None
-    known = state.gang_paces.get(kind_of(job), GangPaces())
+    known = state.gang_paces.get(job.pace_kind, GangPaces())
     spread = known.of(setup_of(job, snapshot.replicas))
     found = None
     for way in () if spread is None else _ways(known, spread):
@@ -194,7 +194,7 @@ def _remembered(job: Job, state: State) -> Objection | None:
         )
         return Objection(Refusal.NO_GAIN, text)
     for name in _on_trial(state):
-        if kind_of(state.jobs[name]) == kind_of(job):
+        if state.jobs[name].pace_kind == job.pace_kind:
             text = f"{name} of the same kind was brought together, and it is measured first what that brought"
             return Objection(Refusal.COOLDOWN, text)
     return None

@@ -37,11 +37,6 @@ def learn_pace(state: State, before: Replica, now_known: Replica) -> State:
     return state
 
 
-def kind_of(job: Job) -> str:
-    """Return what its paces are learnt under: the steps of jobs of no kind have nothing in common."""
-    return job.spec.kind or job.name
-
-
 def setup_of(job: Job, replicas: Mapping[str, Replica]) -> Setup:
     """Return how the gang is set up now."""
     active = [replica for name in job.spec.replicas if (replica := replicas[name]).active]
@@ -51,15 +46,15 @@ def setup_of(job: Job, replicas: Mapping[str, Replica]) -> Setup:
 
 def forgotten(state: State, job: Job) -> State:
     """Return the state without what is known of one job alone, which is over or gone."""
-    if job.name in state.paces:
-        state = msgspec.structs.replace(state, paces=lacking(state.paces, [job.name]))
+    kind = job.pace_kind
+    if not job.spec.kind and kind in state.paces:
+        state = msgspec.structs.replace(state, paces=lacking(state.paces, [kind]))
     if job.name in state.gathered:
         state = msgspec.structs.replace(state, gathered=lacking(state.gathered, [job.name]))
-    kind = kind_of(job)
     known = state.gang_paces.get(kind)
     if known is None or job.name not in known.jobs:
         return state
-    if kind == job.name:
+    if not job.spec.kind:
         return msgspec.structs.replace(state, gang_paces=lacking(state.gang_paces, [kind]))
     left = msgspec.structs.replace(known, jobs=lacking(known.jobs, [job.name]))
     return msgspec.structs.replace(state, gang_paces={**state.gang_paces, kind: left})
@@ -68,22 +63,26 @@ def forgotten(state: State, job: Job) -> State:
 def _learn_size(state: State, job: Job, seconds: float) -> State:
     """Take in the pace of an elastic job with so many workers."""
     workers = sum(state.replicas[name].active for name in job.spec.worker_names)
-    paces = state.paces.get(kind_of(job), {})
+    paces = state.paces.get(job.pace_kind, {})
     if not paces and len(state.paces) >= KINDS_REMEMBERED:
         return state
     if workers not in paces and len(paces) >= _SIZES:
         return state
     mean = paces.get(workers, seconds)
     learnt = {**paces, workers: mean + NEWS * (seconds - mean)}
-    return msgspec.structs.replace(state, paces={**state.paces, kind_of(job): learnt})
+    return msgspec.structs.replace(state, paces={**state.paces, job.pace_kind: learnt})
 
 
 def _learn_setup(state: State, job: Job, seconds: float) -> State:
     """Take in the pace of a gang as it is set up now, and whether it trains as was expected."""
-    kind, setup = kind_of(job), setup_of(job, state.replicas)
+    kind, setup = job.pace_kind, setup_of(job, state.replicas)
     known = state.gang_paces.get(kind, GangPaces())
     if not known.paces and len(state.gang_paces) >= KINDS_REMEMBERED:
-        return state
+        # Else nothing would be learnt any more once so many kinds were seen, whatever became of them.
+        unused = next((name for name, each in state.gang_paces.items() if not each.jobs), None)
+        if unused is None:
+            return state
+        state = msgspec.structs.replace(state, gang_paces=lacking(state.gang_paces, [unused]))
     learnt = known.with_sample(job.name, setup, seconds, most=_SIZES)
     state = msgspec.structs.replace(state, gang_paces={**state.gang_paces, kind: learnt})
     checked = state.gathered.get(job.name)

@@ -1,6 +1,6 @@
 """A policy does not spread a gang over nodes on which it was measured to train slower. Pure."""
 
-from specon_manager.core.paces import kind_of, setup_of
+from specon_manager.core.paces import setup_of
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.paces import Setup, saving
@@ -15,7 +15,7 @@ def objection(move: Migrate | MigrateGang, snapshot: Snapshot, state: State) -> 
     if isinstance(move, Migrate) or move.purpose == DEFRAGMENT or not state.gang_paces:
         return None
     job = snapshot.jobs[move.job]
-    known = state.gang_paces.get(kind_of(job))
+    known = state.gang_paces.get(job.pace_kind)
     now = setup_of(job, snapshot.replicas)
     then = Setup(workers=now.workers, nodes=len({*move.placement.values()}))
     if known is None or then.nodes <= now.nodes:

@@ -318,6 +318,11 @@ class Job(Struct, frozen=True, kw_only=True):
         return self.spec.kind or self.spec.job_class
 
     @property
+    def pace_kind(self) -> str:
+        """What its paces are learnt under: of no kind it has a name of its own that nobody may give a kind."""
+        return self.spec.kind or f"{self.name}\n"
+
+    @property
     def owned(self) -> bool:
         """Whether its owner starts and restarts its replicas."""
         return self.spec.placed_by == "owner"
