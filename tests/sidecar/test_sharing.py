@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import time
 import pytest
 from aiohttp import web
 
-from specon_sidecar.slices.guardian import Guardian
+from specon_sidecar.slices.freezing import Frozen
+from specon_sidecar.slices.guardian import Guardian, spawn_guardian
 from specon_sidecar.slices.processes import children_of, read_stat
 from specon_sidecar.trainer.container import Gpus, is_told_to_end, roots
 from specon_sidecar.trainer.sharing import Sharing
@@ -356,3 +358,19 @@ def test_turns_that_make_no_sense_stop_nobody():
         assert one._lease is not None
         one.take(Turns(schema=1, id="y", **{**given, **changes}))
         assert one._lease is None
+
+
+def test_who_has_no_descriptor_left_leaves_nothing_stopped(make):
+    """What it cannot look at itself its guardian continues."""
+    trainer = make()
+    frozen = Frozen(lambda: [trainer.pid], spawn_guardian)
+    assert frozen.stop()
+    assert trainer.states == {"T"}
+    guardian, (_, most) = frozen.guardian.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+    try:
+        frozen.end()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    os.waitpid(guardian, 0)
+    assert not trainer.states & {"T"}

@@ -57,15 +57,24 @@ def _nodes(group: Iterable[Sharer]) -> list[str]:
     return sorted({node for each in group for node in each.nodes})
 
 
-def _connect(sharers: Sequence[Sharer]) -> list[list[Sharer]]:
-    groups: list[list[Sharer]] = []
-    for each in sharers:
-        touched = [
-            group for group in groups if any(each.nodes.keys() & other.nodes.keys() for other in group)
-        ]
-        groups = [group for group in groups if group not in touched]
-        groups.append([*(other for group in touched for other in group), each])
-    return groups
+def _connect(sharers: Iterable[Sharer]) -> list[list[Sharer]]:
+    """Return who shares nodes with whom, directly or through others, each group in the order given."""
+    leaders: dict[str, str] = {}
+
+    def leader(node: str) -> str:
+        while (above := leaders.setdefault(node, node)) != node:
+            leaders[node] = node = leaders[above]
+        return node
+
+    given = [each for each in sharers if each.nodes]
+    for each in given:
+        first, *others = each.nodes
+        for node in others:
+            leaders[leader(node)] = leader(first)
+    groups: dict[str, list[Sharer]] = {}
+    for each in given:
+        groups.setdefault(leader(next(iter(each.nodes))), []).append(each)
+    return [*groups.values()]
 
 
 def _schedule(nodes: Mapping[str, Sequence[Sharer]], room: Mapping[str, int]) -> Schedule:

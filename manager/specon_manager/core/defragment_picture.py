@@ -54,7 +54,7 @@ class Scene:
         groups = _groups(self.members(job))
         if claim is not None and claim.firm:
             fixed = self._fix(claim.placement, groups)
-            free = frozenset(range(len(self._nodes))) - fixed.keys()
+            free = frozenset(range(len(self._nodes))).difference(fixed)  # minus keys would be no frozenset
             units = tuple(_confine(unit, free) for unit in units)
         return Picture(
             nodes=self._nodes,

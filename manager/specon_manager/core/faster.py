@@ -19,7 +19,7 @@ from specon_manager.core.setup_targets import onto
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, kind_of, saving
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, saving
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import resting, to_move, to_move_gang, trains_as_one
 
@@ -73,7 +73,7 @@ def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
     job = snapshot.jobs.get(name)
     if job is None or job.ended_at is not None or job.trains_since is None:
         return None
-    known = state.setup_paces.get(kind_of(job), KindPaces())
+    known = state.setup_paces.get(job.pace_kind, KindPaces())
     now = known.of(setup_of(job, snapshot.replicas, snapshot.nodes))
     found = None
     for way in () if now is None else _ways(known, now):
@@ -208,7 +208,7 @@ def _remembered(job: Job, state: State) -> Objection | None:
         )
         return Objection(Refusal.NO_GAIN, text)
     for name in _on_trial(state):
-        if kind_of(state.jobs[name]) == kind_of(job):
+        if state.jobs[name].pace_kind == job.pace_kind:
             text = f"{name} of the same kind was moved for this, and it is measured first what that brought"
             return Objection(Refusal.COOLDOWN, text)
     return None

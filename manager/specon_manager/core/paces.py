@@ -13,7 +13,7 @@ import msgspec
 from specon_manager.core.state import State
 from specon_manager.model.cluster import KINDS_REMEMBERED, Job, Node, Progress, Replica
 from specon_manager.model.overlay import lacking
-from specon_manager.model.paces import ENOUGH, NEWS, KindPaces, Setup, kind_of
+from specon_manager.model.paces import ENOUGH, NEWS, KindPaces, Setup
 
 _SIZES: Final = 64  # numbers of workers, or setups, of one kind
 
@@ -71,15 +71,15 @@ def asks(replica: Replica) -> bool:
 
 def forgotten(state: State, job: Job) -> State:
     """Return the state without what is known of one job alone, which is over or gone."""
-    if job.name in state.paces:
-        state = msgspec.structs.replace(state, paces=lacking(state.paces, [job.name]))
+    kind = job.pace_kind
+    if not job.spec.kind and kind in state.paces:
+        state = msgspec.structs.replace(state, paces=lacking(state.paces, [kind]))
     if job.name in state.tried:
         state = msgspec.structs.replace(state, tried=lacking(state.tried, [job.name]))
-    kind = kind_of(job)
     known = state.setup_paces.get(kind)
     if known is None or job.name not in known.jobs:
         return state
-    if kind == job.name:
+    if not job.spec.kind:
         return msgspec.structs.replace(state, setup_paces=lacking(state.setup_paces, [kind]))
     left = msgspec.structs.replace(known, jobs=lacking(known.jobs, [job.name]))
     return msgspec.structs.replace(state, setup_paces={**state.setup_paces, kind: left})
@@ -88,22 +88,26 @@ def forgotten(state: State, job: Job) -> State:
 def _learn_size(state: State, job: Job, seconds: float) -> State:
     """Take in the pace of an elastic job with so many workers."""
     workers = sum(state.replicas[name].active for name in job.spec.worker_names)
-    paces = state.paces.get(kind_of(job), {})
+    paces = state.paces.get(job.pace_kind, {})
     if not paces and len(state.paces) >= KINDS_REMEMBERED:
         return state
     if workers not in paces and len(paces) >= _SIZES:
         return state
     mean = paces.get(workers, seconds)
     learnt = {**paces, workers: mean + NEWS * (seconds - mean)}
-    return msgspec.structs.replace(state, paces={**state.paces, kind_of(job): learnt})
+    return msgspec.structs.replace(state, paces={**state.paces, job.pace_kind: learnt})
 
 
 def _learn_setup(state: State, job: Job, setup: Setup, seconds: float) -> State:
     """Take in the pace of a job as it is set up now, and whether it trains as was expected."""
-    kind = kind_of(job)
+    kind = job.pace_kind
     known = state.setup_paces.get(kind, KindPaces())
     if not known.paces and len(state.setup_paces) >= KINDS_REMEMBERED:
-        return state
+        # Else nothing would be learnt any more once so many kinds were seen, whatever became of them.
+        unused = next((name for name, each in state.setup_paces.items() if not each.jobs), None)
+        if unused is None:
+            return state
+        state = msgspec.structs.replace(state, setup_paces=lacking(state.setup_paces, [unused]))
     learnt = known.with_sample(job.name, setup, seconds, most=_SIZES)
     state = msgspec.structs.replace(state, setup_paces={**state.setup_paces, kind: learnt})
     checked = state.tried.get(job.name)

@@ -3,7 +3,7 @@
 from specon_manager.core.paces import setup_of
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
-from specon_manager.model.paces import kind_of, saving
+from specon_manager.model.paces import saving
 from specon_manager.model.snapshot import Snapshot
 
 
@@ -15,7 +15,7 @@ def objection(move: Migrate | MigrateGang, snapshot: Snapshot, state: State) -> 
     if isinstance(move, Migrate) or move.purpose == DEFRAGMENT or not state.setup_paces:
         return None
     job = snapshot.jobs[move.job]
-    known = state.setup_paces.get(kind_of(job))
+    known = state.setup_paces.get(job.pace_kind)
     now = setup_of(job, snapshot.replicas, snapshot.nodes)
     then = setup_of(job, snapshot.replicas, snapshot.nodes, move.placement)
     if known is None or not now.may_beat(then):

@@ -324,6 +324,11 @@ class Job(Struct, frozen=True, kw_only=True):
         return self.spec.kind or self.spec.job_class
 
     @property
+    def pace_kind(self) -> str:
+        """What its paces are learnt under: of no kind, it is a name that nobody may give a kind."""
+        return self.spec.kind or f"{self.name}\n"
+
+    @property
     def owned(self) -> bool:
         """Whether its owner starts and restarts its replicas."""
         return self.spec.placed_by == "owner"

@@ -7,8 +7,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from specon_manager.model.cluster import Job
-
 NEWS: Final = 0.2
 """What one more measurement counts against all before; of the first ones the plain mean is kept."""
 ENOUGH: Final = 10
@@ -20,11 +18,6 @@ _ERRORS: Final = 2.0  # standard errors that a mean is taken to be wrong by at m
 
 _Count = Annotated[int, Meta(ge=0)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e15)]
-
-
-def kind_of(job: Job) -> str:
-    """Return what its paces are learnt under: the steps of jobs of no kind have nothing in common."""
-    return job.spec.kind or job.name
 
 
 class Setup(Struct, frozen=True, kw_only=True, gc=False):

@@ -52,7 +52,7 @@ def slices(jobs: Mapping[str, Job], replicas: Mapping[str, Replica], nodes: Mapp
         why |= _judge(job, members, nodes)
     # Who takes no turns at present holds its memory all the same.
     for place, here in _places([replicas[name] for name in why]).items():
-        if reason := _over_memory(place, here, jobs, nodes):
+        if reason := _too_many(place, here, nodes) or _over_memory(place, here, jobs, nodes):
             why |= {name: why[name] or reason for name in _with_their_jobs(here, jobs, why)}
     takes_turns = [replicas[name] for name, reason in why.items() if not reason]
     return Slices(why=why, places=_places(takes_turns))
@@ -74,7 +74,7 @@ def too_little_memory(job: Job, node: Node, there: Iterable[Replica], jobs: Mapp
         other = jobs[replica.job].spec
         if replica.job == job.name or other.share != "time":
             continue
-        devices = () if replica.progress.share is None else replica.progress.share.devices
+        devices = _devices(replica)
         if replica.phase is not Phase.RUNNING or replica.node != node.name or not devices:
             anywhere += other.gpu_memory
             continue
@@ -128,6 +128,8 @@ def _why_not(replica: Replica, job: Job, nodes: Mapping[str, Node]) -> str:
         return _UNHEARD
     if share.why:
         return share.why
+    if len(share.devices) > replica.requests.gpu:
+        return f"its sidecar names {len(share.devices)} GPUs, and it requests {replica.requests.gpu:g}"
     if memory_of(node) is None:
         return f"{node.name} has no label {MEMORY_LABEL}, so whether jobs fit its GPUs together is not known"
     return ""
@@ -136,12 +138,27 @@ def _why_not(replica: Replica, job: Job, nodes: Mapping[str, Node]) -> str:
 def _places(sharing: Sequence[Replica]) -> dict[str, tuple[Replica, ...]]:
     places: dict[str, tuple[Replica, ...]] = {}
     for replica in sharing:
-        runs, share = replica.phase is Phase.RUNNING and replica.node is not None, replica.progress.share
-        devices = share.devices if share is not None and runs else ()
-        for device in devices:
+        if replica.phase is not Phase.RUNNING or replica.node is None:
+            continue
+        for device in _devices(replica):
             place = f"{replica.node}/{device}"
             places[place] = (*places.get(place, ()), replica)
     return places
+
+
+def _devices(replica: Replica) -> tuple[str, ...]:
+    """Return the GPUs that its sidecar names. It is not believed to have more than its pod requests."""
+    devices = () if replica.progress.share is None else replica.progress.share.devices
+    return devices if len(devices) <= replica.requests.gpu else ()
+
+
+def _too_many(place: str, here: Sequence[Replica], nodes: Mapping[str, Node]) -> str:
+    """Return that more pods name a GPU than may use it, so that one of them errs; empty where not."""
+    node = nodes.get(here[0].node or "")
+    most = None if node is None else _count(node, PLACES_LABEL)
+    if most is None or len(here) <= most:
+        return ""
+    return f"{len(here)} pods say that they use {place}, which {most:.0f} may use ({PLACES_LABEL})"
 
 
 def _over_memory(

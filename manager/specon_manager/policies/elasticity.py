@@ -106,7 +106,7 @@ def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
     """End the workers that were tried beyond what the owner asked for, and brought nothing."""
     for job in elastic:
         workers, wanted = len(books.snapshot.workers(job.name)), job.spec.wanted_workers
-        if brought_nothing(books.snapshot.paces.get(job.spec.kind or job.name, {}), wanted, workers):
+        if brought_nothing(books.snapshot.paces.get(job.pace_kind, {}), wanted, workers):
             surplus = books.surplus(job)[: workers - wanted]
             yield from books.scale_in(
                 surplus, f"with {workers} workers it trains no faster than with {wanted}"
@@ -124,7 +124,7 @@ def _grow(
         if not growth:
             continue
         left, workers = expected.remaining(job), len(books.snapshot.workers(job.name))
-        paces = books.snapshot.paces.get(job.spec.kind or job.name, {})
+        paces = books.snapshot.paces.get(job.pace_kind, {})
         wanted = job.spec.wanted_workers
         most = largest_worthwhile(paces, wanted) if beyond else wanted
         growth = dict(list(growth.items())[: max(0, most - workers)])

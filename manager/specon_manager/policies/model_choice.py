@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Final
 
 from specon_manager.model.cluster import Job, Replica
-from specon_manager.model.paces import ENOUGH, Pace, kind_of, saving
+from specon_manager.model.paces import ENOUGH, Pace, saving
 from specon_manager.model.resources import least_of
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.backfill import Chosen, Gang, gang_of
@@ -82,7 +82,7 @@ class ModelChoice:
         return None
 
     def _paces(self, job: Job) -> Paces:
-        known = self._snapshot.setup_paces.get(kind_of(job))
+        known = self._snapshot.setup_paces.get(job.pace_kind)
         found = dict[str, Pace]()
         if known is None or not job.spec.requests.gpu:
             return found

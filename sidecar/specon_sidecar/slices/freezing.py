@@ -59,18 +59,20 @@ class Frozen:
             time.sleep(LOOK_SECONDS)
 
     def go(self) -> None:
-        """Continue what was stopped, children first: a parent that looks finds them running."""
-        go_on(self._stopped)
-        if self._stopped:
+        """Continue what was stopped, children first: a parent that looks finds them running.
+
+        What this process cannot continue now, as it has no descriptor left, its guardian does.
+        """
+        if go_on(self._stopped):
+            self._let_go()
+        elif self._stopped:
             self._tell([])
         self._stopped = []
 
     def end(self) -> None:
         """Continue everything, and end the guardian; whoever reaps children reaps it."""
         self.go()
-        if self.guardian is not None:
-            self.guardian.end()
-            self.guardian = None
+        self._let_go()
 
     def reaped(self, pid: int) -> bool:
         """Take note of a child that has ended and is about to be reaped; whether it was the guardian."""
@@ -83,10 +85,14 @@ class Frozen:
     def _tell(self, stopped: list[Known]) -> bool:
         if self.guardian is not None and self.guardian.told(stopped):
             return True
-        if self.guardian is not None:
-            self.guardian.end()
-            self.guardian = None
+        self._let_go()
         return False
+
+    def _let_go(self) -> None:
+        """Let the guardian continue what it was told last, and end."""
+        if self.guardian is not None:
+            self.guardian.close()
+            self.guardian = None
 
     def _descendants(self, known: set[Known]) -> Iterator[Known]:
         """Yield what is not known yet; what somebody else had stopped before is known, and not yielded."""

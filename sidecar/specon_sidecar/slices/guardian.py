@@ -13,18 +13,20 @@ import os
 import select
 import signal
 import sys
+import time
 
 from specon_sidecar.slices.processes import go_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
     from specon_sidecar.slices.processes import Known
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STDIN = 0
+_RETRY_SECONDS = 0.2
 
 
 class Guardian:
@@ -47,13 +49,8 @@ class Guardian:
         except OSError:
             return False
 
-    def end(self) -> None:
-        """End it; it is not reaped yet. What is stopped is continued by whoever calls."""
-        os.kill(self.pid, signal.SIGKILL)
-        self.close()
-
     def close(self) -> None:
-        """Let go of one that has ended."""
+        """Say no more: it continues what it was told last, and ends. Whoever reaps children reaps it."""
         os.close(self._writing)
 
 
@@ -94,6 +91,11 @@ def main() -> None:
     _guard(_STDIN)
 
 
+def _continue(stopped: Iterable[Known]) -> None:
+    while stopped := go_on(stopped):
+        time.sleep(_RETRY_SECONDS)
+
+
 def _guard(reading: int) -> NoReturn:
     """Be the guardian. It holds no file of its parent, so neither the lock of a replica."""
     stopped: list[Known] = []
@@ -106,7 +108,7 @@ def _guard(reading: int) -> NoReturn:
             ready, _, _ = select.select([reading], [], [], Guardian.SECONDS if stopped else None)
             content = os.read(reading, 1 << 16) if ready else b""
             if not content:
-                go_on(stopped)
+                _continue(stopped)
                 stopped = []
                 if ready:
                     break
@@ -117,6 +119,6 @@ def _guard(reading: int) -> NoReturn:
                 stopped = [(int(pid), int(started)) for pid, started in json.loads(whole.split(b"\n")[-1])]
     except BaseException as error:  # noqa: BLE001 - nothing may escape into the code of whoever forked
         sys.stderr.write(f"the guardian of a stopped trainer: {error!r}\n")
-        go_on(stopped)
+        _continue(stopped)
     finally:
         os._exit(0)

@@ -8,6 +8,7 @@ Only the standard library: the supervisor of a local pod loads this file too.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     Known = tuple[int, int]  # a process for ever: its pid, and its start in clock ticks since boot
 
+_PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}
 _PARENT, _STARTED = 4 - 3, 22 - 3  # fields of /proc/PID/stat after the name, see proc(5)
 
 
@@ -60,24 +62,30 @@ def _search(parent: int) -> set[int]:
     return found
 
 
-def send(process: Known, number: signal.Signals) -> None:
-    """Send a signal to this very process; nothing happens when it is gone, or not ours any more."""
+def send(process: Known, number: signal.Signals) -> bool:
+    """Send a signal to this very process; nothing happens when it is gone, or not ours any more.
+
+    False: it could not be told whether it is, for want of descriptors, for instance. It may work later.
+    """
     pid, started = process
-    with contextlib.suppress(OSError):
+    descriptor = None
+    try:
         descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
-        try:
-            if int(read_stat(pid)[_STARTED]) != started:
-                return
-            if descriptor is None:
-                os.kill(pid, number)
-            else:
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
+        if int(read_stat(pid)[_STARTED]) != started:
+            return True
+        if descriptor is None:
+            os.kill(pid, number)
+        else:
+            signal.pidfd_send_signal(descriptor, number)
+    except OSError as error:
+        return error.errno not in _PASSING
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+    return True
 
 
-def go_on(stopped: Iterable[Known]) -> None:
-    """Continue processes, the last first."""
-    for process in reversed([*stopped]):
-        send(process, signal.SIGCONT)
+def go_on(stopped: Iterable[Known]) -> list[Known]:
+    """Continue processes, the last first; return those of which it has to be tried again, in their order."""
+    left = [process for process in reversed([*stopped]) if not send(process, signal.SIGCONT)]
+    return left[::-1]

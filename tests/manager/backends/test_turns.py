@@ -129,3 +129,32 @@ def test_a_gang_runs_on_all_of_its_nodes_at_once():
 def test_too_many_are_not_stopped():
     """Among more jobs than get turns worth a stop, the kernel shares."""
     assert schedules([alone(f"job-{index}", 1.0 + index) for index in range(101)], {"a": 1}) == []
+
+
+def test_who_shares_with_whom_is_found_without_comparing_all_with_all():
+    """Thousands of pods on GPUs of their own; those that others connect have one schedule."""
+
+    class Nodes(dict):
+        looked = 0
+
+        def __contains__(self, node):
+            Nodes.looked += 1
+            return super().__contains__(node)
+
+        def keys(self):
+            Nodes.looked += 1
+            return super().keys()
+
+    many = 1000
+    sharers = [
+        Sharer(name=f"{index:04}", weight=1.0 + index % 2, nodes=Nodes({f"gpu-{index // 2}": 1}))
+        for index in range(many)
+    ]
+    assert len(schedules(sharers, {f"gpu-{index}": 1 for index in range(many)})) == many // 2
+    assert Nodes.looked < 10 * many
+    chain = [
+        Sharer(name=name, weight=weight, nodes=dict.fromkeys(nodes, 1))
+        for name, weight, nodes in (("a", 1.0, "p"), ("b", 0.1, "q"), ("c", 1.0, "r"), ("d", 0.1, "rp"))
+    ]
+    [schedule] = schedules(chain, dict.fromkeys("pqr", 1))
+    assert schedule.turns.keys() == {"a", "c", "d"}

@@ -259,6 +259,19 @@ def test_the_job_that_starves_is_helped_on_the_nodes_that_are_kept_for_it():
     assert cluster.state.replicas[replica_of("d")].node == kept
 
 
+def test_the_job_that_starves_is_helped_in_clusters_of_any_size(monkeypatch):
+    """Node by node where there are too many for the exact search."""
+    cluster = scattered(starvation=5.0, defragment="off")
+    goes_on(cluster, 8)
+    assert cluster.state.claims["default/d"].firm
+    monkeypatch.setattr("specon_manager.policies.defragmentation.exact.is_small", lambda _: False)
+    on = msgspec.structs.replace(cluster.state.settings, defragment="on")
+    cluster.post(ev.ManagerStarted("again", on))
+    cluster.tick()
+    (begun,) = cluster.state.transactions.values()
+    assert begun.beneficiary == "default/d"
+
+
 def test_a_job_that_its_owner_holds_back_is_helped_too():
     """It is admitted once an owner's gang has made room, whose pods its owner starts on the new nodes."""
     settings = msgspec.structs.replace(

@@ -11,6 +11,7 @@ from specon_manager.core.setup_targets import onto
 from specon_manager.core.state import MakingRoom
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Migrate, MigrateGang, Refusal
+from specon_manager.model.cluster import KINDS_REMEMBERED
 from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Setup
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
@@ -218,7 +219,7 @@ def test_a_gang_of_no_kind_is_compared_with_itself_alone():
     cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, resizing="none")))
     cluster.tick()
     go_on(cluster, 5)
-    (pace,) = cluster.state.setup_paces["default/g"].paces
+    (pace,) = cluster.state.setup_paces["default/g\n"].paces
     assert pace.setup == TOGETHER
     for index in range(2):
         cluster.die(worker("g", index), 0)
@@ -312,3 +313,28 @@ def test_the_nodes_on_which_it_runs_come_first(held, cpus, count, placed):
     found = onto(state.jobs["default/g"], Setup(workers=sum(held), nodes=count), state.snapshot(0.0))
     counts = Counter(found.values()) if found else {}
     assert ([counts[f"node-{n}"] for n in range(len(held))] if found else None) == placed
+
+
+def test_a_gang_of_no_kind_learns_nothing_of_one_whose_kind_has_its_name():
+    """Whoever may annotate a pod could have gangs of others moved."""
+    cluster = Cluster(nodes=4, cpus=2.0, settings=msgspec.structs.replace(SETTINGS, policy="quota-fifo"))
+    cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, resizing="none")))
+    cluster.post(ev.JobSubmitted(gang("h", 2, ps=0, resizing="none", kind="default/g")))
+    cluster.tick()
+    go_on(cluster, 5)
+    assert [[*each.jobs] for each in cluster.state.setup_paces.values()] == [["default/g"], ["default/h"]]
+
+
+def test_of_too_many_kinds_one_that_no_gang_has_any_more_is_forgotten():
+    """Else nothing would be learnt any more; those that run keep what they know."""
+    cluster = Cluster(nodes=4, cpus=2.0, settings=msgspec.structs.replace(SETTINGS, policy="quota-fifo"))
+    seen = KindPaces(paces=(Pace(setup=TOGETHER, seconds=1.0, samples=ENOUGH),))
+    used = msgspec.structs.replace(seen, jobs={"default/other": TOGETHER})
+    full = {f"kind-{number}": seen if number == 7 else used for number in range(KINDS_REMEMBERED)}
+    cluster.state = msgspec.structs.replace(cluster.state, setup_paces=full)
+    for name in ("g", "h"):
+        cluster.post(ev.JobSubmitted(gang(name, 2, ps=0, resizing="none", kind=name)))
+        cluster.tick()
+        go_on(cluster, 5)
+    assert {*full} - {*cluster.state.setup_paces} == {"kind-7"}
+    assert {*cluster.state.setup_paces} - {*full} == {"g"}

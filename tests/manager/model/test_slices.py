@@ -1,5 +1,6 @@
 """Who takes turns on GPUs, and why others do not: one answer for all who ask."""
 
+import msgspec
 import pytest
 
 from specon_manager.model.cluster import Node, Phase
@@ -118,3 +119,20 @@ def test_nobody_is_sent_where_he_might_not_fit(there, labels, fits):
     snapshot = state(newcomer, *there, nodes=(node(**labels),)).snapshot(NOW)
     objection = snapshot.objection_to("node-1", "default/new")
     assert objection is None if fits else "a GPU of node-1 has 40960 MiB, and it might need" in objection
+
+
+def test_nobody_is_believed_to_have_more_gpus_than_it_requests():
+    """Else one pod could have all others of its node stopped; nor does its memory count on theirs."""
+    liar, ranks = job("liar", "G", "H", memory=39 * GIB)
+    greedy = liar, [msgspec.structs.replace(each, requests=Resources(gpu=1)) for each in ranks]
+    found = slices_of(greedy, job("a", "G"), job("b", "H"))
+    assert short(found.why) == {"liar": "its sidecar names 2 GPUs, and it requests 1", "a": "", "b": ""}
+    assert all(len(here) == 1 for here in found.places.values())
+
+
+def test_where_more_pods_name_a_gpu_than_may_use_it_nobody_is_stopped():
+    """One of them says what is not so, and nobody knows which."""
+    three = job("a", "G"), job("b", "G"), job("c", "G")
+    found = slices_of(*three, job("d", "H"), nodes=(node(**{"nvidia.com/gpu.replicas": "2"}),))
+    told = "3 pods say that they use node-1/G, which 2 may use (nvidia.com/gpu.replicas)"
+    assert short(found.why) == {"a": told, "b": told, "c": told, "d": ""}

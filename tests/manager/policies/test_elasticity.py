@@ -33,7 +33,7 @@ def grown(name="j", *, workers=1, most=4, places="0", seconds=1000.0, layout=Non
     layout = Layout(nodes_of(2), **IDLE) if layout is None else layout
     spec = spec_of(name, workers, most=most, min_workers=1, **changes)
     linear = {size: 1.0 / size for size in range(1, most + 1)}
-    known = {**layout.state.paces, spec.name: linear}
+    known = {**layout.state.paces, f"{spec.name}\n": linear}
     layout.state = msgspec.structs.replace(layout.state, paces=known)
     return left(layout.add(spec, places), name, seconds)
 

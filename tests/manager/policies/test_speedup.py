@@ -90,4 +90,4 @@ def test_a_job_of_no_kind_teaches_nobody_else():
     layout = Layout(nodes_of(1)).add(spec_of("j", 2, most=3), "0 0", trains_since=NOW - 5)
     layout.change("j/worker/0", progress=Progress(step=10, step_at=NOW))
     state, _ = step(layout.state, ev.ReportReceived(report=report(1, 20)), NOW + 10)
-    assert state.paces == {"default/j": {2: 1.0}}
+    assert state.paces == {"default/j\n": {2: 1.0}}

@@ -68,3 +68,26 @@ async def test_who_ends_is_told_to_run():
     ending.add(B)
     async with asyncio.timeout(30):
         assert (await desk.answer(B, first.id, 60)).on == ()
+
+
+async def test_one_looks_for_all_who_wait_and_rarer_where_that_takes_long(monkeypatch):
+    """Else the manager of many pods would do nothing else."""
+    looks = []
+
+    def long(*_):
+        looks.append(time.sleep(0.3))
+        return {}
+
+    monkeypatch.setattr("specon_manager.runtime.turns_desk.turns_by_replica", long)
+    desk = TurnsDesk(Controller(UNEQUAL))
+    await asyncio.gather(*(desk.answer(f"default/{number}/worker/0", "", 1) for number in range(30)))
+    assert len(looks) <= 2
+
+
+async def test_of_those_who_waited_nothing_is_left():
+    """However many asked, and whatever names they gave."""
+    desk = TurnsDesk(Controller(EQUAL))
+    await asyncio.gather(*(desk.answer(f"default/{number}/worker/0", "", 0.1) for number in range(30)))
+    while (looking := desk._looking) is not None:
+        await looking
+    assert not desk._news
