@@ -22,6 +22,8 @@ TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 CA_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 _NO_LIMIT: Final = aiohttp.ClientTimeout(total=None)  # callers have limits of their own, on the whole call
 
+_IMPERSONATION: Final = ("as", "as-uid", "as-groups", "as-user-extra")
+
 USUAL_CONNECTIONS: Final = 100
 """To one API server at once."""
 
@@ -119,7 +121,8 @@ async def kubeconfig_access(
 ) -> Access:
     """Return the way that a kubeconfig describes (None: $KUBECONFIG, else the usual file of the user).
 
-    Raises ApiUnavailableError where it cannot be read or has no such context.
+    Raises ApiUnavailableError where it cannot be read or has no such context, and where its user acts as
+    another one: the client library would use the rights of the user itself.
     """
     from kubernetes.aio.client.configuration import Configuration  # noqa: PLC0415
     from kubernetes.aio.config import load_kube_config  # noqa: PLC0415
@@ -131,6 +134,7 @@ async def kubeconfig_access(
         await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=chosen, context=context, client_configuration=fresh, persist_config=False
         )
+        _refuse_impersonation(chosen, context)
         for field in (
             "host",
             "ssl_ca_cert",
@@ -144,6 +148,23 @@ async def kubeconfig_access(
         configuration.api_key = fresh.api_key
 
     return await _opened(load, connections)
+
+
+def _refuse_impersonation(file: str, context: str | None) -> None:
+    """Raise ValueError where the context's user of a kubeconfig that was loaded is to act as another one."""
+    from kubernetes.aio.config.kube_config import KubeConfigMerger  # noqa: PLC0415
+
+    config: Any = KubeConfigMerger(file).config  # type: ignore[no-untyped-call]
+    name = context or config["current-context"]
+    user = config["contexts"].get_with_name(name)["context"].safe_get("user")
+    entry = config["users"].get_with_name(user, safe=True)
+    own: dict[str, Any] = (None if entry is None else entry.safe_get("user")) or {}
+    other = next((key for key in _IMPERSONATION if own.get(key)), None)
+    if other is not None:
+        raise ValueError(
+            f"user {user!r} of context {name!r} has {other}: {own[other]!r}, and specon cannot act as another"
+            " user; name a context whose own user has the rights"
+        )
 
 
 async def _opened(load: Load, connections: int) -> Access:

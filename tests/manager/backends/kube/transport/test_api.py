@@ -447,6 +447,24 @@ async def test_a_kubeconfig_that_leads_nowhere_is_said_so(tmp_path, content):
         await Api.connect(kubeconfig=file)
 
 
+@pytest.mark.parametrize(("key", "value"), [("as", "robot"), ("as-groups", ["trainers"])])
+async def test_a_kubeconfig_that_acts_as_another_user_is_refused(stub, tmp_path, key, value):
+    """Its client would go on with all the rights of the user itself, which nobody asked for."""
+    file = tmp_path / "config"
+    file.write_text(
+        json.dumps(
+            {
+                "current-context": "a",
+                "contexts": [{"name": "a", "context": {"cluster": "c", "user": "u"}}],
+                "clusters": [{"name": "c", "cluster": {"server": stub.url}}],
+                "users": [{"name": "u", "user": {"token": "of-a-file", key: value}}],
+            }
+        )
+    )
+    with pytest.raises(ApiUnavailableError, match=f"user 'u' of context 'a' has {key}: "):
+        await Api.connect(kubeconfig=file)
+
+
 async def test_calls_are_counted_by_verb_resource_and_code(stub):
     registry = CollectorRegistry()
     client = Api(stub.url, observer=ApiMetrics(registry), sleep=no_pause)
