@@ -319,7 +319,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
     @property
     def pace_kind(self) -> str:
-        """What its paces are learnt under: of no kind it has a name of its own that nobody may give a kind."""
+        """What its paces are learnt under; of no kind it has a name that nobody may give a kind."""
         return self.spec.kind or f"{self.name}\n"
 
     @property
