@@ -32,10 +32,11 @@ def grown(name="j", *, workers=1, most=4, places="0", seconds=1000.0, layout=Non
     """Return a cluster with an elastic job that has so much left."""
     layout = Layout(nodes_of(2), **IDLE) if layout is None else layout
     spec = spec_of(name, workers, most=most, min_workers=1, **changes)
+    layout.add(spec, places)
     linear = {size: 1.0 / size for size in range(1, most + 1)}
-    known = {**layout.state.paces, spec.name: linear}
+    known = {**layout.state.paces, layout.state.jobs[spec.name].pace_kind: linear}
     layout.state = msgspec.structs.replace(layout.state, paces=known)
-    return left(layout.add(spec, places), name, seconds)
+    return left(layout, name, seconds)
 
 
 def test_a_job_grows_where_it_is_into_what_nobody_wants():
