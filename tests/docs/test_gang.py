@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.admission.trainer_container import SIDECAR_NAME
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotations import SIDECAR_NAME, read_options
 from specon_manager.backends.kube.objects.owner import slim_job
 from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
 

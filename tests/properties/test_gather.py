@@ -12,7 +12,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from specon_manager.core.state import Measured
-from specon_manager.model.paces import ENOUGH, GangPaces, Pace, Setup
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Setup
 from specon_manager.model.settings import Budgets, Gate
 from specon_manager.model.transactions import TransactionState
 from specon_sidecar.classify import Category
@@ -65,9 +65,9 @@ def world(data, **changes):
         for setup in sorted(setups, key=lambda each: (each.workers, each.nodes))
         if setup == now or data.draw(st.sampled_from([True, True, False]))
     )
-    found = {"vae": GangPaces(paces=known, jobs={"default/g": now})}
+    found = {"vae": KindPaces(paces=known, jobs={"default/g": now})}
     measured = data.draw(st.sampled_from([Measured(), Measured(moves=3, downtime=8.0)]))
-    cluster.state = msgspec.structs.replace(cluster.state, gang_paces=found, measured=measured)
+    cluster.state = msgspec.structs.replace(cluster.state, setup_paces=found, measured=measured)
     return cluster, now, known
 
 
@@ -121,7 +121,7 @@ def test_a_gang_moves_exactly_where_measured_paces_say_that_it_pays(data):
     cluster, now, known = world(data, budgets=Budgets(cooldown=0, moves_at_once_per_node=1))
     expected = pays(cluster, now, known)
     cluster.tick()
-    begun = [each for each in cluster.state.transactions.values() if each.purpose == "gather"]
+    begun = [each for each in cluster.state.transactions.values() if each.purpose == "faster"]
     event("pays" if expected else "does not pay")
     assert bool(begun) == bool(expected), known
     if begun:

@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--defragment",
         action="store_true",
-        help="say instead which moves would make room or bring gangs together, at which price",
+        help="say instead which moves would make room, or jobs faster, at which price",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: one per core)")
     parser.add_argument("--json", action="store_const", const="json", dest="output", help="as --output json")

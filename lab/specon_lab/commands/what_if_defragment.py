@@ -1,6 +1,6 @@
-"""`specon what-if --defragment`: which moves would make room or bring gangs together, before they are made.
+"""`specon what-if --defragment`: which moves would make room or jobs faster, before they are made.
 
-As JSON, one object (docs/simulate.md): `schema` 1; `versions`; `state`; `margin`; `jobs`; `gangs`.
+As JSON, one object (docs/simulate.md): `schema` 1; `versions`; `state`; `margin`; `jobs`; `faster`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from msgspec import Struct
 from rich.console import Console
 
 from specon_lab.commands.what_if_result import StateSize, size_of, versions
-from specon_lab.forecasts.gathering import GangTogether, gathering
+from specon_lab.forecasts.faster import FasterElsewhere, faster_elsewhere
 from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
 from specon_manager.cli.run.result import in_jobs
 from specon_manager.core.state import State
@@ -38,8 +38,8 @@ class RoomMaking(Struct, frozen=True, kw_only=True):
     """How many times its price the gain has to be; None where the gate is off."""
     jobs: tuple[RoomForOne, ...]
     """Waiting jobs for which what is free together would do, oldest first."""
-    gangs: tuple[GangTogether, ...]
-    """Gangs that are known to train faster on fewer nodes than they are on, by name."""
+    faster: tuple[FasterElsewhere, ...]
+    """Jobs that are known to train faster in another setup than theirs, by name."""
 
 
 def answer(state: State, now: float) -> RoomMaking:
@@ -50,7 +50,7 @@ def answer(state: State, now: float) -> RoomMaking:
         state=Scattered(defragment=settings.defragment, **size_of(state, len(state.snapshot(now).waiting))),
         margin=settings.gate.margin if settings.gate.enabled else None,
         jobs=room_making(state, now),
-        gangs=gathering(state, now),
+        faster=faster_elsewhere(state, now),
     )
 
 
@@ -70,7 +70,7 @@ def print_room_making(found: RoomMaking, console: Console, *, most: int) -> None
     if not found.jobs:
         _print(console, "no job waits for room that is there and only scattered")
     _print_parts([_lines(each, most) for each in found.jobs], console, most)
-    _print_parts([_lines_of_gang(each, most) for each in found.gangs], console, most)
+    _print_parts([_lines_of_faster(each, most) for each in found.faster], console, most)
 
 
 def _print_parts(parts: Sequence[Sequence[str]], console: Console, most: int) -> None:
@@ -82,13 +82,13 @@ def _print_parts(parts: Sequence[Sequence[str]], console: Console, most: int) ->
         _print(console, f"and {in_jobs(len(parts) - most)} more (--top {len(parts)})")
 
 
-def _lines_of_gang(found: GangTogether, most: int) -> list[str]:
-    then, now = f"{found.seconds_per_step_then:.3g} s", f"{found.seconds_per_step:.3g} s"
+def _lines_of_faster(found: FasterElsewhere, most: int) -> list[str]:
+    here, there = printable(str(found.setup)), printable(str(found.setup_then))
     lines = [
         (
-            f"{job_label(found.job)}, {_count(found.workers, 'worker')} on {_count(found.nodes, 'node')},"
-            f" would be faster on {found.nodes_then}: {then} for a step rather than {now}"
-            f" (measured {found.measured_then} and {found.measured} times)"
+            f"{job_label(found.job)}, {_count(found.setup.workers, 'worker')} on {here}, would be faster on"
+            f" {there}: {found.seconds_per_step_then:.3g} s for a step rather than"
+            f" {found.seconds_per_step:.3g} s (measured {found.measured_then} and {found.measured} times)"
         ),
         (
             f"  price {found.price:.1f}, it saves {100 * found.saves:.0f} % of its time at least, worth"
@@ -97,7 +97,8 @@ def _lines_of_gang(found: GangTogether, most: int) -> list[str]:
     ]
     if found.replicas:
         ways = ", ".join(_way(each) for each in found.replicas[:most])
-        lines.append(f"  {ways}; all {found.restarts} of {job_label(found.job)} start again")
+        whole = f"; all {found.restarts} of {job_label(found.job)} start again" if found.restarts > 1 else ""
+        lines.append(f"  {ways}{whole}")
     return [*lines, _verdict(done=found.done, reason=found.reason)]
 
 

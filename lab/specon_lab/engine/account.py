@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from specon_lab.engine.outcome import JobOutcome, Stay
+from specon_lab.engine.slowness import Slowing
 from specon_lab.engine.utilisation import Utilisation
 from specon_lab.workloads.workload import Submission, Workload
 from specon_manager.model.resources import Resources
@@ -26,6 +27,7 @@ class Ledger:
     paused: float = 0.0
     waited: float = 0.0
     lost: float = 0.0
+    slowing: Slowing = field(default_factory=Slowing)
     moves: int = 0
     preemptions: int = 0
     scale_outs: int = 0
@@ -188,6 +190,7 @@ class Account:
             paused_seconds=ledger.paused,
             waited_seconds=ledger.waited,
             lost_seconds=ledger.lost,
+            slowness=ledger.slowing.total,
             moves=ledger.moves,
             preemptions=ledger.preemptions,
             scale_outs=ledger.scale_outs,

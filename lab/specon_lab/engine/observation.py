@@ -158,7 +158,15 @@ class Observation:
                 continue
             self._usage[node.name] = used
             usage = Resources(cpu=used)
-            world.emit(ev.NodeObserved(node=node.name, capacity=node.capacity, usage=usage, ready=node.ready))
+            world.emit(
+                ev.NodeObserved(
+                    node=node.name,
+                    capacity=node.capacity,
+                    usage=usage,
+                    ready=node.ready,
+                    labels=node.labels,
+                )
+            )
 
 
 def _cores(incarnation: Incarnation) -> float:

@@ -53,5 +53,7 @@ class Outages:
 
     def _tell_of(self, node: Node, *, ready: bool) -> None:
         self._world.emit(
-            ev.NodeObserved(node=node.name, capacity=node.capacity, usage=Resources(), ready=ready)
+            ev.NodeObserved(
+                node=node.name, capacity=node.capacity, usage=Resources(), ready=ready, labels=node.labels
+            )
         )

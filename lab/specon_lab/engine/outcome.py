@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from specon_lab.engine.slowness import Slowness
+
 
 class Stay(Struct, frozen=True, kw_only=True, gc=False):
     """One incarnation of a replica on a node, for the chart of nodes."""
@@ -43,6 +45,8 @@ class JobOutcome(Struct, frozen=True, kw_only=True, gc=False):
     """The rest: how long it was not placed."""
     lost_seconds: float = 0.0
     """Training that had to be done again."""
+    slowness: Slowness = Slowness()
+    """Why it trained for longer than alone, beside that."""
     moves: int = 0
     preemptions: int = 0
     scale_outs: int = 0

@@ -1,10 +1,12 @@
 """Who trains and how fast: set anew at the end of each moment, where something changed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from specon_lab.engine.sharing import grants, speeds
-from specon_lab.engine.speed import gang_speed
+from specon_lab.engine.slowness import Rates
+from specon_lab.engine.speed import gang_speed, speedup
 from specon_lab.engine.world import Incarnation, SimulatedJob, SimulatedNode, World
+from specon_lab.workloads.workload import Training
 from specon_manager.model.cluster import Phase, role_of
 
 
@@ -57,6 +59,7 @@ class Pace:
         """Let a job stand still at once, and bring its progress up to now."""
         world = self._world
         job.trainer.go_on(world.now, 0.0)
+        job.ledger.slowing.go_on(world.now, None)
         job.version += 1
         if job.training:
             job.training = False
@@ -86,7 +89,7 @@ class Pace:
                 world.train(incarnation)
             else:
                 world.untrain(incarnation)
-        job.speed = self._own_speed(job, trainees)
+        job.size, job.speed = self._own_speed(job, trainees)
 
     def _trainees(self, job: SimulatedJob) -> list[Incarnation]:
         """Return what trains of the job: all that it consists of now, or nothing."""
@@ -111,7 +114,8 @@ class Pace:
                 return []
         return found
 
-    def _own_speed(self, job: SimulatedJob, trainees: list[Incarnation]) -> float:
+    def _own_speed(self, job: SimulatedJob, trainees: list[Incarnation]) -> tuple[float, float]:
+        """Return the speed of the job by its size, and with what network and models take away of that."""
         workers: dict[str, int] = {}
         servers = []
         for incarnation in trainees:
@@ -122,7 +126,17 @@ class Pace:
                 workers[node] = workers.get(node, 0) + 1
         submission = job.submission
         wanted, bandwidth = submission.spec.wanted_workers, self._world.workload.bandwidth
-        return gang_speed(submission.training, workers, servers, wanted, bandwidth)
+        pace = self._pace(submission.training, workers)
+        speed = gang_speed(submission.training, workers, servers, wanted, bandwidth, pace=pace)
+        count = sum(workers.values())
+        size = speedup(submission.training, count) / speedup(submission.training, wanted) if count else 0.0
+        return size, speed
+
+    def _pace(self, training: Training, nodes: Iterable[str]) -> float:
+        """Return how many times as long a step takes on these nodes: all wait for the slowest."""
+        if not training.paces:
+            return 1.0
+        return max((training.paces.get(self._world.nodes[node].model, 1.0) for node in nodes), default=1.0)
 
     def _share_out(self, node: SimulatedNode, moved: dict[SimulatedJob, None]) -> None:
         """Share the cores of a node among those that train there and did not reserve theirs."""
@@ -133,12 +147,15 @@ class Pace:
         weights = [incarnation.weight for incarnation in sharers]
         cores = max(1e-9, node.cores - node.reserved)
         shares = speeds(demands, weights, cores, self._world.workload.sharing.contention)
+        even = shares
+        if len(set(weights)) > 1:
+            even = speeds(demands, [1.0] * len(demands), cores, self._world.workload.sharing.contention)
         handed = grants(demands, weights, cores)
-        for incarnation, share, part in zip(sharers, shares, handed, strict=True):
+        for incarnation, share, alike, part in zip(sharers, shares, even, handed, strict=True):
             incarnation.spend(self._world.now)
             incarnation.cores = part
-            if incarnation.share != share:
-                incarnation.share = share
+            if (incarnation.share, incarnation.even) != (share, alike):
+                incarnation.share, incarnation.even = share, alike
                 moved[incarnation.job] = None
 
     def _go_on(self, job: SimulatedJob) -> None:
@@ -146,7 +163,10 @@ class Pace:
         if not job.training:
             return
         world, trainer = self._world, job.trainer
-        rate = job.speed * _measure_hold(job)
+        hold, even = _measure_hold(job)
+        network = job.speed / job.size if job.size else 0.0
+        job.ledger.slowing.go_on(world.now, Rates(job.size, network, even, hold))
+        rate = job.speed * hold
         if rate == trainer.rate:
             return
         trainer.go_on(world.now, rate)
@@ -161,19 +181,27 @@ class Pace:
             self._finished(job)
 
 
-def _measure_hold(job: SimulatedJob) -> float:
-    """Return which part of its speed is left to a job by those that share its nodes.
+def _measure_hold(job: SimulatedJob) -> tuple[float, float]:
+    """Return which part of its speed is left to a job by those that share its nodes, and with equal weights.
 
     The slowest replica decides, unless the workers take their steps from one pool: then their mean does, and
     the slowest parameter server.
     """
     training = job.submission.training
     if not training.demand:
-        return 1.0
+        return 1.0, 1.0
     present = [incarnation for incarnation in job.incarnations.values() if incarnation.training]
-    pooled = training.network is not None and not training.network.fixed_quota
-    if not pooled or len(present) == 1:
-        return min(incarnation.share for incarnation in present)
-    workers = [i.share for i in present if role_of(i.replica) != "ps"]
-    servers = [i.share for i in present if role_of(i.replica) == "ps"]
-    return min(sum(workers) / len(workers), *servers) if servers else sum(workers) / len(workers)
+    pooled = training.network is not None and not training.network.fixed_quota and len(present) > 1
+    servers = [pooled and role_of(incarnation.replica) == "ps" for incarnation in present]
+    return (
+        _slowest([i.share for i in present], servers, pooled=pooled),
+        _slowest([i.even for i in present], servers, pooled=pooled),
+    )
+
+
+def _slowest(shares: Sequence[float], servers: Sequence[bool], *, pooled: bool) -> float:
+    if not pooled:
+        return min(shares)
+    workers = [share for share, server in zip(shares, servers, strict=True) if not server]
+    behind = [share for share, server in zip(shares, servers, strict=True) if server]
+    return min(sum(workers) / len(workers), *behind) if behind else sum(workers) / len(workers)

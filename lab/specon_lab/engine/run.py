@@ -105,7 +105,7 @@ def settings_for(workload: Workload) -> Settings:
     default = Deadlines()
     start = max((t.start_seconds + t.restore_seconds for t in trainings), default=0.0)
     save = max((t.save_seconds for t in trainings), default=0.0)
-    step = max((t.seconds / t.steps for t in trainings), default=0.0)
+    step = max((t.seconds * t.slowest / t.steps for t in trainings), default=0.0)
     # The proof of a resume is a printed step: 20 of them in an interval, or one in the time that it takes.
     verify = 3 * max(workload.report_seconds, len(workload.jobs) * step)
     mean = sum(t.seconds for t in trainings) / len(trainings) if trainings else 0.0
@@ -167,6 +167,5 @@ def _last_event(workload: Workload) -> float:
 def _longest(job: Submission) -> float:
     """Return how long a job takes by itself, with a start, a stop and the slack of deadlines."""
     training = job.training
-    return (
-        training.seconds + training.start_seconds + training.restore_seconds + job.spec.grace_seconds + 60.0
-    )
+    trains = training.seconds * training.slowest
+    return trains + training.start_seconds + training.restore_seconds + job.spec.grace_seconds + 60.0

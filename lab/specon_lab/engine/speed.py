@@ -13,27 +13,38 @@ from specon_lab.workloads.workload import Network, Training
 
 
 def gang_speed(
-    training: Training, workers: Mapping[str, int], ps_nodes: Sequence[str], wanted: int, bandwidth: float
+    training: Training,
+    workers: Mapping[str, int],
+    ps_nodes: Sequence[str],
+    wanted: int,
+    bandwidth: float,
+    *,
+    pace: float = 1.0,
 ) -> float:
     """Return the progress of a gang in solo seconds per second: 1 with the wanted workers, undisturbed.
 
     `workers` counts the running workers by node, `ps_nodes` are the nodes of the parameter servers (none: the
     node with the most workers is the local one), `wanted` is how many workers its owner asked for, and
-    `bandwidth` is in bytes per second. Without a worker it is 0. How the cores of its nodes are shared is not
-    in it: `sharing.speeds` has that factor.
+    `bandwidth` is in bytes per second. `pace` is how many times as long a step takes on the accelerators of
+    its nodes as the workload says. Without a worker it is 0. How the cores of its nodes are shared is not in
+    it: `sharing.speeds` has that factor.
 
     Raises ValueError naming the argument that is out of bounds.
     """
     if wanted < 1:
         raise ValueError(f"wanted {wanted} is less than 1 worker")
+    if not 0 < pace < math.inf:
+        raise ValueError(f"pace {pace} is not a finite number above 0")
     count = sum(workers.values())
     if not count:
         return 0.0
-    speed = speedup(training, count) / speedup(training, wanted)
+    speed = speedup(training, count) / speedup(training, wanted) / pace
     if training.network is None:
         return speed
     remote = count - _local(workers, ps_nodes)
-    return speed * _network_factor(training.network, count, remote, speedup(training, count), bandwidth)
+    return speed * _network_factor(
+        training.network, count, remote, speedup(training, count) / pace, bandwidth
+    )
 
 
 def speedup(training: Training, workers: int) -> float:

@@ -21,6 +21,8 @@ class SimulatedNode:
 
     name: str
     cores: float
+    model: str
+    """Of its accelerators."""
     amount: float
     """What it has of the resource that is accounted for."""
     failures: int = 0
@@ -51,6 +53,8 @@ class Incarnation:
     weight: float = 1.0
     share: float = 1.0
     """Of the speed that it has alone."""
+    even: float = 1.0
+    """The same, if all that share its node had the same weight."""
     cores: float = 0.0
     """How many it is handed where it shares them."""
     cpu_seconds: float = 0.0
@@ -91,6 +95,8 @@ class SimulatedJob:
     training: bool = False
     speed: float = 0.0
     """Without what others on its nodes take away."""
+    size: float = 0.0
+    """The same, without what the network takes away."""
     paused_until: float = 0.0
     version: int = 0
     """Of the planned end; an end of an older version is void."""
@@ -122,7 +128,10 @@ class World:
         """What the manager knows, after the latest step."""
         self.nodes = {
             node.name: SimulatedNode(
-                name=node.name, cores=node.capacity.cpu, amount=account.amount(node.capacity)
+                name=node.name,
+                cores=node.capacity.cpu,
+                model=node.accelerator,
+                amount=account.amount(node.capacity),
             )
             for node in workload.nodes
         }
@@ -208,7 +217,7 @@ class World:
         if incarnation.training:
             incarnation.training = False
             incarnation.spend(self.now)
-            incarnation.share, incarnation.cores = 1.0, 0.0
+            incarnation.share, incarnation.even, incarnation.cores = 1.0, 1.0, 0.0
             self.account.use.train(incarnation.node, -incarnation.amount)
             if incarnation.demand:
                 self.resettled[incarnation.node] = None

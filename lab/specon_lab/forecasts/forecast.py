@@ -37,7 +37,7 @@ Basis = Literal["measured", "declared", "learnt", "assumed"]
 APPROXIMATIONS: Final = (
     "nothing else arrives",
     "no node fails, and no job crashes",
-    "a job gains in proportion to its workers, and its network costs nothing",
+    "a job gains in proportion to its workers, on every model of GPU alike, and its network costs nothing",
     "a job that reserves nothing uses all the processors of its node when it can",
     "what was told to leave is gone, what was told to start or to move is there",
     "jobs are admitted, scaled and preempted at once, and nothing fails",

@@ -32,6 +32,7 @@ QUICK: Final = Budget(work=500_000, seconds=15.0)
 """For a person who waits for the answer."""
 PATIENT: Final = Budget(work=2_500_000, seconds=60.0, clock=time.process_time)
 """For a manager that asks now and then, in seconds of a processor."""
+_LESS_SURE: Final = "later jobs may go first: measured intervals then held less often than they say"
 
 
 def expected_starts(
@@ -58,6 +59,7 @@ def expected_starts(
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
         worlds.arrivals,
+        *(() if worlds.in_order else (_LESS_SURE,)),
         *APPROXIMATIONS[1:],
     )
     return {
@@ -77,11 +79,10 @@ def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...
             worlds=found.worlds,
             assumptions=assumptions,
         )
-    if why := unknown or start.reason:
-        return ExpectedStart(why=why, worlds=found.worlds)
     hours = found.reached / 3600
-    why = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
-    if start.surely_after <= 0:
+    far = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
+    why = unknown or start.reason or far
+    if unknown or not 0 < start.surely_after < math.inf:
         return ExpectedStart(why=why, worlds=found.worlds)
     return ExpectedStart(
         earliest_seconds=round(start.surely_after, 1), why=why, worlds=found.worlds, assumptions=assumptions

@@ -61,6 +61,7 @@ class Play(Struct, frozen=True, kw_only=True):
     """What became of one world."""
 
     starts: Mapping[str, float]
+    """Infinite of those that no node can ever hold."""
     reached: float
     work: float
     """What it took, in the units of `Bounds.work`."""
@@ -111,10 +112,12 @@ def played(world: Forecast, waiting: Collection[str], bounds: Bounds, alive: Cal
             check=check,
         )
         reasons = {job.name: job.reason for job in outcome.jobs if job.name in missing}
-        reached = math.inf
+        never = {job.name for job in outcome.jobs if job.name in missing and job.state != "unfinished"}
+        found |= dict.fromkeys(sorted(never), math.inf)
+        reached = bounds.horizon
     except _OverError:
         pass
-    cut = bool(missing) and math.isfinite(reached)
+    cut = bool(missing) and reached < bounds.horizon
     return Play(starts=found, reached=reached, work=work, cut=cut, reasons=reasons)
 
 

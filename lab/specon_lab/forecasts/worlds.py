@@ -32,8 +32,9 @@ class Worlds:
         None: all that wait. Raises ValueError where nothing is there to play.
         """
         self.expected = forecast(state, now, prior_seconds=ProgressSettings().prior_seconds)
-        self._in_order = _starts_in_order(state.settings, state)
-        if self._in_order and asked is not None:
+        self.in_order = _starts_in_order(state.settings, state)
+        """Whether nobody who waits can be delayed by who comes later."""
+        if self.in_order and asked is not None:
             self.expected = _without_later(self.expected, asked)
         self._state, self._now, self._seed = state, now, seed
         self._knowledge = Knowledge(state, now, self.expected.remaining)
@@ -45,7 +46,7 @@ class Worlds:
                 f"nothing is known of how long {guessed[0]} trains: its log names no last step, its owner "
                 "declares no duration, and too few jobs are complete"
             )
-        counts = self._knowledge.enough and not self._in_order
+        counts = self._knowledge.enough and not self.in_order
         self._latest = latest_arrivals(state, now) if counts else ()
 
     @property
@@ -56,7 +57,7 @@ class Worlds:
     @property
     def arrivals(self) -> str:
         """Who is taken to come, in words."""
-        if self._in_order:
+        if self.in_order:
             return "jobs start in the order of their submission, so that those to come do not matter"
         span = sum(each.after for each in self._latest)
         if span <= 0:

@@ -3,18 +3,34 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Final, Literal, NamedTuple
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
 from specon_lab.engine.run import simulate
 from specon_lab.reproduction.ours_runs import CONTESTS, OURS, QUOTA
 from specon_lab.reproduction.ours_tables import LATER_PERCENT
+from specon_lab.results.figures import figures_of
 from specon_lab.results.statistics import percentile
 from specon_lab.workloads.table import workload_named
 
-Cause = Literal["waits", "preempted", "paused", "slower"]
-CAUSES: Final[tuple[Cause, ...]] = ("waits", "preempted", "paused", "slower")
-"""It waits longer and was never preempted; waits longer and was; pauses longer; trains for longer."""
+Slower = Literal["smaller", "apart", "crowded", "outweighed", "redone"]
+Cause = Literal["waits", "preempted", "paused", "smaller", "apart", "crowded", "outweighed", "redone"]
+CAUSES: Final[tuple[Cause, ...]] = (
+    "waits",
+    "preempted",
+    "paused",
+    "smaller",
+    "apart",
+    "crowded",
+    "outweighed",
+    "redone",
+)
+"""It waits longer and was never preempted; waits longer and was; pauses longer; or trains for longer.
+
+It trains for longer by fewer workers, by workers far from their servers, by more jobs on its nodes, by a
+smaller weight beside them (`specon_lab.engine.slowness`), or by training that is done again.
+"""
 _MUCH: Final = 10.0  # percent
 
 
@@ -43,42 +59,66 @@ def hurt(ours: Outcome, theirs: Outcome) -> list[Hurt]:
 
 
 def _cause(job: JobOutcome, other: JobOutcome) -> Cause:
+    slower = job.trained_seconds - other.trained_seconds
     grew: dict[Cause, float] = {
         "preempted" if job.preemptions else "waits": job.waited_seconds - other.waited_seconds,
         "paused": job.paused_seconds - other.paused_seconds,
-        "slower": job.trained_seconds - other.trained_seconds,
     }
-    return max(grew, key=grew.__getitem__)
+    if slower <= max(grew.values()):
+        return max(grew, key=grew.__getitem__)
+    ours, theirs = _factors(job), _factors(other)
+    fell = {each: theirs[each] / max(1e-9, ours[each]) for each in ours}
+    return max(fell, key=fell.__getitem__)
 
 
-def row(name: str, found: Sequence[Hurt], jobs: int) -> str:
-    """Return a line of the table: shares in percent of all jobs, then the medians of those who are hurt."""
+def _factors(job: JobOutcome) -> dict[Slower, float]:
+    """Return what a job's mean speed while it trained is made of: their product is that speed."""
+    left = job.trained_seconds
+    found: dict[Slower, float] = {}
+    causes: tuple[Slower, ...] = ("smaller", "apart", "crowded", "outweighed", "redone")
+    for cause, seconds in zip(causes, (*job.slowness, job.lost_seconds), strict=True):
+        found[cause] = max(0.0, left - seconds) / max(1e-9, left)
+        left -= seconds
+    return found
+
+
+def row(name: str, found: Sequence[Hurt], jobs: int, means: Sequence[float]) -> str:
+    """Return a line of the table: mean completion times, shares in percent of all jobs, medians of the hurt.
+
+    `means` are those of our policy and of quota FIFO, seconds.
+    """
     causes = Counter(each.cause for each in found)
     much = sum(each.percent > _MUCH for each in found)
     shares = [100 * count / jobs for count in (len(found), much, *(causes[cause] for cause in CAUSES))]
     by = [percentile(sorted(values), 50) or 0.0 for values in zip(*(each[:2] for each in found), strict=True)]
     medians = [f"{value:.0f}" for value in by or (0.0, 0.0)]
-    return f"| {name} | {' | '.join([*(f'{share:.1f}' for share in shares), *medians])} |"
+    times = [f"{value:.0f}" for value in means]
+    return f"| {name} | {' | '.join([*times, *(f'{share:.1f}' for share in shares), *medians])} |"
 
 
 def main(given: Sequence[str] | None = None) -> Iterable[str]:
     """Return the table, of the workloads that are named, or of all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("workloads", nargs="*", help="as in the tables of `specon reproduce ours`")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     chosen = parser.parse_args(given)
-    yield f"| workload | later, % | by over {_MUCH:g} %, % | {' | '.join(CAUSES)} | median, % | median, s |"
-    yield f"|---{'|--:' * (4 + len(CAUSES))}|"
+    shares = f"later, % | by over {_MUCH:g} %, % | {' | '.join(CAUSES)}"
+    yield f"| workload | mean, s | quota FIFO, s | {shares} | median, % | median, s |"
+    yield f"|---{'|--:' * (6 + len(CAUSES))}|"
     for contest in CONTESTS:
         if chosen.workloads and contest.name not in chosen.workloads:
             continue
-        found, jobs = list[Hurt](), 0
-        for seed in range(chosen.seeds if contest.random else 1):
+        found, jobs, means = list[Hurt](), 0, [list[float](), list[float]()]
+        seeds = range(chosen.first, chosen.first + chosen.seeds) if contest.random else range(1)
+        for seed in seeds:
             workload = workload_named(contest.workload, seed)
             ours, theirs = (simulate(workload, policy) for policy in (OURS, QUOTA))
             found += hurt(ours, theirs)
             jobs += len(ours.jobs)
-        yield row(contest.name, found, jobs)
+            for each, outcome in zip(means, (ours, theirs), strict=True):
+                each.append(figures_of(outcome)["completion.mean"] or 0.0)
+        yield row(contest.name, found, jobs, [fmean(each) for each in means])
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ from specon_lab.traces.form import Shape
 from specon_lab.traces.mistakes import Mistakes, Warn
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.records import Table
-from specon_lab.traces.row import prepared
+from specon_lab.traces.row import Text, prepared
 from specon_lab.workloads.records import equal_nodes
 from specon_lab.workloads.workload import Submission
+from specon_manager.model.accelerators import OWN_LABEL
 from specon_manager.model.cluster import Node
 from specon_manager.model.resources import NOTHING, Amount, Resources
 
@@ -32,6 +33,8 @@ class NodeRow(Struct, frozen=True, kw_only=True):
     memory: Amount = 0.0
     """Bytes, or 64G, 64Gi."""
     gpu: Amount = 0.0
+    model: Text = ""
+    """Of its accelerators; none: not known."""
 
 
 class OpenBNode(Struct, frozen=True, kw_only=True):
@@ -41,11 +44,16 @@ class OpenBNode(Struct, frozen=True, kw_only=True):
     cpu_milli: Amount
     memory_mib: Annotated[float, Meta(ge=0, le=1e9)]
     gpu: Amount = 0.0
+    model: Text = ""
 
     def plain(self) -> NodeRow:
         """Return it in the project's own form."""
         return NodeRow(
-            name=self.sn, cpu=self.cpu_milli / 1000, memory=self.memory_mib * 2.0**20, gpu=self.gpu
+            name=self.sn,
+            cpu=self.cpu_milli / 1000,
+            memory=self.memory_mib * 2.0**20,
+            gpu=self.gpu,
+            model=self.model,
         )
 
 
@@ -116,7 +124,8 @@ class _Listing:
             return
         self._names.update(names)
         capacity = Resources(cpu=row.cpu, memory=row.memory, gpu=row.gpu)
-        self.nodes += [Node(name=name, capacity=capacity) for name in names]
+        labels = {OWN_LABEL: row.model} if row.model else {}
+        self.nodes += [Node(name=name, capacity=capacity, labels=labels) for name in names]
 
 
 def shape_of(nodes: Sequence[Node], options: TraceOptions, shape: Shape) -> Shape:
@@ -199,6 +208,16 @@ def _size(job: Submission) -> tuple[Resources, int]:
 def _workers(job: Submission) -> int:
     """Return how many workers it asks for; every row says it, and there may be millions."""
     return job.spec.workers or job.spec.wanted_workers
+
+
+def tell_unknown_models(jobs: Sequence[Submission], nodes: Sequence[Node], warn: Warn) -> None:
+    """Tell for which models of accelerators jobs have paces and there is no node."""
+    named = {model for job in jobs if job.training.paces for model in job.training.paces}
+    unknown = sorted(named - {node.accelerator for node in nodes})
+    if unknown:
+        shown = ", ".join(model[:60] for model in unknown[:SHOWN])
+        more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
+        warn(f"jobs have paces on models that no node has: {shown}{more}")
 
 
 def tell_too_large(jobs: Sequence[Submission], nodes: Sequence[Node], warn: Warn) -> None:

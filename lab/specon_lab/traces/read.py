@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_lab.traces.alibaba import ALIBABA
-from specon_lab.traces.form import Form, Shape
+from specon_lab.traces.form import Form, Shape, split_over_nodes
 from specon_lab.traces.helios import HELIOS
 from specon_lab.traces.mistakes import FieldError, LeftOut, Mistakes, Tally, TraceError, Warn
 from specon_lab.traces.nodes import (
@@ -20,6 +20,7 @@ from specon_lab.traces.nodes import (
     nodes_of,
     shape_of,
     tell_too_large,
+    tell_unknown_models,
 )
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.philly import PHILLY
@@ -91,6 +92,7 @@ class _Reading:
         self._nodes: tuple[Node, ...] = ()
         self._files: list[tuple[str, Iterable[Record]]] = []
         self._document = _Document()
+        self._split = Tally()
         self._stem = "trace"
 
     def open(self, path: Path) -> None:
@@ -180,6 +182,7 @@ class _Reading:
             raise TraceError([f"{names}: no job is left of what was read"])
         nodes = self._nodes or as_many_as_needed(jobs, shape, options, self._warn)
         tell_too_large(jobs, nodes, self._warn)
+        tell_unknown_models(jobs, nodes, self._warn)
         document = self._document
         known = {node.name for node in nodes}
         for failure in document.failures:
@@ -230,6 +233,7 @@ class _Reading:
                 elif self._options.queue is None or row.queue == self._options.queue:
                     jobs.append(job)
         left_out.tell(self._warn, "rows are left out")
+        self._split.tell(self._warn, "jobs are split over nodes")
         return _arrange(jobs, form, self._options)
 
     def _row(
@@ -245,7 +249,10 @@ class _Reading:
                     self._mistakes.add(*place, problem)
                 return None
             record = found
-        row = form.translate(record, self._options, shape)
+        told = form.translate(record, self._options, shape)
+        row = split_over_nodes(told, shape)
+        if row is not told:
+            self._split.add("ask for more GPUs than a node has", f"{place[0]}, row {place[1]}")
         limit = self._options.trial_seconds
         changes: dict[str, Any] = {}
         if limit is not None:

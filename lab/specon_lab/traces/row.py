@@ -12,8 +12,10 @@ from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Amount, Resources
 
 Seconds = Annotated[float, Meta(ge=0, le=1e12)]
-Workers = Annotated[int, Meta(ge=1, le=4096)]
+MOST_WORKERS: Final = 4096
+Workers = Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
 Positive = Annotated[float, Meta(gt=0, le=1e12)]
+Factor = Annotated[float, Meta(gt=0, le=1e6)]
 NAME: Final = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z"
 Text = Annotated[str, Meta(max_length=253)]
 
@@ -68,6 +70,8 @@ class TraceRow(Struct, frozen=True, kw_only=True):
     """Cores that one replica uses when it can; 0: what it reserves, never shared."""
     speedup: Annotated[tuple[Positive, ...], Meta(max_length=4096)] = ()
     """Speed with 1, 2, ... workers in units of the speed with one, with spaces between; none: linear."""
+    paces: Annotated[dict[Text, Factor], Meta(max_length=100)] = field(default_factory=dict)
+    """How many times as long a step takes, by model of accelerator; on others: once. Also `K80=4 P100=2`."""
     step_bytes: Amount | None = None
     """What a worker exchanges with its servers in a step; given together with `step_seconds`."""
     step_seconds: Positive | None = None
@@ -118,6 +122,8 @@ def prepared(record: dict[str, Any]) -> dict[str, Any]:
             record[column] = float(found[1]) * _FACTORS[found[2]]
     if isinstance(text := record.get("speedup"), str):
         record["speedup"] = text.split()
+    if isinstance(text := record.get("paces"), str):
+        record["paces"] = {model: pace for model, _, pace in (part.rpartition("=") for part in text.split())}
     return record
 
 
@@ -185,6 +191,7 @@ def _training(row: TraceRow) -> Training:
         seconds=row.seconds,
         demand=row.demand,
         speedup=row.speedup,
+        paces=row.paces,
         network=network,
         curve=curve,
         prints_total=row.prints_total,

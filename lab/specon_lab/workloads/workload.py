@@ -1,8 +1,9 @@
 """What a simulation is given: nodes, and jobs that arrive with the training that they will do."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from specon_manager.model.cluster import JobSpec, Node
 
@@ -43,6 +44,8 @@ class Training(Struct, frozen=True, kw_only=True):
     """CPU cores that one replica uses when it can; 0: just what it reserves, which is never shared."""
     speedup: tuple[float, ...] = ()
     """Speed with 1, 2, ... workers in units of the speed with one; beyond the last it stays; (): linear."""
+    paces: Mapping[str, Annotated[float, Meta(gt=0, le=1e6)]] = field(default_factory=dict)
+    """By the model of its nodes' accelerators: how many times as long a step takes there; others: once."""
     network: Network | None = None
     curve: LossCurve | None = None
     """None: its log says nothing that could be judged."""
@@ -63,6 +66,11 @@ class Training(Struct, frozen=True, kw_only=True):
     """The same for fewer workers only; None: `resize_seconds`."""
     checkpoint_seconds: Seconds = 600.0
     """How often it saves by itself: what is later is lost in a crash or with a node."""
+
+    @property
+    def slowest(self) -> float:
+        """How many times as long a step takes on the slowest model; at least once."""
+        return max((1.0, *self.paces.values()))
 
 
 class Submission(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from specon_manager.core.state import Measured
-from specon_manager.model.actions import DEFRAGMENT, GATHER, Migrate, MigrateGang, Objection, Refusal
+from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
@@ -39,7 +39,7 @@ def objection(
 
     Replicas that train as one go at the pace of the slowest of them, and a move costs each of them its time.
     """
-    if isinstance(move, Migrate) and gate.enabled and move.purpose != DEFRAGMENT:
+    if isinstance(move, Migrate) and gate.enabled and move.purpose not in {DEFRAGMENT, FASTER}:
         # What most of thousands of moves are refused for: their loads are not looked at further.
         replica = snapshot.replicas[move.replica]
         against = objection_to_nodes(replica, move.target, snapshot) or _worse_loaded(
@@ -53,7 +53,7 @@ def objection(
     for replica, target in moved:
         if (no_move := objection_to_nodes(replica, target, snapshot)) is not None:
             return no_move
-    if not gate.enabled or move.purpose in {DEFRAGMENT, GATHER}:
+    if not gate.enabled or move.purpose in {DEFRAGMENT, FASTER}:
         return None
     return _object_harm(members, moved, snapshot, gate, measured)
 
@@ -117,8 +117,8 @@ def gain_of_start(members: Sequence[Replica], gate: Gate) -> float:
     return sum(_weight(each, gate) for each in members) * _horizon(members, gate)
 
 
-def gain_of_gathering(move: MigrateGang, saved: float, snapshot: Snapshot, gate: Gate) -> float:
-    """Return what it is worth that a gang saves this part of its time, weighted replica-seconds.
+def gain_of_setup(move: Migrate | MigrateGang, saved: float, snapshot: Snapshot, gate: Gate) -> float:
+    """Return what it is worth that a job saves this part of its time, weighted replica-seconds.
 
     Less what others lose that share processors with it then; where it gets less of these itself than it has
     now, it saves so much less. That others gain does not count.

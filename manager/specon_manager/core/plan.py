@@ -16,7 +16,7 @@ from specon_manager.core import (
     priorities,
     quotas,
     scaling,
-    spreading,
+    slower,
     starvation,
 )
 from specon_manager.core.fair_shares import Turn
@@ -212,7 +212,7 @@ def _objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: S
         or objection_to_movers(about, snapshot)
         or move_budgets.of_nodes((*(replica.node for replica in about), *targets), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)
-        or spreading.objection(move, snapshot, state)
+        or slower.objection(move, snapshot, state)
         or starvation.objection(move, snapshot)
     )
 

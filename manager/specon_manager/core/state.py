@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from specon_manager.model.actions import Action, Decision
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served, Unwanted
 from specon_manager.model.overlay import changed, flat
-from specon_manager.model.paces import GangPaces, Gathered
+from specon_manager.model.paces import KindPaces, Tried
 from specon_manager.model.queues import Queue, QueueShare
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot
@@ -77,12 +77,12 @@ class State(Struct, frozen=True, kw_only=True):
     """How long completed jobs trained, by kind."""
     paces: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     """Seconds per step by number of workers, by kind of elastic job; of a job without a kind by its name."""
-    gang_paces: Mapping[str, GangPaces] = field(default_factory=dict)
-    """How fast gangs train as they are set up, by kind; of a job without a kind by its name."""
-    gathered: Mapping[str, Gathered] = field(default_factory=dict)
-    """What came of bringing gangs together that run now, by job."""
-    gather_after: str = ""
-    """The gang of which it was looked at last whether it can be brought together; empty: all were."""
+    setup_paces: Mapping[str, KindPaces] = field(default_factory=dict)
+    """How fast jobs train as they are set up, by kind; of a job without a kind by its name."""
+    tried: Mapping[str, Tried] = field(default_factory=dict)
+    """What came of moving jobs that run now to setups that were measured to be faster, by job."""
+    faster_after: str = ""
+    """The job of which it was looked at last whether it can move to a faster setup; empty: all were."""
     changed_at: float = 0.0
     """When a job was last admitted, scaled or preempted."""
     making_room: MakingRoom = MakingRoom()
@@ -106,6 +106,7 @@ class State(Struct, frozen=True, kw_only=True):
             claims=self.claims,
             served=self.served,
             paces=self.paces,
+            setup_paces=self.setup_paces,
             changed_at=self.changed_at,
             queues=self.queues,
             settings=self.settings,

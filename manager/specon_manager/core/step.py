@@ -13,7 +13,7 @@ from specon_manager.core import (
     defragment,
     early_leave,
     fair_shares,
-    gather,
+    faster,
     lifecycle,
     node_events,
     owned_jobs,
@@ -122,8 +122,8 @@ def _decide(state: State, now: float) -> Step:
         state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
         actions += ordered
         changed = bool(verdicts)
-    if state.gang_paces:
-        state, verdicts = gather.judged(state, state.snapshot(now) if changed else snapshot, now)
+    if state.setup_paces:
+        state, verdicts = faster.judged(state, state.snapshot(now) if changed else snapshot, now)
         state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
         actions += ordered
     return state, actions

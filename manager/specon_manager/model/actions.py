@@ -57,8 +57,8 @@ class MigrateGang(Struct, frozen=True, tag=True, kw_only=True):
 
 DEFRAGMENT: Final = "defragment"
 """The purpose of a move that makes room for a job which waits: its plan has weighed what it costs."""
-GATHER: Final = "gather"
-"""The purpose of a move that brings a gang together on fewer nodes: what it costs was weighed already."""
+FASTER: Final = "faster"
+"""The purpose of a move to where a job was measured to train faster: what it costs was weighed already."""
 
 
 class Stay(Struct, frozen=True, tag=True, kw_only=True):

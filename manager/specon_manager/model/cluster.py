@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
+from specon_manager.model.accelerators import model_of
 from specon_manager.model.constraints import ANYWHERE, Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
 from specon_sidecar.classify import Category
@@ -127,6 +128,11 @@ class Node(Struct, frozen=True, kw_only=True):
     """By what it is known that it is to be emptied; empty where it is not, or nobody wants to heed that."""
     leaves_at: float | None = None
     """When that begins, seconds; None where nobody says."""
+
+    @property
+    def accelerator(self) -> str:
+        """The model of its accelerators, empty where its labels do not say it."""
+        return model_of(self.labels)
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -316,11 +322,6 @@ class Job(Struct, frozen=True, kw_only=True):
     def kind(self) -> str:
         """What its duration is learnt under."""
         return self.spec.kind or self.spec.job_class
-
-    @property
-    def pace_kind(self) -> str:
-        """What its paces are learnt under; of no kind it has a name that nobody may give a kind."""
-        return self.spec.kind or f"{self.name}\n"
 
     @property
     def owned(self) -> bool:

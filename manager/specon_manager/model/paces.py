@@ -1,4 +1,4 @@
-"""How fast gangs of one kind train, by how they are set up: what was measured, and how sure it is."""
+"""How fast jobs of one kind train, by how they are set up: what was measured, and how sure it is."""
 
 import math
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct, field
+
+from specon_manager.model.cluster import Job
 
 NEWS: Final = 0.2
 """What one more measurement counts against all before; of the first ones the plain mean is kept."""
@@ -20,12 +22,35 @@ _Count = Annotated[int, Meta(ge=0)]
 _Seconds = Annotated[float, Meta(ge=0, le=1e15)]
 
 
+def kind_of(job: Job) -> str:
+    """Return what its paces are learnt under: the steps of jobs of no kind have nothing in common."""
+    return job.spec.kind or f"{job.name}\n"  # which nobody may give a kind
+
+
 class Setup(Struct, frozen=True, kw_only=True, gc=False):
-    """What the pace of a gang is measured under: only paces of the same kind of job are compared."""
+    """What the pace of a job is measured under: only paces of the same kind of job are compared."""
 
     workers: _Count
     nodes: _Count
     """How many its replicas run on."""
+    accelerator: str = ""
+    """The model of what all workers run on; empty where that is not known, not one, or they ask for none."""
+
+    def may_beat(self, other: "Setup") -> bool:
+        """Whether it is worth comparing: as many workers on fewer nodes of the same model, or on another.
+
+        Of models that are not known nothing is said but that they are the same where all are: a job is
+        compared with itself on fewer nodes then, and with no known model.
+        """
+        if self.workers != other.workers:
+            return False
+        if self.accelerator == other.accelerator:
+            return self.nodes < other.nodes
+        return bool(self.accelerator and other.accelerator)
+
+    def __str__(self) -> str:
+        on = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
+        return f"{on} with {self.accelerator}" if self.accelerator else on
 
 
 class Pace(Struct, frozen=True, kw_only=True, gc=False):
@@ -54,31 +79,31 @@ class Pace(Struct, frozen=True, kw_only=True, gc=False):
         return _ERRORS * math.sqrt(self.variance * NEWS / (2 - NEWS))
 
 
-class GangPaces(Struct, frozen=True, kw_only=True):
-    """What is known of the gangs of one kind."""
+class KindPaces(Struct, frozen=True, kw_only=True):
+    """What is known of the jobs of one kind."""
 
     paces: tuple[Pace, ...] = ()
     """One for each setup."""
     jobs: Mapping[str, Setup] = field(default_factory=dict)
     """Those that run, as each was set up when it was measured last."""
 
-    def with_sample(self, job: str, setup: Setup, seconds: float, *, most: int) -> "GangPaces":
+    def with_sample(self, job: str, setup: Setup, seconds: float, *, most: int) -> "KindPaces":
         """Return what is known after one more measurement of a job; of so many setups at most."""
         jobs = self.jobs if self.jobs.get(job) == setup else {**self.jobs, job: setup}
         known = self.of(setup)
         if known is None:
             new = () if len(self.paces) >= most else (Pace(setup=setup).with_sample(seconds),)
-            return GangPaces(paces=(*self.paces, *new), jobs=jobs)
+            return KindPaces(paces=(*self.paces, *new), jobs=jobs)
         sample = known.with_sample(seconds)
-        return GangPaces(paces=tuple(sample if each is known else each for each in self.paces), jobs=jobs)
+        return KindPaces(paces=tuple(sample if each is known else each for each in self.paces), jobs=jobs)
 
     def of(self, setup: Setup) -> Pace | None:
         """Return the pace that was measured under a setup."""
         return next((pace for pace in self.paces if pace.setup == setup), None)
 
 
-class Gathered(Struct, frozen=True, kw_only=True):
-    """A gang that was brought together, and whether that brought what was expected."""
+class Tried(Struct, frozen=True, kw_only=True):
+    """A job that was moved to a setup that was faster, and whether that brought what was expected."""
 
     setup: Setup
     """As it was to be set up."""
@@ -92,12 +117,12 @@ class Gathered(Struct, frozen=True, kw_only=True):
     """Which part of its time it saves, as measured; None: not known yet."""
 
 
-def saving(spread: Pace, together: Pace) -> float:
-    """Return which part of its time a gang saves at least, by what was measured; 0 where none is sure.
+def saving(slow: Pace, quick: Pace) -> float:
+    """Return which part of its time a job saves at least, by what was measured; 0 where none is sure.
 
     Both means are taken to be wrong by twice their standard errors, to the disadvantage of a move.
     """
-    if min(spread.samples, together.samples) < ENOUGH:
+    if min(slow.samples, quick.samples) < ENOUGH:
         return 0.0
-    slowest, quickest = together.seconds + together.error, spread.seconds - spread.error
+    slowest, quickest = quick.seconds + quick.error, slow.seconds - slow.error
     return 1 - slowest / quickest if slowest < quickest else 0.0

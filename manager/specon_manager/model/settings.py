@@ -108,7 +108,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     warnings: tuple[Warns, ...] = ()
     """What announces that a node is to be emptied: it takes nothing new then, and what runs there leaves."""
     defragment: Literal["off", "dry-run", "on"] = "off"
-    """Whether running jobs are moved for one that waits, and spread gangs are brought together: not, only
+    """Whether running jobs are moved for one that waits, and to where they are faster: not, only
     told, or done."""
     dry_run: bool = False
     """Whether proposals are judged and told, and nothing is ordered."""

@@ -12,6 +12,7 @@ from specon_manager.model.cluster import Claimed, Job, Node, Phase, Replica, Ser
 from specon_manager.model.constraints import Constraints, objection
 from specon_manager.model.members import Members, OnNode
 from specon_manager.model.overlay import Overlay
+from specon_manager.model.paces import KindPaces
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
@@ -35,6 +36,7 @@ class Snapshot:
         claims: Mapping[str, Claimed] | None = None,
         served: Mapping[str, Served] | None = None,
         paces: Mapping[str, Mapping[int, float]] | None = None,
+        setup_paces: Mapping[str, KindPaces] | None = None,
         changed_at: float = 0.0,
         queues: Mapping[str, Queue] | None = None,
         withheld: Mapping[str, str] | None = None,
@@ -42,7 +44,7 @@ class Snapshot:
     ) -> None:
         """Take the records as they are; `transactions` are those in flight, by id.
 
-        `claims` is by waiting job: those whose time is over are left out. `served` and `paces` are by kind of
+        `claims` is by waiting job: those whose time is over are left out. `served` and paces are by kind of
         job; `changed_at` is when a job was last admitted, scaled or preempted. `withheld` are waiting jobs
         that no policy is to see now, each with the reason.
         """
@@ -54,6 +56,7 @@ class Snapshot:
         self.claims = {job: claim for job, claim in (claims or {}).items() if claim.until > now}
         self.served: Mapping[str, Served] = {} if served is None else served
         self.paces: Mapping[str, Mapping[int, float]] = {} if paces is None else paces
+        self.setup_paces: Mapping[str, KindPaces] = {} if setup_paces is None else setup_paces
         self.changed_at = changed_at
         self.queues: Mapping[str, Queue] = {} if queues is None else queues
         self.withheld: Mapping[str, str] = {} if withheld is None else withheld
@@ -372,6 +375,7 @@ class Snapshot:
             claims=self.claims if claims is None else claims,
             served=self.served,
             paces=self.paces,
+            setup_paces=self.setup_paces,
             changed_at=self.changed_at,
             queues=self.queues,
             withheld=self.withheld if withheld is None else withheld,

@@ -9,7 +9,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.packing import grow, place_tightly
+from specon_manager.policies.packing import grow, place_on, place_tightly, roomiest
 from specon_manager.policies.preemption.queues import Queued
 
 
@@ -36,18 +36,23 @@ def gang_of(job: Job, snapshot: Snapshot) -> Gang:
 
 Placed = tuple[Gang, dict[str, str]]
 """What is to start, and where: node by replica."""
+Chosen = tuple[dict[str, str], str]
+"""Where it is to start, and why there."""
 
 
-def fill(
+def fill(  # noqa: C901, PLR0917  (one pass over the queue, and what a policy may do in it)
     waiting: Iterable[Queued],
     snapshot: Snapshot,
     idle: Idle,
     strand: Callable[[Job, Sequence[Placed]], None],
+    choose: Callable[[Gang, Idle], Chosen | None] = lambda _gang, _idle: None,
+    waits: Callable[[Gang, int], bool] = lambda _gang, _workers: False,
 ) -> tuple[list[AdmitGang], list[Job]]:
     """Start every job that fits, in this order, and return who does not.
 
     `strand` is told at once of each job that does not, with what was placed before it: room that it reserves
-    is not given to those who come after.
+    is not given to those who come after. `choose` may take room for a job, where it has reasons of its own.
+    `waits` says of a gang whether it had better wait than start with so few workers beside its servers.
 
     One after the other takes as many workers as its owner asked for, where the first of them are: with nearly
     linear speed-up a few jobs at full size end sooner on average than many at their smallest. If nobody is
@@ -56,6 +61,7 @@ def fill(
     placed: list[Placed] = []
     stranded: list[Job] = []
     too_much = list[tuple[Resources, int]]()
+    reasons = dict[str, str | None]()
     redeemed = False
     for each in waiting:
         job = each.job
@@ -69,10 +75,20 @@ def fill(
             strand(job, placed)
             continue
         gang = gang_of(job, snapshot)
-        placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
+        wanted = gang.workers[: job.spec.wanted_workers]
+        placement, reason = (None if held else choose(gang, idle)) or (None, None)
+        if placement is None and gang.servers and not held:
+            placement, better_later = _beside_servers(gang, idle, waits)
+            if better_later:
+                stranded.append(job)
+                strand(job, placed)
+                continue
+        if placement is None:
+            placement = place_tightly(gang.servers, gang.workers, gang.least, idle)
         if placement is not None:
-            wanted = gang.workers[: job.spec.wanted_workers]
-            grow(wanted, placement, idle, abroad=not gang.servers)  # far from its servers a worker waits
+            # Far from its servers a worker waits, and where a model was chosen others would slow it.
+            grow(wanted, placement, idle, abroad=not gang.servers and reason is None)
+            reasons[job.name] = reason
             placed.append((gang, placement))
             redeemed = redeemed or bool(held)
             continue
@@ -89,5 +105,22 @@ def fill(
             grow(gang.workers, placement, idle, abroad=False)
         where = ", ".join(dict.fromkeys(placement.values()))
         why = f"of those that wait and fit it has the least expected work; on {where}"
+        if (reason := reasons[gang.job.name]) is not None:
+            why = f"{why}, {reason}"
         started.append(AdmitGang(job=gang.job.name, placement=placement, reason=why))
     return started, stranded
+
+
+def _beside_servers(
+    gang: Gang, idle: Idle, waits: Callable[[Gang, int], bool]
+) -> tuple[dict[str, str] | None, bool]:
+    """Take room where most of its workers fit beside its servers: that is how large it can become.
+
+    Returns node by replica, None where no node holds its smallest form, and whether it had better wait.
+    """
+    wanted = gang.workers[: gang.job.spec.wanted_workers]
+    best = roomiest(gang.servers, wanted, gang.least, idle)
+    now = gang.least if best is None else best[1]
+    if now < len(wanted) and waits(gang, now):
+        return None, True
+    return (None if best is None else place_on(best[0], (*gang.servers, *wanted[:now]), idle)), False

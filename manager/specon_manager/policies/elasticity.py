@@ -7,6 +7,7 @@ from typing import Final
 
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Proposal, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, JobSpec
+from specon_manager.model.paces import kind_of
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
@@ -31,13 +32,21 @@ def resize(
 
     `proposals` are what this call has started, ended and claimed already. Jobs with the most left give
     workers first, those with the least left get them first, and only where the time gained is more than twice
-    `resize_seconds`.
+    `resize_seconds`. While somebody is stranded, jobs with servers grow beside these as far as their owners
+    asked for: elsewhere they never can.
     """
     proposals = list(proposals)
     ending = {proposal.job for proposal in proposals if isinstance(proposal, Preempt)}
 
     def counts(job: Job) -> bool:
         return job.trains_since is not None and job.name not in ending and snapshot.runs(job.name)
+
+    def steady(jobs: Iterable[Job]) -> list[Job]:
+        """Return those that were not changed a moment ago, and so have just paused; the least left first."""
+        found = [
+            job for job in jobs if counts(job) and snapshot.now - (job.trains_since or 0.0) >= resize_seconds
+        ]
+        return sorted(found, key=lambda job: (expected.remaining(job), job.order))
 
     # Nobody makes room, or forgoes it, for a job that will never fit.
     stranded = _ever_fitting(stranded[:_LOOKED_AT], snapshot) if stranded else ()
@@ -50,19 +59,20 @@ def resize(
         # Where room is being made already, those behind wait.
         first = list(takewhile(lambda job: job.name not in served, stranded))
         yield from _shrink(expected, books, first, elastic, shrink_ratio)
+        if not books.changed:  # one direction in a call
+            fewer = (
+                job
+                for job in expected.varying()
+                if job.spec.ps and len(snapshot.workers(job.name)) < job.spec.wanted_workers
+            )
+            yield from _grow(expected, books, steady(fewer), resize_seconds, beyond=False)
         return
-    # A job that was changed a moment ago has just paused for it.
-    steady = [
-        job
-        for job in expected.varying()
-        if counts(job) and snapshot.now - (job.trains_since or 0.0) >= resize_seconds
-    ]
-    if not steady:
+    growing = steady(expected.varying())
+    if not growing:
         return
-    steady.sort(key=lambda job: (expected.remaining(job), job.order))
     books = _books(snapshot, proposals)
-    yield from _give_back(books, steady)
-    yield from _grow(expected, books, steady, resize_seconds)
+    yield from _give_back(books, growing)
+    yield from _grow(expected, books, growing, resize_seconds)
 
 
 def _ever_fitting(jobs: Iterable[Job], snapshot: Snapshot) -> list[Job]:
@@ -97,7 +107,7 @@ def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
     """End the workers that were tried beyond what the owner asked for, and brought nothing."""
     for job in elastic:
         workers, wanted = len(books.snapshot.workers(job.name)), job.spec.wanted_workers
-        if brought_nothing(books.snapshot.paces.get(job.pace_kind, {}), wanted, workers):
+        if brought_nothing(books.snapshot.paces.get(kind_of(job), {}), wanted, workers):
             surplus = books.surplus(job)[: workers - wanted]
             yield from books.scale_in(
                 surplus, f"with {workers} workers it trains no faster than with {wanted}"
@@ -105,7 +115,7 @@ def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
 
 
 def _grow(
-    expected: Expectation, books: Books, elastic: Iterable[Job], resize_seconds: float
+    expected: Expectation, books: Books, elastic: Iterable[Job], resize_seconds: float, *, beyond: bool = True
 ) -> Iterator[ScaleOut]:
     for job in elastic:
         growth = more_workers(job, books)
@@ -115,8 +125,9 @@ def _grow(
         if not growth:
             continue
         left, workers = expected.remaining(job), len(books.snapshot.workers(job.name))
-        paces = books.snapshot.paces.get(job.pace_kind, {})
-        most = largest_worthwhile(paces, job.spec.wanted_workers)
+        paces = books.snapshot.paces.get(kind_of(job), {})
+        wanted = job.spec.wanted_workers
+        most = largest_worthwhile(paces, wanted) if beyond else wanted
         growth = dict(list(growth.items())[: max(0, most - workers)])
         gain = left * len(growth) / (workers + len(growth))
         if not growth or gain <= 2 * resize_seconds:

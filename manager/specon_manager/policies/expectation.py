@@ -82,8 +82,8 @@ class Expectation:
     def _factor(self, job: Job) -> float:
         return self._size(job) ** self._size_power if self._size_power else 1.0
 
-    def most_work(self) -> Iterator[Left]:
-        """Yield the jobs that occupy nodes and whose rest was measured, the most work first.
+    def most_work(self, longer: float = 0.0) -> Iterator[Left]:
+        """Yield the jobs that occupy nodes and were measured to have `longer` left, the most work first.
 
         Of equals the oldest.
         """
@@ -94,7 +94,8 @@ class Expectation:
             if self.measured(job)
         ]
         found.sort(key=lambda each: (-each.work, each.job.order))
-        return kept.by_work(self._snapshot.now, found)
+        found = [each for each in found if each.remaining > longer]
+        return kept.by_work(self._snapshot.now, longer, found)
 
     def longest_elastic(self) -> Iterator[Job]:
         """Yield the elastic jobs that occupy nodes, those with the most left first, of equals the latest."""

@@ -45,15 +45,19 @@ class Falling(Generic[T]):
         number = self._at.get(name)
         return None if number is None else self._buckets[number][name]
 
-    def descending(self, key: Callable[[T], tuple[float, int]]) -> Iterator[tuple[tuple[float, int], T]]:
+    def descending(
+        self, key: Callable[[T], tuple[float, int] | None]
+    ) -> Iterator[tuple[tuple[float, int], T]]:
         """Yield the items with their keys, in the order of those.
 
-        The first part of a key is minus the value by now, which may be less than it was.
+        The first part of a key is minus the value by now, which may be less than it was. Without a key
+        an item is left out.
         """
         numbers = sorted((number for number, items in self._buckets.items() if items), reverse=True)
         held = list[tuple[tuple[float, int], T]]()
         for number, following in zip(numbers, [*numbers[1:], None], strict=False):
-            held += [(key(item), item) for item in self._buckets[number].values()]
+            found = ((key(item), item) for item in self._buckets[number].values())
+            held += [(place, item) for place, item in found if place is not None]
             held.sort(key=itemgetter(0))
             # What comes in later buckets has less than their upper edge.
             edge = inf if following is None else -_MARGIN * 2 ** ((following + 1 - _ABOVE) / _PER_OCTAVE)

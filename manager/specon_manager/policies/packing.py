@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from specon_manager.model.cluster import Replica
-from specon_manager.model.resources import NOTHING, Resources, least_of, size
+from specon_manager.model.resources import NOTHING, Resources, least_of, size, total
 from specon_manager.policies.idle import Idle
 
 
@@ -33,6 +33,27 @@ def place_tightly(
     for replica in wanted:
         idle.take(placement[replica.name], replica.requests)
     return placement
+
+
+def roomiest(
+    servers: Sequence[Replica], workers: Sequence[Replica], least: int, idle: Idle
+) -> tuple[str, int] | None:
+    """Return the node that holds all servers and most of the workers, at least `least`, and how many.
+
+    Of nodes that hold all of them it is the one that they leave least of. None: no node holds so many.
+    """
+    for number in range(len(workers), max(1, least) - 1, -1):
+        whole = total([replica.requests for replica in (*servers, *workers[:number])])
+        if (node := idle.find(whole)) is not None:
+            return node, number
+    return None
+
+
+def place_on(node: str, replicas: Sequence[Replica], idle: Idle) -> dict[str, str]:
+    """Take room for all of these on one node that has it; returns node by replica."""
+    for replica in replicas:
+        idle.take(node, replica.requests)
+    return {replica.name: node for replica in replicas}
 
 
 def grow(workers: Sequence[Replica], placement: dict[str, str], idle: Idle, *, abroad: bool) -> None:

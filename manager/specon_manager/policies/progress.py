@@ -18,9 +18,11 @@ from specon_manager.policies.backfill import fill
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation, Objective
 from specon_manager.policies.fitgpp import FitGppSettings, FittingGracePeriod
+from specon_manager.policies.fuller_start import FullerStart
 from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.lateness import Lateness
 from specon_manager.policies.making_way import make_way
+from specon_manager.policies.model_choice import ModelChoice
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.preemption.shorter import ShorterFirst
@@ -112,11 +114,17 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
         if not served and job.name not in snapshot.claims:
             waits.append(job)
             reservation.keep(job, (), proposals)
-    rest = (
+    rest = [
         waiting for waiting in ranked if waiting.job.spec.job_class != "trial" and reserves(waiting.job.spec)
-    )
+    ]
+    models = ModelChoice(snapshot, rest)
     started, stranded = fill(
-        rest, snapshot, idle, lambda job, placed: reservation.keep(job, placed, proposals)
+        rest,
+        snapshot,
+        idle,
+        lambda job, placed: reservation.keep(job, placed, proposals),
+        models.choose,
+        FullerStart(snapshot, idle, expected, late),
     )
     proposals += started
     if reservation.claim is not None:

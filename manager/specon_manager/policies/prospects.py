@@ -18,6 +18,7 @@ from specon_manager.policies.falling import Falling
 from specon_manager.policies.shared_nodes import reserves
 from specon_sidecar.classify import Category
 
+_LEAST: Final = 1e-3
 _MANY: Final = 0.5
 """Where so large a part has changed it is quicker to look at every job."""
 _BEHIND: Final = 1e6  # times what is left, where convergence alone counts: after all that has not converged
@@ -179,12 +180,17 @@ class Prospects:
                 elastic.append((name, remaining, each))
         self.works, self.elastic = self.works.renewed(gone, works), self.elastic.renewed(gone, elastic)
 
-    def by_work(self, now: float, others: Iterable[Left]) -> Iterator[Left]:
-        """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest."""
+    def by_work(self, now: float, longer: float, others: Iterable[Left]) -> Iterator[Left]:
+        """Yield the jobs of whom it was measured, and these others: most work first, of equals the oldest.
+
+        Those alone that have `longer` left, seconds.
+        """
         weight = self._weight
 
-        def key(each: Prospect) -> tuple[float, int]:
-            return -rank(max(1e-3, each.left(now)), each.part, weight) * each.factor, each.job.order
+        def key(each: Prospect) -> tuple[float, int] | None:
+            left = each.seconds - (now - each.since if now > each.since else 0.0)
+            left = max(_LEAST, left)  # `Prospect.left`, written out: a Tick asks for thousands
+            return None if left <= longer else (-rank(left, each.part, weight) * each.factor, each.job.order)
 
         measured = (
             Left(each.job, -minus, max(1e-3, each.left(now)))

@@ -37,18 +37,18 @@ class Shares:
         """Take the jobs of which a replica occupies a node and reserves nothing."""
         self._snapshot, self._expected, self._settings = snapshot, expected, settings
         self._order = TurnOrder(expected, settings)
-        self._work: dict[str, float] = {}
-        """What there is to do on each node; nothing on those that are not named."""
+        self._left: dict[str, list[float]] = {}
+        """What each replica on a node has left, seconds, those that this call adds among them; by node."""
         self._jobs: dict[str, list[tuple[Replica, Job]]] = {}
         """By node; not those on which everybody reserves."""
         for name in snapshot.sharing:
-            self._jobs[name], self._work[name] = [], 0.0
+            self._jobs[name], self._left[name] = [], []
             for replica in sorted(snapshot.on_node[name], key=lambda replica: replica.name):
                 if replica.requests.cpu or replica.requests.gpu or snapshot.leaves(replica):
                     continue
                 job = snapshot.jobs[replica.job]
                 self._jobs[name].append((replica, job))
-                self._work[name] += expected.remaining(job) / max(1, job.spec.wanted_workers)
+                self._left[name].append(expected.remaining(job) / max(1, job.spec.wanted_workers))
 
     @cached_property
     def _unreserved(self) -> dict[str, float]:
@@ -60,23 +60,30 @@ class Shares:
         return found
 
     def admit(self, waiting: Queued) -> AdmitGang:
-        """Start a waiting job: each replica on the node that is through first; a crashed one where it was.
+        """Start a waiting job: each replica where it and others delay each other least, or where it crashed.
 
-        What a node has left takes the longer, the more of its cores are reserved.
+        Where the least left goes first, the shorter of two jobs delays the longer by what it has left itself,
+        and is not delayed. Of equal nodes the one that is through first is taken. What a node has left takes
+        the longer, the more of its cores are reserved.
         """
         placement = {}
         each = self._expected.remaining(waiting.job) / len(waiting.replicas)
         for replica in waiting.replicas:
             back = replica.node if replica.crashes and replica.node in self._unreserved else None
-            node = back or min(
-                self._unreserved,
-                key=lambda n: ((self._work.get(n, 0.0) + each) / self._unreserved[n], len(n), n),
-            )
+            node = back or min(self._unreserved, key=lambda n: (*self._delays(n, each), len(n), n))
             placement[replica.name] = node
-            self._work[node] = self._work.get(node, 0.0) + each
+            self._left.setdefault(node, []).append(each)
         nodes = ", ".join(dict.fromkeys(placement.values()))
-        why = f"of all nodes {nodes} has the least left to do"
+        why = f"of all nodes it delays others, and they delay it, least on {nodes}"
         return AdmitGang(job=waiting.name, placement=placement, reason=why)
+
+    def _delays(self, node: str, seconds: float) -> tuple[float, float]:
+        """Return by how much all together end later if one with `seconds` left joins; when the last ends."""
+        there, unreserved = self._left.get(node, ()), self._unreserved[node]
+        return (
+            sum(min(seconds, other) for other in there) / unreserved,
+            (sum(there) + seconds) / unreserved,
+        )
 
     def reweigh(self) -> Iterator[Reweight]:
         """Let the job with the least left on each node go first, in place."""

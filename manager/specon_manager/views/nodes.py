@@ -18,6 +18,8 @@ class NodeRow(Struct, frozen=True, kw_only=True):
     share: float
     """The part of its cores that is in use, measured."""
     cores: float
+    accelerator: str
+    """The model of its GPUs; empty where it has none, or nobody says."""
     coming: tuple[str, ...]
     """Whom a transaction brings."""
     here: tuple[tuple[str, Word], ...]
@@ -40,6 +42,7 @@ def node_row(state: State, node: Node) -> NodeRow:
         ready=node.ready,
         share=used / cores if cores > 0 and math.isfinite(used) else 0.0,
         cores=cores,
+        accelerator=printable(node.accelerator) if node.capacity.gpu else "",
         coming=tuple(replica_label(state, name) for name in coming),
         here=tuple((replica_label(state, replica.name), word_for(state, replica)) for replica in here),
     )

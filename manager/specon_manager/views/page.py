@@ -194,6 +194,7 @@ def _node_row(node: Node, counts: Counter[str]) -> dict[str, Any]:
         "cpu": [_number(node.usage.cpu), _number(node.capacity.cpu)],
         "memory": [_number(node.usage.memory), _number(node.capacity.memory)],
         "gpu": _number(node.capacity.gpu),
+        "accelerator": cut(node.accelerator, 64),
         "tainted": bool(node.taints),
         "counts": dict(counts),
     }

@@ -436,7 +436,7 @@ def test_it_says_which_gangs_would_be_brought_together(tmp_path, capsys):
         "policy fifo, 2 of 2 nodes ready, 0 jobs waiting; defragment is off\n"
         "no job waits for room that is there and only scattered\n"
         "\n"
-        "g, 2 workers on 2 nodes, would be faster on 1: 0.5 s for a step rather than 1 s"
+        "g, 2 workers on 2 nodes, would be faster on 1 node: 0.5 s for a step rather than 1 s"
         " (measured 10 and 10 times)\n"
         "  price 20.0, it saves 50 % of its time at least, worth 120.0 (weighted replica-seconds)\n"
         "  g/worker/1 node-1 -> node-0; all 2 of g start again\n"
@@ -447,8 +447,12 @@ def test_it_says_which_gangs_would_be_brought_together(tmp_path, capsys):
 def test_gangs_that_would_be_brought_together_as_json(tmp_path, capsys):
     """Every part by name, and why it would not be done."""
     found = as_json(capsys, spread(tmp_path, budgets=Budgets(moves_per_replica=0)), "--defragment")
-    (gang,) = found["gangs"]
-    assert (gang["job"], gang["nodes"], gang["nodes_then"], gang["saves"]) == ("default/g", 2, 1, 0.5)
+    (gang,) = found["faster"]
+    assert (gang["job"], gang["saves"]) == ("default/g", 0.5)
+    assert (gang["setup"], gang["setup_then"]) == (
+        {"workers": 2, "nodes": 2, "accelerator": ""},
+        {"workers": 2, "nodes": 1, "accelerator": ""},
+    )
     assert (gang["done"], gang["replicas"], gang["restarts"]) == (False, [], 0)
     assert gang["reason"] == "it was ended for a move 0 times, which is its budget"
 

@@ -54,7 +54,7 @@ def run(defragment, *, step_bytes=1.25e8, kind="bert"):
     outcome = simulate(given, "quota-fifo", settings=settings, check=look)
     assert [each.state for each in outcome.jobs] == ["completed"] * 4
     ended = {each.name: each.completion_seconds for each in outcome.jobs}
-    moved = [each for each in latest[0].history if each.purpose == "gather"]
+    moved = [each for each in latest[0].history if each.purpose == "faster"]
     return ended["default/job-0"], ended["default/job-3"], moved
 
 

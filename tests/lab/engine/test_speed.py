@@ -32,6 +32,16 @@ def test_no_speedup_means_linear():
     assert gang_speed(Training(seconds=1.0), {"a": 4}, (), 2, BANDWIDTH) == 2.0
 
 
+@given(st.floats(0.1, 20.0))
+def test_on_a_slower_accelerator_a_step_takes_longer_and_the_network_as_long(pace):
+    """Alone on a node it is so many times as slow; over the network what is waited for is the same."""
+    assert gang_speed(TRAINING, {"a": 4}, ("a",), 4, BANDWIDTH, pace=pace) == pytest.approx(1 / pace)
+    fixed = msgspec.structs.replace(TRAINING, network=msgspec.structs.replace(NETWORK, fixed_quota=True))
+    local, network = 0.5 * 4 / 3.01, 2 * 204e6 / 117e6
+    expected = local / (local * pace + network)
+    assert gang_speed(fixed, {"a": 2, "b": 2}, ("a",), 4, BANDWIDTH, pace=pace) == pytest.approx(expected)
+
+
 def test_beyond_the_last_known_number_of_workers_the_speed_stays():
     """The fifth and sixth worker bring nothing."""
     training = Training(seconds=1.0, speedup=RESNET)

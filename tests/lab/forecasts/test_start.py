@@ -32,7 +32,7 @@ def test_a_forecast_is_bounded_and_breaks_nothing():
     assert (late.in_seconds, late.why) == (None, "0 of the 19 simulations that it takes were over after -1 s")
     assert start_of(msgspec.structs.replace(state, nodes={})).why == "nodes: there is none that is ready"
     large = start_of(waiting(gang("w", 1, ps=0, cpu=64.0)))
-    assert (large.in_seconds, large.worlds) == (None, 19)
+    assert (large.in_seconds, large.earliest_seconds, large.worlds) == (None, None, 19)
     assert large.why == "default/w/worker/0 asks for 64 cores: no node has as much"
     unknown = msgspec.structs.replace(state, settings=Settings(policy="nonsense"))
     assert "nonsense" in start_of(unknown).why

@@ -94,7 +94,7 @@ def under(policy, state, **changes):
 
 
 def test_work_that_short_worlds_leave_goes_to_those_that_are_long():
-    """So one long world of 19 takes no job its interval; and all together take no more than was given."""
+    """So one long world of 19 takes no job its interval."""
     state, now = queued()
     durations = Served(jobs=64, latest=(60.0,) * 60 + (20_000.0,) * 4)
     state = msgspec.structs.replace(state, served={"best-effort": durations})
@@ -134,6 +134,16 @@ def test_what_starts_beyond_what_was_played_starts_after_that():
     assert told.why.startswith("it does not start in each of 19 simulations")
 
 
+def test_what_waits_beyond_the_horizon_starts_after_it():
+    """A simulation of a week tells of a job that waits for longer that it waits for a week."""
+    state, now = queued(seconds=4e6, behind=1)
+    found = starts(Worlds(state, now, seed=0), ["default/job-1"], 19, Bounds(work=1e6), lambda: True)
+    assert found.by_job["default/job-1"].surely_after == Bounds(work=1e6).horizon
+    told = expected_starts(state, now, ["default/job-1"], Budget(work=19e6, seconds=60.0))["default/job-1"]
+    assert told.earliest_seconds == Bounds(work=1e6).horizon
+    assert told.why.endswith("the simulation was ended after 604800 s")
+
+
 def test_under_a_policy_in_order_nobody_waits_for_who_came_later():
     """So those are not played: the starts are the same, and a world takes less work."""
     state, now = queued(behind=40)
@@ -165,6 +175,7 @@ def test_assumptions_say_who_is_taken_to_come():
     state = under("srpt", state)
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]
     assert "nothing else arrives: too few came to say who will" in told.assumptions
+    assert any(each.startswith("later jobs may go first") for each in told.assumptions)
     assert told.assumptions[0] == "how long jobs still train is learnt, measured"
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from specon_lab.engine.outcome import JobOutcome, Outcome
+from specon_lab.engine.slowness import Slowness
 from specon_lab.reproduction.hurt import Hurt, hurt, main, row
 
 
@@ -22,12 +23,14 @@ def outcome(**times):
         waited_seconds=waited,
         paused_seconds=paused,
         trained_seconds=trained,
+        lost_seconds=times.get("lost", 0.0),
+        slowness=times.get("slowness", Slowness()),
         preemptions=preemptions,
     )
     return Outcome(workload="w", policy="p", seed=0, jobs=(job,), makespan=1.0, allocated=1.0, used=1.0)
 
 
-BEFORE = outcome(waited=50.0, trained=150.0)
+BEFORE = outcome(waited=50.0, trained=150.0, slowness=Slowness(smaller=50.0))
 
 
 @pytest.mark.parametrize(
@@ -36,11 +39,15 @@ BEFORE = outcome(waited=50.0, trained=150.0)
         (outcome(waited=90.0, trained=150.0), "waits"),
         (outcome(waited=90.0, trained=150.0, preemptions=1), "preempted"),
         (outcome(waited=50.0, paused=40.0, trained=150.0), "paused"),
-        (outcome(waited=50.0, trained=190.0), "slower"),
+        (outcome(waited=50.0, trained=190.0, slowness=Slowness(smaller=90.0)), "smaller"),
+        (outcome(waited=50.0, trained=190.0, slowness=Slowness(smaller=50.0, apart=40.0)), "apart"),
+        (outcome(waited=50.0, trained=190.0, slowness=Slowness(crowded=90.0)), "crowded"),
+        (outcome(waited=50.0, trained=190.0, slowness=Slowness(crowded=40.0, outweighed=50.0)), "outweighed"),
+        (outcome(waited=50.0, trained=190.0, slowness=Slowness(smaller=50.0), lost=40.0), "redone"),
     ],
 )
 def test_the_cause_is_what_grew_most(ours, cause):
-    """A job that is preempted waits for that reason."""
+    """A job that is preempted waits for that reason; a slower one is told by what of its speed fell most."""
     assert hurt(ours, BEFORE) == [Hurt(20.0, 40.0, cause)]
 
 
@@ -52,9 +59,13 @@ def test_who_is_less_than_one_percent_later_or_does_not_complete_is_not_told():
 
 def test_a_row_has_shares_of_all_jobs_and_medians_of_the_hurt():
     """Nobody hurt: zeros."""
-    found = [Hurt(20.0, 40.0, "waits"), Hurt(4.0, 8.0, "slower")]
-    assert row("w", found, 4) == "| w | 50.0 | 25.0 | 25.0 | 0.0 | 0.0 | 25.0 | 12 | 24 |"
-    assert row("w", [], 4) == "| w | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0.0 | 0 | 0 |"
+    found = [Hurt(20.0, 40.0, "waits"), Hurt(4.0, 8.0, "redone")]
+    nothing = " | ".join(["0.0"] * 6)
+    assert (
+        row("w", found, 4, [40.4, 50.0])
+        == f"| w | 40 | 50 | 50.0 | 25.0 | 25.0 | {nothing} | 25.0 | 12 | 24 |"
+    )
+    assert row("w", [], 4, [1.0, 1.0]) == f"| w | 1 | 1 | 0.0 | 0.0 | 0.0 | {nothing} | 0.0 | 0 | 0 |"
 
 
 def test_the_table_has_a_row_for_each_workload_that_is_named():

@@ -160,16 +160,17 @@ def test_what_is_wanted_is_checked(tmp_path):
 def test_warnings(tmp_path):
     """Unknown columns, a cluster that is made up, and jobs that are too large for it are worth a warning."""
     warnings: list[str] = []
-    text = "name,at,seconds,gpu,colour\na,0,1,1,red\nb,0,1,9,\n"
+    text = "name,at,seconds,gpu,memory,colour\na,0,1,1,1,red\nb,0,1,9,9e14,\n"
     workload = read_workload(file_of(tmp_path, text), warn=warnings.append)
     assert len(workload.jobs) == 2
     assert [warning.split(":")[0] for warning in warnings] == [
         "jobs.csv",
+        "1 jobs are split over nodes",
         "no nodes are given",
         "1 jobs are larger than the cluster and cannot run",
     ]
     assert "colour" in warnings[0]
-    assert "default/b" in warnings[2]
+    assert "default/b" in warnings[3]
 
 
 def test_nodes_come_from_a_second_file(tmp_path):
@@ -183,6 +184,48 @@ def test_nodes_come_from_a_second_file(tmp_path):
     assert warnings == []
     assert "another file does too" in str(mistakes_of([nodes, nodes, jobs]))
     assert "give them once" in str(mistakes_of([nodes, jobs], options=TraceOptions(nodes=4)))
+
+
+def test_models_of_nodes_and_paces_on_them(tmp_path):
+    """In a table or in JSON; paces on models that no node has are worth a warning."""
+    nodes = file_of(tmp_path, "name,gpu,model\nx,4,K80\ny,4,\n", "nodes.csv")
+    table = file_of(tmp_path, "name,at,seconds,paces\na,0,1,K80=4 V100=0.5\nb,0,1,\n")
+    lines = file_of(tmp_path, '{"name": "a", "at": 0, "seconds": 1, "paces": {"K80": 4}}\n', "jobs.jsonl")
+    warnings: list[str] = []
+    workload = read_workload([nodes, table], warn=warnings.append)
+    assert [node.accelerator for node in workload.nodes] == ["K80", ""]
+    assert [dict(job.training.paces) for job in workload.jobs] == [{"K80": 4.0, "V100": 0.5}, {}]
+    assert warnings == ["jobs have paces on models that no node has: V100"]
+    assert read_workload([nodes, lines]).jobs[0].training.paces == {"K80": 4.0}
+    for cell in ("K80", "K80=0", "K80=fast"):
+        wrong = file_of(tmp_path, f"name,at,seconds,paces\na,0,1,{cell}\n", "wrong.csv")
+        assert "wrong.csv, row 2: paces: " in str(mistakes_of([nodes, wrong]))
+
+
+def test_a_worker_that_asks_for_more_gpus_than_a_node_has_is_split(tmp_path):
+    """Into as few that fit as there can be, all alike; not where it is elastic or has a network."""
+    nodes = file_of(tmp_path, "count,cpu,memory,gpu\n4,32,64G,4\n", "nodes.csv")
+    rows = (
+        "name,at,seconds,workers,max_workers,gpu,cpu,memory,step_bytes,step_seconds\n"
+        "one,0,60,,,8,16,8G,,\nodd,1,60,2,,5,8,8G,,\nfits,2,60,2,,4,8,8G,,\n"
+        "elastic,3,60,1,2,8,8,8G,,\nnetwork,4,60,1,,8,8,8G,1e6,1\n"
+    )
+    warnings: list[str] = []
+    workload = read_workload([nodes, file_of(tmp_path, rows)], warn=warnings.append)
+    sizes = {
+        job.spec.name.removeprefix("default/"): (len(job.spec.replicas), job.spec.requests)
+        for job in workload.jobs
+    }
+    assert sizes["one"] == (2, Resources(cpu=8.0, memory=4e9, gpu=4.0))
+    assert sizes["odd"] == (4, Resources(cpu=4.0, memory=4e9, gpu=3.0))
+    assert sizes["fits"] == (2, Resources(cpu=8.0, memory=8e9, gpu=4.0))
+    assert [size[0] for size in sizes.values()] == [2, 4, 2, 2, 1]
+    assert warnings == [
+        "2 jobs are split over nodes: ask for more GPUs than a node has (first: jobs.csv, row 2)",
+        "2 jobs are larger than the cluster and cannot run: default/elastic, default/network",
+    ]
+    many = file_of(tmp_path, "name,at,seconds,workers,gpu\na,0,1,4096,8\n", "many.csv")
+    assert "many.csv, row 2: gpu: 8 for each of 4096" in str(mistakes_of([nodes, many]))
 
 
 def test_nodes_with_mistakes(tmp_path):
@@ -234,6 +277,7 @@ def test_a_document_says_everything():
         ["jobs.csv", "nodes.csv"],
         ["jobs.jsonl"],
         ["failing.json"],
+        ["models.json"],
         ["philly.csv"],
         ["helios.csv"],
         ["alibaba-pods.csv", "alibaba-nodes.csv"],

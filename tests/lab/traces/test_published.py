@@ -88,6 +88,7 @@ def test_alibaba_rows(tmp_path):
     )
     nodes = written(tmp_path, "sn,cpu_milli,memory_mib,gpu,model\nnode-0,64000,262144,2,P100\n", "nodes.csv")
     workload = read_workload([pods, nodes])
+    assert workload.nodes[0].accelerator == "P100"
     (job,) = workload.jobs
     assert job.training.seconds == 370.0
     assert job.spec.requests == Resources(cpu=12, memory=16 * 2**30, gpu=0.46)

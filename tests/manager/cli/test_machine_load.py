@@ -47,7 +47,8 @@ def test_ones_own_processes_are_told_from_others():
     assert load.room == pytest.approx(len(cpus) * load.seconds)
     (_, begin), (at, left) = load.left[0], load.left[-1]
     assert begin == 0
-    assert 0.02 * at <= left <= at - (load.others - 0.1) / len(cpus)
+    least = 0.02 * at  # that is said to be left even where others took all
+    assert least <= left <= max(least, at - (load.others - 0.1) / len(cpus))
 
 
 @pytest.mark.processes

@@ -5,14 +5,14 @@ from collections import Counter
 import msgspec
 import pytest
 
-from specon_manager.core import gather
-from specon_manager.core.gather_targets import onto
+from specon_manager.core import faster
 from specon_manager.core.plan import plan
+from specon_manager.core.setup_targets import onto
 from specon_manager.core.state import MakingRoom
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Migrate, MigrateGang, Refusal
 from specon_manager.model.cluster import KINDS_REMEMBERED
-from specon_manager.model.paces import ENOUGH, GangPaces, Pace, Setup
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Setup
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate
 from specon_manager.model.transactions import TransactionState
@@ -35,7 +35,7 @@ from support.decisions.spread import (
 
 def one_outlook(cluster):
     """Return what could be done for the gang `g`."""
-    return gather.outlook("default/g", cluster.state, cluster.state.snapshot(cluster.now))
+    return faster.outlook("default/g", cluster.state, cluster.state.snapshot(cluster.now))
 
 
 def test_a_spread_gang_is_brought_together_where_it_trains_faster():
@@ -43,7 +43,7 @@ def test_a_spread_gang_is_brought_together_where_it_trains_faster():
     cluster = spread()
     cluster.tick()
     (begun,) = cluster.state.transactions.values()
-    assert (begun.purpose, begun.policy, begun.whole) == ("gather", "defragment", True)
+    assert (begun.purpose, begun.policy, begun.whole) == ("faster", "defragment", True)
     go_on(cluster, 40)
     assert [each.state for each in moves(cluster)] == [TransactionState.SUCCEEDED]
     assert len(nodes_of(cluster, "g")) == 1
@@ -57,8 +57,8 @@ def test_the_reason_names_both_paces_gain_and_price():
     (decision,) = said(cluster, "default/g")
     assert decision.refusal is Refusal.DRY_RUN
     assert decision.reason == (
-        "would be ordered: move all of default/g: 2 replicas, 2 on node-0 (brings it together on 1 node"
-        " rather than 2: a step takes 0.5 s there and 1 s here (measured 10 and 10 times), which saves 50 %"
+        "would be ordered: move all of default/g: 2 replicas, 2 on node-0 (trains faster on 1 node"
+        " than on 2 nodes: a step takes 0.5 s there and 1 s here (measured 10 and 10 times), which saves 50 %"
         " at least: worth 1200.0, for 20.0 (weighted replica-seconds))"
     )
 
@@ -70,7 +70,7 @@ def test_a_dry_run_orders_nothing():
     go_on(cluster, 10)
     assert not moves(cluster)
     assert not cluster.state.transactions
-    assert not cluster.state.gathered
+    assert not cluster.state.tried
     assert len(said(cluster, "default/g")) == 1
 
 
@@ -87,10 +87,10 @@ def test_nothing_is_guessed_of_what_was_not_measured():
     other_size = {TOGETHER: (0.5, 0), Setup(workers=3, nodes=1): (0.1, 50)}
     for paces in (*few, other_size):
         cluster = spread(paces=paces)
-        assert not gather.candidates(cluster.state)
+        assert not faster.candidates(cluster.state)
     cluster = spread()
-    other = {"bert": cluster.state.gang_paces["vae"]}
-    cluster.state = msgspec.structs.replace(cluster.state, gang_paces=other)
+    other = {"bert": cluster.state.setup_paces["vae"]}
+    cluster.state = msgspec.structs.replace(cluster.state, setup_paces=other)
     assert one_outlook(cluster) is None
     cluster.tick()
     assert not cluster.state.transactions
@@ -103,9 +103,9 @@ def test_a_difference_within_the_noise_is_none():
     together = msgspec.structs.replace(sure, setup=TOGETHER, seconds=0.75)
     cluster = spread()
     for pace, found in ((sure, ["default/g"]), (unsure, [])):
-        paces = {"vae": GangPaces(paces=(pace, together), jobs={"default/g": APART})}
-        cluster.state = msgspec.structs.replace(cluster.state, gang_paces=paces)
-        assert gather.candidates(cluster.state) == found
+        paces = {"vae": KindPaces(paces=(pace, together), jobs={"default/g": APART})}
+        cluster.state = msgspec.structs.replace(cluster.state, setup_paces=paces)
+        assert faster.candidates(cluster.state) == found
 
 
 def test_a_gain_below_the_price_is_no_reason():
@@ -125,7 +125,7 @@ def test_where_it_has_no_room_together_it_stays():
     go_on(cluster, 5)
     assert not moves(cluster)
     seen = one_outlook(cluster)
-    assert seen.objection.text == "no 1 node together has room for all 2 replicas of it"
+    assert seen.objection.text == "there is no room for all 2 replicas of it on 1 node"
     cluster.die(worker("b0"), 0)
     go_on(cluster, 40)
     assert [each.state for each in moves(cluster)] == [TransactionState.SUCCEEDED]
@@ -158,11 +158,11 @@ def test_what_its_owner_forbids_is_not_done():
 def test_after_a_manager_that_knows_no_paces_any_more_nothing_is_moved():
     """On Kubernetes they are lost with its process: then it is silent until it has measured both again."""
     cluster = spread()
-    cluster.state = msgspec.structs.replace(cluster.state, gang_paces={})
+    cluster.state = msgspec.structs.replace(cluster.state, setup_paces={})
     cluster.restart_manager()
     go_on(cluster, 3 * ENOUGH)
     assert not moves(cluster)
-    (pace,) = cluster.state.gang_paces["vae"].paces
+    (pace,) = cluster.state.setup_paces["vae"].paces
     assert pace.setup == APART
     assert pace.seconds == pytest.approx(1.0, rel=0.05)
 
@@ -172,7 +172,7 @@ def test_what_brought_nothing_is_not_done_again():
     cluster = spread()
     go_on(cluster, 40, seconds=lambda nodes: 1.0)  # on one node it is no faster than on two
     assert len(moves(cluster)) == 1
-    record = cluster.state.gathered["default/g"]
+    record = cluster.state.tried["default/g"]
     assert record.saved == pytest.approx(0.0, abs=0.05)
     assert record.least == pytest.approx(20.0 / 2400.0)
     apart = {worker("g", index): f"node-{index}" for index in range(2)}
@@ -184,7 +184,7 @@ def test_what_brought_nothing_is_not_done_again():
     assert len(moves(cluster)) == 1
     seen = one_outlook(cluster)
     assert seen.objection.text == (
-        "it was brought together on 1 node before, which saved -2 % of its time, and had to save 1 %"
+        "it was moved to 1 node before, which saved -2 % of its time, and had to save 1 %"
     )
 
 
@@ -198,7 +198,7 @@ def test_the_next_of_its_kind_waits_until_it_is_known_what_the_first_brought():
     assert not cluster.state.transactions
     go_on(cluster, 40)
     assert {each.job for each in moves(cluster)} == {"default/g", "default/h"}
-    assert all(each.saved == pytest.approx(0.5) for each in cluster.state.gathered.values())
+    assert all(each.saved == pytest.approx(0.5) for each in cluster.state.tried.values())
 
 
 def test_what_is_known_of_a_job_alone_goes_with_it():
@@ -208,9 +208,9 @@ def test_what_is_known_of_a_job_alone_goes_with_it():
     for index in range(2):
         cluster.die(worker("g", index), 0)
     assert cluster.state.jobs["default/g"].ended_at is not None
-    assert not cluster.state.gathered
-    assert not cluster.state.gang_paces["vae"].jobs
-    assert len(cluster.state.gang_paces["vae"].paces) == 2
+    assert not cluster.state.tried
+    assert not cluster.state.setup_paces["vae"].jobs
+    assert len(cluster.state.setup_paces["vae"].paces) == 2
 
 
 def test_a_gang_of_no_kind_is_compared_with_itself_alone():
@@ -219,21 +219,21 @@ def test_a_gang_of_no_kind_is_compared_with_itself_alone():
     cluster.post(ev.JobSubmitted(gang("g", 2, ps=0, resizing="none")))
     cluster.tick()
     go_on(cluster, 5)
-    (pace,) = cluster.state.gang_paces["default/g\n"].paces
+    (pace,) = cluster.state.setup_paces["default/g\n"].paces
     assert pace.setup == TOGETHER
     for index in range(2):
         cluster.die(worker("g", index), 0)
-    assert not cluster.state.gang_paces
+    assert not cluster.state.setup_paces
 
 
 def test_what_a_move_in_flight_disturbs_is_not_measured():
     """A trainer that pauses after its save says nothing of the pace of its setup."""
     cluster = spread()
     cluster.tick()
-    before = cluster.state.gang_paces
+    before = cluster.state.setup_paces
     cluster.now += 30
     cluster.report(worker("g"), step=1000)
-    assert cluster.state.gang_paces == before
+    assert cluster.state.setup_paces == before
 
 
 def test_room_that_is_kept_for_others_is_left_to_them():
@@ -254,7 +254,7 @@ def test_while_room_is_made_for_a_job_that_waits_nobody_is_brought_together():
     ordered(cluster, Claim(job="default/w", placement={worker("w"): "node-0"}, reason="room is made for it"))
     for job, verdicts in (("default/w", 0), ("", 1)):
         cluster.state = msgspec.structs.replace(cluster.state, making_room=MakingRoom(job=job))
-        _, found = gather.judged(cluster.state, cluster.state.snapshot(cluster.now), cluster.now)
+        _, found = faster.judged(cluster.state, cluster.state.snapshot(cluster.now), cluster.now)
         assert len(found) == verdicts
 
 
@@ -263,7 +263,7 @@ def test_of_many_gangs_only_some_are_looked_at_in_one_tick():
     names = tuple(f"g{number:02}" for number in range(20))
     cluster = spread(names, nodes=40, budgets=Budgets(cooldown=0, moves_per_replica=0))
     cluster.tick()
-    assert cluster.state.gather_after == "default/g15"
+    assert cluster.state.faster_after == "default/g15"
     free = msgspec.structs.replace(SETTINGS, policy="quota-fifo", defragment="dry-run")
     cluster.post(ev.ManagerStarted("again", free))
     cluster.tick()
@@ -283,9 +283,9 @@ def test_no_policy_spreads_a_gang_that_is_known_to_train_faster_as_it_is():
     (verdict,) = plan(cluster.state, [move], cluster.now)
     assert verdict.objection.refusal is Refusal.NO_GAIN
     assert verdict.objection.text == (
-        "on 2 nodes a step takes 0.98 s, and 0.5 s on 1 (measured 11 and 38 times)"
+        "on 2 nodes a step takes 0.98 s, and 0.5 s on 1 node (measured 11 and 38 times)"
     )
-    ignorant = msgspec.structs.replace(cluster.state, gang_paces={})
+    ignorant = msgspec.structs.replace(cluster.state, setup_paces={})
     (verdict,) = plan(ignorant, [move], cluster.now)
     assert verdict.objection is None
 
@@ -310,7 +310,7 @@ def test_the_nodes_on_which_it_runs_come_first(held, cpus, count, placed):
     spec = gang("g", sum(held), ps=0, resizing="none")
     where = [f"node-{number}" for number, own in enumerate(held) for _ in range(own)]
     state = with_gang(cluster.state, spec, dict(zip(spec.replicas, where, strict=True)))
-    found = onto(state.jobs["default/g"], count, state.snapshot(0.0))
+    found = onto(state.jobs["default/g"], Setup(workers=sum(held), nodes=count), state.snapshot(0.0))
     counts = Counter(found.values()) if found else {}
     assert ([counts[f"node-{n}"] for n in range(len(held))] if found else None) == placed
 
@@ -322,19 +322,19 @@ def test_a_gang_of_no_kind_learns_nothing_of_one_whose_kind_has_its_name():
     cluster.post(ev.JobSubmitted(gang("h", 2, ps=0, resizing="none", kind="default/g")))
     cluster.tick()
     go_on(cluster, 5)
-    assert [[*each.jobs] for each in cluster.state.gang_paces.values()] == [["default/g"], ["default/h"]]
+    assert [[*each.jobs] for each in cluster.state.setup_paces.values()] == [["default/g"], ["default/h"]]
 
 
 def test_of_too_many_kinds_one_that_no_gang_has_any_more_is_forgotten():
     """Else nothing would be learnt any more; those that run keep what they know."""
     cluster = Cluster(nodes=4, cpus=2.0, settings=msgspec.structs.replace(SETTINGS, policy="quota-fifo"))
-    seen = GangPaces(paces=(Pace(setup=TOGETHER, seconds=1.0, samples=ENOUGH),))
+    seen = KindPaces(paces=(Pace(setup=TOGETHER, seconds=1.0, samples=ENOUGH),))
     used = msgspec.structs.replace(seen, jobs={"default/other": TOGETHER})
     full = {f"kind-{number}": seen if number == 7 else used for number in range(KINDS_REMEMBERED)}
-    cluster.state = msgspec.structs.replace(cluster.state, gang_paces=full)
+    cluster.state = msgspec.structs.replace(cluster.state, setup_paces=full)
     for name in ("g", "h"):
         cluster.post(ev.JobSubmitted(gang(name, 2, ps=0, resizing="none", kind=name)))
         cluster.tick()
         go_on(cluster, 5)
-    assert {*full} - {*cluster.state.gang_paces} == {"kind-7"}
-    assert {*cluster.state.gang_paces} - {*full} == {"g"}
+    assert {*full} - {*cluster.state.setup_paces} == {"kind-7"}
+    assert {*cluster.state.setup_paces} - {*full} == {"g"}

@@ -10,7 +10,12 @@ from specon_manager.policies.preemption.queues import Queues
 from support.decisions.gang_worlds import NOW, Layout, layouts, nodes_of, said, spec_of
 
 
-def filled(layout, order=None, tell=None):
+def never(gang, workers):
+    """Say of no gang that it had better wait."""
+    return False
+
+
+def filled(layout, order=None, tell=None, waits=never):
     """Return (what starts, who does not); `order` is of names, else that of submission."""
     snapshot = layout.snapshot
     waiting = list(Queues(snapshot).best_effort())
@@ -22,6 +27,7 @@ def filled(layout, order=None, tell=None):
         snapshot,
         Idle(snapshot, choice="best-fit"),
         tell or (lambda job, placed: told.append((job.name, len(placed)))),
+        waits=waits,
     )
     assert tell or [name for name, _ in told] == [job.name for job in stranded]
     return said(started), [job.name.removeprefix("default/") for job in stranded]
@@ -61,6 +67,32 @@ def test_workers_beyond_the_first_node_join_only_jobs_without_servers():
     for ps, expected in ((0, 6), (1, 5)):
         layout = Layout(nodes_of(2)).add(spec_of("j", 6, ps=ps, min_workers=1))
         assert len(filled(layout)[0][0][2].split()) == expected
+
+
+def test_a_gang_with_servers_goes_where_most_of_what_its_owner_asked_for_has_room():
+    """Its smallest form would fill the first node; beside servers there it could never have three workers."""
+    for free, where in ((4, "1"), (3, "1"), (2, "0")):
+        layout = Layout(nodes_of(2)).add(spec_of("old", 2), "0 0")
+        if free < 4:
+            layout.add(spec_of("other", 4 - free), " ".join("1" * (4 - free)))
+        layout.add(spec_of("j", 3, ps=1, min_workers=1))
+        (_, _, places), *_ = filled(layout)[0]
+        assert {place.partition("@")[2] for place in places.split()} == {where}
+
+
+def test_a_gang_that_had_better_wait_is_stranded_and_takes_no_room():
+    """Asked with how many workers it could start now; who starts in full or comes after it is not asked."""
+    asked = []
+
+    def waits(gang, workers):
+        asked.append((gang.job.name, workers))
+        return True
+
+    layout = Layout(nodes_of(1)).add(spec_of("old"), "0").add(spec_of("j", 4, ps=1, min_workers=1))
+    layout.add(spec_of("full", 3, ps=1, min_workers=1))
+    started, stranded = filled(layout, waits=waits)
+    assert ([job for _, job, _ in started], stranded) == (["full"], ["j"])
+    assert asked == [("default/j", 3)]
 
 
 def test_who_does_not_fit_is_told_of_at_once():
@@ -109,7 +141,8 @@ def test_each_job_starts_or_is_stranded_and_the_planner_agrees(layout):
     """Nobody is forgotten, nobody is counted twice, everything that starts has room."""
     snapshot = layout.snapshot
     waiting = list(Queues(snapshot).best_effort())
-    started, stranded = fill(waiting, snapshot, Idle(snapshot, choice="best-fit"), lambda job, placed: None)
+    idle = Idle(snapshot, choice="best-fit")
+    started, stranded = fill(waiting, snapshot, idle, lambda job, placed: None)
     names = [proposal.job for proposal in started] + [job.name for job in stranded]
     assert sorted(names) == sorted(each.job.name for each in waiting)
     assert layout.refused(started) == []

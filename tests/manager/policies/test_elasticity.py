@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, ScaleIn, ScaleOut
+from specon_manager.model.paces import kind_of
 from specon_manager.model.resources import Resources
 from specon_manager.policies.elasticity import resize
 from specon_manager.policies.expectation import Expectation
@@ -34,7 +35,7 @@ def grown(name="j", *, workers=1, most=4, places="0", seconds=1000.0, layout=Non
     spec = spec_of(name, workers, most=most, min_workers=1, **changes)
     layout.add(spec, places)
     linear = {size: 1.0 / size for size in range(1, most + 1)}
-    known = {**layout.state.paces, layout.state.jobs[spec.name].pace_kind: linear}
+    known = {**layout.state.paces, kind_of(layout.state.jobs[spec.name]): linear}
     layout.state = msgspec.structs.replace(layout.state, paces=known)
     return left(layout, name, seconds)
 
@@ -81,6 +82,14 @@ def test_nobody_grows_while_a_job_waits_that_could_ever_fit():
     """For one that is larger than the cluster nobody holds back."""
     assert resized(grown().add(spec_of("waits", 8)), "waits") == []
     assert resized(grown().add(spec_of("never", 9)), "never") != []
+
+
+def test_while_a_job_waits_others_grow_as_far_as_their_owners_asked_for():
+    """Two are wanted beside the server: one more, not a third, which would fit. Without servers: nothing."""
+    for ps, expected in ((1, [("ScaleOut", "j", "worker/1@0")]), (0, [])):
+        places = "0 0" if ps else "0"
+        layout = grown(workers=2, seconds=1000.0, ps=ps, places=places, ps_requests=Resources(gpu=1.0))
+        assert resized(layout.add(spec_of("old", 3), "1 1 1").add(spec_of("w", 4)), "w") == expected
 
 
 def test_growth_takes_nothing_that_was_promised_or_claimed():

@@ -10,7 +10,7 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queues
 from specon_manager.policies.progress import ProgressSettings
 from specon_manager.policies.shares import Shares
-from support.decisions.expected import in_place, left_alone, sharing, worlds
+from support.decisions.expected import in_place, left_alone, served, sharing, worlds
 from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
 
 LOW = ProgressSettings().low_weight
@@ -129,6 +129,15 @@ def test_a_waiting_job_goes_where_the_least_is_left():
     """100 s rather than 300 s; the next one counts with what this one brought."""
     layout = cluster(("0", 300.0, 1.0), ("1", 100.0, 1.0), nodes=2).add(sharing("x")).add(sharing("y"))
     assert starts(layout, "x", "y") == [("node-1",), ("node-0",)]
+
+
+def test_a_waiting_job_goes_where_it_and_others_delay_each_other_least():
+    """Beside one with 300 s it waits for nobody; three with 30 s each would all go before it."""
+    layout = cluster(("0", 300.0, 1.0), *[("1", 30.0, 1.0)] * 3, nodes=2)
+    layout.add(sharing("short", kind="quick")).add(sharing("long", kind="slow"))
+    layout = served(layout, quick=(3, 40.0), slow=(3, 500.0))
+    assert starts(layout, "short") == [("node-0",)]
+    assert starts(layout, "long") == [("node-1",)]
 
 
 def test_reserved_cores_make_what_is_left_take_longer():

@@ -252,6 +252,7 @@ def check_order(snapshot: Snapshot) -> None:
     ]
     measured.sort(key=lambda each: (-each.work, each.job.order))
     assert list(expected.most_work()) == measured
+    assert list(expected.most_work(100.0)) == [each for each in measured if each.remaining > 100.0]
     elastic = sorted(
         (job for job in jobs if job.spec.elastic), key=lambda job: (expected.remaining(job), job.order)
     )

@@ -9,7 +9,7 @@ from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import AdmitGang, Proposal
 from specon_manager.model.cluster import JobSpec, Phase
-from specon_manager.model.paces import ENOUGH, GangPaces, Pace, Setup
+from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Setup
 from specon_manager.model.settings import Gate
 from support.decisions.cluster import SETTINGS, Cluster
 from support.decisions.gangs import gang, worker
@@ -22,7 +22,7 @@ def known(state: State, paces: Mapping[Setup, tuple[float, int]]) -> State:
     """Return the state in which gangs of the kind `vae` were measured: seconds per step, and how often."""
     jobs = {name: APART for name, job in state.jobs.items() if job.spec.kind == "vae"}
     found = tuple(Pace(setup=setup, seconds=pace, samples=times) for setup, (pace, times) in paces.items())
-    return msgspec.structs.replace(state, gang_paces={"vae": GangPaces(paces=found, jobs=jobs)})
+    return msgspec.structs.replace(state, setup_paces={"vae": KindPaces(paces=found, jobs=jobs)})
 
 
 def spread(
@@ -90,7 +90,7 @@ def running(cluster: Cluster, job: str) -> bool:
 
 
 def moves(cluster: Cluster) -> list[object]:
-    return [each for each in cluster.state.history if each.purpose == "gather"]
+    return [each for each in cluster.state.history if each.purpose == "faster"]
 
 
 def said(cluster: Cluster, name: str) -> list[object]:

@@ -151,7 +151,8 @@ def _check_proof(state: State, over: Transaction) -> None:
             assert witness.checkpoint is not None
             assert record.progress.step is None or record.progress.step > witness.checkpoint.step
             least = witness.checkpoint.step - (witness.step_gap or 0)
-            anew = witness.step_gap is not None or (witness.first_step or 0) <= (witness.began_step or 1)
+            began = 1 if witness.began_step is None else witness.began_step  # step 1 is beyond a begin at 0
+            anew = witness.step_gap is not None or (witness.first_step or 0) <= began
             assert witness.first_step is None or not anew or witness.first_step >= least
 
 

@@ -34,6 +34,7 @@ from specon_manager.backends.local.pods import Pod, PodStuckError, ReplicaBusy
 from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.sharing import Sharing, member
 from specon_manager.core.state import State
+from specon_manager.model.accelerators import OWN_LABEL
 from specon_manager.model.actions import EvictReplica, HoldRoom, SetWeight, StartReplica
 from specon_manager.model.cluster import JobSpec, Phase, Replica
 from specon_manager.model.events import (
@@ -340,6 +341,7 @@ class LocalBackend:
                 gpu=0.0 if node.gpu is None else 1.0,
             ),
             usage=Resources(cpu=round(used, 2), memory=float(int(memory.used * share))),
+            labels={OWN_LABEL: node.model} if node.model else {},
         )
 
     def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:

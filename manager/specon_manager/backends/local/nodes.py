@@ -10,6 +10,8 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from specon_manager.backends.local.gpus import Gpu
+
 MOST_NODES_OF_AUTO = 4
 
 
@@ -19,6 +21,8 @@ class VirtualNode(msgspec.Struct, frozen=True):
     name: str
     cpus: tuple[int, ...]
     gpu: str | None = None
+    model: str = ""
+    """Of the GPU, where the driver names it."""
     capacity: float | None = None
     """How many processors jobs may reserve; None: as many as it has CPUs."""
 
@@ -44,14 +48,14 @@ def divide_cpus(cpus: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
 
 
 def parse_nodes(
-    text: str, available_cpus: Sequence[int], available_gpus: Sequence[str]
+    text: str, available_cpus: Sequence[int], available_gpus: Sequence[Gpu]
 ) -> tuple[VirtualNode, ...]:
     """Make the virtual nodes that `text` asks for, named node-0, node-1 and so on.
 
     `auto` is one node per CPU but at most four, a number is that many nodes, `gpu` is one node per GPU. The
     CPUs are divided among them. Raises ValueError for any other text, and for more nodes than CPUs or no GPU.
     """
-    gpus: Sequence[str | None]
+    gpus: Sequence[Gpu | None]
     if text == "gpu":
         if not available_gpus:
             raise ValueError("nodes: 'gpu' asks for one node per GPU, and no GPU was found")
@@ -65,6 +69,8 @@ def parse_nodes(
     else:
         raise ValueError(f"nodes: must be 'auto', 'gpu' or a number of nodes, not {text!r}")
     return tuple(
-        VirtualNode(name=f"node-{index}", cpus=cpus, gpu=gpu)
+        VirtualNode(f"node-{index}", cpus)
+        if gpu is None
+        else VirtualNode(f"node-{index}", cpus, gpu.id, gpu.model)
         for index, (cpus, gpu) in enumerate(zip(divide_cpus(available_cpus, len(gpus)), gpus, strict=True))
     )

@@ -221,7 +221,10 @@ def _node(row: NodeRow) -> tuple[Text, Text, Text]:
         words.append(f"+{label} ", "dim italic")
     for label, word in row.here:
         words.append(label, STYLES[word]).append(" ")
-    return Text(row.name, style="bold"), Text(f"{100 * row.share:3.0f} % of {row.cores:g} CPU"), words
+    usage = Text(f"{100 * row.share:3.0f} % of {row.cores:g} CPU")
+    if row.accelerator:
+        usage.append(f", {row.accelerator}")
+    return Text(row.name, style="bold"), usage, words
 
 
 def _entries(state: State, began: float) -> list[Text]:

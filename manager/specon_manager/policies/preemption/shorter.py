@@ -88,7 +88,8 @@ class ShorterFirst:
         if not allowed:
             return  # whoever would be chosen may not be preempted: nobody is looked for
         left = min(settings.preemption_ratio * self._expected.remaining(job) for job in waiting)
-        victims = Seen(self._victims(done, left + 2 * settings.preemption_seconds))
+        work = min(settings.preemption_ratio * self._expected.work(job) for job in waiting)
+        victims = Seen(self._victims(done, left + 2 * settings.preemption_seconds, work))
         gone = set[str]()
         for job in waiting:
             rest = (each for each in victims if each.job.name not in gone)
@@ -99,14 +100,15 @@ class ShorterFirst:
             gone |= {each.name for each in found[0]}
             yield from self._carried_out(job, *found)
 
-    def _victims(self, done: set[str], longer: float) -> Iterator[Left]:
-        """Yield who may be preempted and has `longer` left, in seconds, the one with the most work first."""
+    def _victims(self, done: set[str], longer: float, work: float) -> Iterator[Left]:
+        """Yield who may be preempted and has `longer` left, in seconds, the one with the most work first.
+
+        Only those with more than so much work.
+        """
         now, least = self._snapshot.now, self._settings.least_run
-        for each in self._expected.most_work():
+        for each in takewhile(lambda each: each.work > work, self._expected.most_work(longer)):
             since = each.job.trains_since
-            if since is None or now - since < least or each.job.name in done:
-                continue
-            if each.remaining > longer:
+            if since is not None and now - since >= least and each.job.name not in done:
                 yield each
 
     def _candidate(self, job: Job) -> Candidate | None:

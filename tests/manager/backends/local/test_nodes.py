@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specon_manager.backends.local.gpus import Gpu
 from specon_manager.backends.local.nodes import VirtualNode, divide_cpus, parse_nodes
 
 
@@ -35,7 +36,7 @@ def test_a_cpu_cannot_be_listed_twice() -> None:
     ("text", "cpus", "gpus", "expected"),
     [
         ("auto", [0, 1], [], [VirtualNode("node-0", (0,)), VirtualNode("node-1", (1,))]),
-        ("auto", [7], ["GPU-a"], [VirtualNode("node-0", (7,))]),
+        ("auto", [7], [Gpu("GPU-a")], [VirtualNode("node-0", (7,))]),
         (
             "auto",
             [0, 1, 2, 3, 4, 5],
@@ -57,13 +58,13 @@ def test_a_cpu_cannot_be_listed_twice() -> None:
         (
             "gpu",
             [0, 1, 2],
-            ["GPU-a", "GPU-b"],
-            [VirtualNode("node-0", (0, 1), "GPU-a"), VirtualNode("node-1", (2,), "GPU-b")],
+            [Gpu("GPU-a", "NVIDIA-H200"), Gpu("GPU-b")],
+            [VirtualNode("node-0", (0, 1), "GPU-a", "NVIDIA-H200"), VirtualNode("node-1", (2,), "GPU-b")],
         ),
     ],
 )
 def test_nodes_are_made_as_asked(
-    text: str, cpus: list[int], gpus: list[str], expected: list[VirtualNode]
+    text: str, cpus: list[int], gpus: list[Gpu], expected: list[VirtualNode]
 ) -> None:
     """`auto` is one node per CPU but at most four, a number is that many, `gpu` is one per GPU."""
     assert parse_nodes(text, cpus, gpus) == tuple(expected)

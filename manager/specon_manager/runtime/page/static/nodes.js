@@ -72,7 +72,7 @@ function updateNode(card, node) {
   card.querySelector(".meter i").style.width = `${(100 * share).toFixed(0)}%`;
   const parts = [`CPU ${(100 * share).toFixed(0)} % of ${number(cores).replace(/\.?0+$/, "")}`];
   if (node.memory[1] > 0) parts.push(`memory ${bytes(node.memory[0])} of ${bytes(node.memory[1])}`);
-  if (node.gpu) parts.push(`${node.gpu} GPU`);
+  if (node.gpu) parts.push(`${node.gpu} GPU${node.accelerator ? ` ${node.accelerator}` : ""}`);
   setText(card.querySelector(".use"), parts.join(" · "));
   keyed(card.querySelector(".chips"), node.chips, (chip) => `${chip.name} ${chip.arriving ?? ""}`, makeChip, updateChip);
   const words = WORDS.filter((word) => node.counts[word]);

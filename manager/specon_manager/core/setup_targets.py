@@ -1,24 +1,28 @@
-"""Nodes on which a gang that is spread over more of them has room together. Pure."""
+"""Nodes on which a job has room in another setup than it has now. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from specon_manager.core import move_budgets
+from specon_manager.core.paces import asks
 from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.paces import Setup
 from specon_manager.model.resources import Resources, largest, size, total
 from specon_manager.model.snapshot import Snapshot
 
 
-def onto(job: Job, count: int, snapshot: Snapshot) -> dict[str, str] | None:
-    """Return where each replica is to run so that all are on just so many nodes; None: nowhere was found.
+def onto(job: Job, setup: Setup, snapshot: Snapshot) -> dict[str, str] | None:
+    """Return where each replica is to run so that the job is set up so; None: nowhere was found.
 
-    `count` is less than it is on now. What runs on one of the nodes stays there. Of single nodes the one is
+    Where it asks for accelerators, the nodes have those of the setup. That has as many workers as run, on
+    fewer nodes or on others than now. What runs on one of the nodes stays there. Of single nodes the one is
     taken on which most of it runs already, else the fullest that it fits on. Of several, first those on which
     most of it runs, then those that hold most of it: where replicas request different amounts that may miss
     some that would do. A node with as many moves as it may have gets none of it.
     """
     members = [each for name in job.spec.replicas if (each := snapshot.replicas[name]).active]
-    sets = _several(job, members, count, snapshot) if count > 1 else _single(job, members, snapshot)
+    many = setup.nodes > 1
+    sets = _several(job, members, setup, snapshot) if many else _single(job, members, setup, snapshot)
     for nodes in sets:
         placement = _fill(job, members, nodes, snapshot)
         if placement is not None:
@@ -26,7 +30,7 @@ def onto(job: Job, count: int, snapshot: Snapshot) -> dict[str, str] | None:
     return None
 
 
-def _single(job: Job, members: Sequence[Replica], snapshot: Snapshot) -> Iterator[list[str]]:
+def _single(job: Job, members: Sequence[Replica], setup: Setup, snapshot: Snapshot) -> Iterator[list[str]]:
     """Yield each node that all of it may fit on, the best first."""
     here = Counter(each.node or "" for each in members)
     nodes = [node for node, _ in here.most_common()]
@@ -38,10 +42,10 @@ def _single(job: Job, members: Sequence[Replica], snapshot: Snapshot) -> Iterato
         if cpu >= need.cpu and memory >= need.memory and gpu >= need.gpu and node not in here
     )
     nodes += [node for _, node in sorted(fit)]
-    return ([node] for node in nodes if _takes(node, job, here, snapshot))
+    return ([node] for node in nodes if _takes(node, job, members, setup, snapshot))
 
 
-def _several(job: Job, members: Sequence[Replica], count: int, snapshot: Snapshot) -> Iterator[list[str]]:
+def _several(job: Job, members: Sequence[Replica], setup: Setup, snapshot: Snapshot) -> Iterator[list[str]]:
     """Yield sets of so many nodes that may hold all of it."""
     here = Counter(each.node or "" for each in members)
     each = largest([member.requests for member in members])
@@ -49,19 +53,22 @@ def _several(job: Job, members: Sequence[Replica], count: int, snapshot: Snapsho
     for node in snapshot.ready_nodes:
         room = snapshot.open_room(node.name, job.name)
         number = here[node.name] + _count(room, each, len(members))
-        if number and _takes(node.name, job, here, snapshot):
+        if number and _takes(node.name, job, members, setup, snapshot):
             holds[node.name] = number
+    count = setup.nodes
     if len(holds) >= count:
         yield sorted(holds, key=lambda node: (-here[node], -holds[node], node))[:count]
         yield sorted(holds, key=lambda node: (-holds[node], -here[node], node))[:count]
 
 
-def _takes(node: str, job: Job, here: Counter[str], snapshot: Snapshot) -> bool:
-    """Whether the node takes any of the job now, whatever room it has."""
+def _takes(node: str, job: Job, members: Sequence[Replica], setup: Setup, snapshot: Snapshot) -> bool:
+    """Whether the node takes any of the job now in this setup, whatever room it has."""
     known = snapshot.nodes.get(node)
     if known is None or not known.ready or snapshot.objection_to(node, job.name) is not None:
         return False
-    return node in here or move_budgets.of_nodes((node,), snapshot) is None
+    if known.accelerator != setup.accelerator and any(map(asks, members)):
+        return False
+    return any(each.node == node for each in members) or move_budgets.of_nodes((node,), snapshot) is None
 
 
 def _count(room: Resources, each: Resources, most: int) -> int:

@@ -1,4 +1,4 @@
-"""Which gangs would be brought together since they train faster on fewer nodes, at which price. Pure."""
+"""Which jobs would move to a setup in which they train faster, at which price. Pure."""
 
 from itertools import islice
 from typing import Final
@@ -6,23 +6,23 @@ from typing import Final
 from msgspec import Struct
 
 from specon_lab.forecasts.room_making import Goes
-from specon_manager.core import gather
+from specon_manager.core import faster
 from specon_manager.core.state import State
+from specon_manager.model.paces import Setup
 
-MOST_GANGS: Final = 50
-"""Gangs that are looked at, by name."""
+MOST_JOBS: Final = 50
+"""Jobs that are looked at, by name."""
 
 
-class GangTogether(Struct, frozen=True, kw_only=True):
-    """What could be done for one gang that is spread."""
+class FasterElsewhere(Struct, frozen=True, kw_only=True):
+    """What could be done for one job."""
 
     job: str
-    workers: int
-    nodes: int
-    """How many it is on."""
-    nodes_then: int
+    setup: Setup
+    """How it is set up now."""
+    setup_then: Setup
     seconds_per_step: float
-    """As measured for jobs of its kind on so many nodes."""
+    """As measured for jobs of its kind in this setup."""
     seconds_per_step_then: float
     measured: int
     """How often."""
@@ -43,24 +43,23 @@ class GangTogether(Struct, frozen=True, kw_only=True):
     """Those that change their node."""
 
 
-def gathering(state: State, now: float) -> tuple[GangTogether, ...]:
-    """Return what could be done for each gang that is known to train faster on fewer nodes.
+def faster_elsewhere(state: State, now: float) -> tuple[FasterElsewhere, ...]:
+    """Return what could be done for each job that is known to train faster in another setup.
 
     One by one: where one takes the room of another, only the first of them would be moved.
     """
     snapshot = state.flattened().snapshot(now)
-    seen = (gather.outlook(name, state, snapshot) for name in gather.candidates(state))
-    return tuple(_of(each, state) for each in islice((each for each in seen if each is not None), MOST_GANGS))
+    seen = (faster.outlook(name, state, snapshot) for name in faster.candidates(state))
+    return tuple(_of(each, state) for each in islice((each for each in seen if each is not None), MOST_JOBS))
 
 
-def _of(seen: gather.Outlook, state: State) -> GangTogether:
-    here, there = seen.way.spread, seen.way.together
+def _of(seen: faster.Outlook, state: State) -> FasterElsewhere:
+    here, there = seen.way.now, seen.way.then
     ways = ((name, state.replicas[name].node or "", node) for name, node in sorted(seen.placement.items()))
-    return GangTogether(
+    return FasterElsewhere(
         job=seen.job,
-        workers=here.setup.workers,
-        nodes=here.setup.nodes,
-        nodes_then=there.setup.nodes,
+        setup=here.setup,
+        setup_then=there.setup,
         seconds_per_step=here.seconds,
         seconds_per_step_then=there.seconds,
         measured=here.samples,
