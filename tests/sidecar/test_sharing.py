@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -16,6 +17,7 @@ from specon_sidecar.slices.freezing import Frozen
 from specon_sidecar.slices.guardian import Guardian, spawn_guardian
 from specon_sidecar.slices.processes import children_of, read_stat
 from specon_sidecar.trainer.container import Gpus, is_told_to_end, roots
+from specon_sidecar.trainer.process import TrainerProcess
 from specon_sidecar.trainer.sharing import Sharing
 from specon_sidecar.wire import Turn, Turns
 
@@ -25,7 +27,10 @@ GPU = "GPU-5a1b"
 # A worker has a session of its own, as torchrun's do.
 TRAINER = """
 import os, signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), os._exit(5)))
+if 'STAYS' in os.environ:
+    signal.signal(signal.SIGTERM, lambda *_: None)
+else:
+    signal.signal(signal.SIGTERM, lambda *_: (print('saved', flush=True), os._exit(5)))
 if os.fork() == 0:
     os.setsid()
     os.execve(sys.executable, [sys.executable, '-I', '-S', '-c', 'import signal\\nsignal.pause()'], {})
@@ -254,6 +259,18 @@ async def test_sigterm_reaches_a_stopped_trainer_at_once(sharing):
     assert time.monotonic() - began < REST / 2
 
 
+async def test_who_was_told_to_end_and_stays_takes_no_turns(make, tmp_path):
+    """It is stopped no more, so nobody else is stopped for its turns."""
+    async with Manager(tmp_path, make(STAYS="1")) as manager:
+        await manager.start()
+        await until(lambda: any(report.get("share") == {"devices": [GPU]} for report in manager.reports))
+        await manager.stops()
+        manager.trainer.process.send_signal(signal.SIGTERM)
+        await until(lambda: "was told to end" in manager.reports[-1]["share"].get("why", ""))
+        assert manager.reports[-1]["share"]["devices"] == [GPU]
+        assert not manager.trainer.states & {"T"}
+
+
 async def test_a_trainer_runs_while_it_saves(sharing):
     """From the request for a checkpoint on, until that is answered."""
     await sharing.stops()
@@ -374,3 +391,16 @@ def test_who_has_no_descriptor_left_leaves_nothing_stopped(make):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     os.waitpid(guardian, 0)
     assert not trainer.states & {"T"}
+
+
+def test_processes_that_cannot_be_looked_at_end_no_sidecar(make, monkeypatch):
+    """Where no descriptor is left for a moment, for instance: the trainer is then not stopped."""
+
+    def none_left(_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    trainer = make()
+    monkeypatch.setattr("specon_sidecar.trainer.sharing.strangers", none_left)
+    one = Sharing(TrainerProcess(trainer.pid))
+    assert not one.able
+    assert "cannot be looked at now" in one.report().why

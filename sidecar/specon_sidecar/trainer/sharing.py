@@ -69,7 +69,11 @@ class Sharing:
         """Return whether it can, and what it would share; looked at anew every few seconds."""
         now = time.monotonic()
         if self._judged is None or now >= self._judged[0]:
-            self._judged = now + _JUDGE_SECONDS, self._judge(now)
+            try:
+                found = self._judge(now)
+            except OSError as error:
+                found = Share(why=f"its processes cannot be looked at now: {error}"[:500])
+            self._judged = now + _JUDGE_SECONDS, found
         return self._judged[1]
 
     def take(self, turns: Turns) -> None:
@@ -125,7 +129,7 @@ class Sharing:
             self._reap()
             self._find()
             if self._slicing.stopped and self._root is not None and is_told_to_end(self._root[0]):
-                self._told_to_end = True
+                self._told_to_end, self._judged = True, None
             return self._slicing.look()
         except Exception as error:  # noqa: BLE001 - whatever it is, the trainer trains on
             self._trouble = f"it could not be stopped and continued: {error!r}"
@@ -151,6 +155,8 @@ class Sharing:
             return Share(why="no GPU is seen in the trainer's container")
         if strangers(self._root[0]):
             return Share(why="the trainer's container has processes of another user", devices=gpus.names)
+        if self._told_to_end:
+            return Share(why="its trainer was told to end, and is stopped no more", devices=gpus.names)
         if now < self._quiet_until:
             why = f"its sidecar was started again less than {QUIET_SECONDS:g} s ago"
             return Share(why=why, devices=gpus.names)
