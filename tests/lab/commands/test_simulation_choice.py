@@ -180,8 +180,9 @@ def test_what_is_worth_knowing_is_told(files):
     """A job that no node can take, for instance."""
     jobs, nodes = files
     jobs.write_text(JOBS + "c,6,10,1,99\n")
-    (warning,) = Source(text=str(jobs), nodes=nodes).warnings(0)
-    assert "larger than the cluster" in warning
+    split, large = Source(text=str(jobs), nodes=nodes).warnings(0)
+    assert "split over nodes" in split
+    assert "larger than the cluster" in large
 
 
 def test_every_mistake_of_a_trace_is_told(files):
