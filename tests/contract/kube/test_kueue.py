@@ -11,8 +11,8 @@ import os
 import pytest
 
 from specon_manager.backends.kube.kueue.facts import GATE
-from support.kube import real_kueue, server
-from support.kube.real_kueue_stage import RealKueueStage
+from support.kube import real_kueue
+from support.kube.real_kueue_stage import stage_for_moves
 
 PREEMPTIONS = int(os.environ.get("SPECON_KUEUE", "3"))
 MOVES = {"kueue_moves": {"enabled": True, "cluster_queues": ["team", "full"]}}
@@ -26,16 +26,7 @@ pytestmark = [
 
 @pytest.fixture
 async def stage(tmp_path):
-    programs = server.assets()
-    if programs is None or not (programs / "kube-scheduler").exists():
-        pytest.skip(
-            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
-        )
-    kueue = real_kueue.assets()
-    assert kueue is not None
-    async with RealKueueStage(tmp_path, programs, kueue, signals=["priority-boost"], **MOVES) as made:
-        made.sidecars.pauses = True
-        await made.queue("team", **{"default/cpu": 4})
+    async with stage_for_moves(tmp_path, MOVES) as made:
         yield made
 
 

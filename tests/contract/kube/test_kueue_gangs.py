@@ -11,8 +11,8 @@ import pytest
 
 from specon_manager.backends.kube.reporting.signals import PRIORITY_BOOST
 from specon_manager.model.transactions import HAS_LEFT
-from support.kube import real_kueue, server
-from support.kube.real_kueue_stage import RealKueueStage
+from support.kube import real_kueue
+from support.kube.real_kueue_stage import stage_for_moves
 
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
 MOVES = {"kueue_moves": {"enabled": True, "cluster_queues": ["team"]}}
@@ -26,16 +26,7 @@ pytestmark = [
 
 @pytest.fixture
 async def stage(tmp_path):
-    programs = server.assets()
-    if programs is None or not (programs / "kube-scheduler").exists():
-        pytest.skip(
-            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
-        )
-    kueue = real_kueue.assets()
-    assert kueue is not None
-    async with RealKueueStage(tmp_path, programs, kueue, signals=["priority-boost"], **MOVES) as made:
-        made.sidecars.pauses = True
-        await made.queue("team", **{"default/cpu": 4})
+    async with stage_for_moves(tmp_path, MOVES) as made:
         yield made
 
 

@@ -4,9 +4,12 @@ Nodes, trainers and sidecars are played, as `RealStage` has them.
 """
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
@@ -23,6 +26,7 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
+from support.kube import real_kueue, server
 from support.kube.kueue_objects import queue_object
 from support.kube.real_kueue import RealKueue
 from support.kube.real_stage import TRAINING, RealStage
@@ -207,3 +211,17 @@ class RealKueueStage(RealStage):
 
 def _seen(found: Object) -> _Seen:
     return _Seen(found["metadata"]["uid"], found)
+
+
+@asynccontextmanager
+async def stage_for_moves(folder: Path, moves: Mapping[str, Any]) -> AsyncIterator[RealKueueStage]:
+    """Yield a stage whose trainers pause, with a queue `team` of four CPUs; skip without the programs."""
+    programs, kueue = server.assets(), real_kueue.assets()
+    if programs is None or kueue is None or not (programs / "kube-scheduler").exists():
+        pytest.skip(
+            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
+        )
+    async with RealKueueStage(folder, programs, kueue, signals=["priority-boost"], **moves) as made:
+        made.sidecars.pauses = True
+        await made.queue("team", **{"default/cpu": 4})
+        yield made
