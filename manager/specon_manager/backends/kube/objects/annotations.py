@@ -363,7 +363,7 @@ ANNOTATIONS: Final = (
     Annotation(
         "kind",
         "none: it has nothing in common with others",
-        "the name of what it trains: what is learnt of one job counts for all of its kind",
+        "the name of what it trains: what is learnt of one job counts for all of its kind in its namespace",
         "bert-large",
         _kind,
     ),

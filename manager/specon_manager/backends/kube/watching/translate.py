@@ -56,7 +56,7 @@ def spec_of_owner(
         placed_by="owner",
         bursts=owner.bursts,
         constraints=owner.constraints,
-        **_read_annotations(options, owner.grace_seconds),
+        **_read_annotations(options, owner.grace_seconds, owner.namespace),
         **_elastic(owner, can, options),
     )
     if known is None:
@@ -117,7 +117,7 @@ def spec_of(
         unshareable=detail.unshareable,
         lowest_cpu=None if detail.unweightable else options.min_cpu,
         constraints=_common(detail.constraints, judged),
-        **_read_annotations(options, detail.grace_seconds),
+        **_read_annotations(options, detail.grace_seconds, latest.namespace),
         **_elastic(owner, can, options),
     )
 
@@ -138,13 +138,16 @@ def _list_reserved(ordered: Sequence[PodInfo], owner: OwnerInfo) -> tuple[tuple[
     return tuple((first, reserved.get(first, amount + added)) for first, amount in owner.unlike)
 
 
-def _read_annotations(options: Options, grace_seconds: float) -> dict[str, Any]:
-    """Return what the annotations say of any job."""
+def _read_annotations(options: Options, grace_seconds: float, namespace: str) -> dict[str, Any]:
+    """Return what the annotations say of any job.
+
+    Kinds are those of a namespace: another tenant's jobs of the same name teach nothing about its own.
+    """
     return {
         "job_class": options.job_class or "best-effort",
         "utility": options.utility or 0.0,
         "queue": options.queue or "",
-        "kind": options.kind or "",
+        "kind": f"{namespace}/{options.kind}" if options.kind else "",
         "grace_seconds": grace_seconds if options.grace_period is None else options.grace_period,
         "checkpointing": checkpointing(None if options.checkpoint is None else options.checkpoint.kind),
         "migratable": options.migrate is not False,

@@ -232,7 +232,7 @@ def test_annotations_describe_the_job(scene):
     spec = scene.show(_pod("1", annotations=annotations))[0].spec
     said = (spec.grace_seconds, spec.checkpointing, spec.migratable, spec.job_class, spec.on_hang)
     assert said == (120.0, "on-termination", False, "trial", "restart")
-    assert spec.kind == "bert large"
+    assert spec.kind == "a/bert large"  # of its namespace: other tenants teach nothing about it
 
 
 def test_what_volumes_say_is_told_when_it_is_known(scene):
