@@ -144,6 +144,9 @@ async def test_a_gang_of_which_one_came_without_a_sidecar_comes_again_as_a_whole
     def looked_around(pod):
         still = (each["metadata"] for each in cluster.pods(app="training"))
         beside.extend(each["name"] for each in still if each.get("deletionTimestamp"))
+        if len(came) == len(gang.uids):  # one of its peers takes its time to end
+            cluster.kubelet.deaf.add(pod["metadata"]["name"])
+            pod["spec"]["terminationGracePeriodSeconds"] = 1
         return pod
 
     admitting_pods(cluster, looked_around)
