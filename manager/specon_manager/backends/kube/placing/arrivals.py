@@ -74,9 +74,7 @@ class Arrivals:
             if moved and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
-    def look_for_trouble(
-        self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]
-    ) -> None:
+    def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]) -> None:
         """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears.
 
         Likewise for a job to which Kueue does not give its quota again. `going` are UIDs of pods that make

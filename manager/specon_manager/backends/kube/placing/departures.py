@@ -22,8 +22,8 @@ from specon_manager.model.actions import PlaceJob
 _UNHEARD_GRACE: Final = 30
 """Seconds; for a pod of which nobody hears, beyond which it is killed."""
 _COMES_AGAIN: Final = 3
-"""Pods without a sidecar that a replica of a move may have, one after the other, and still come again. The API
-server finds out that it asks a manager that stands still once for each connection that it keeps to it."""
+"""Pods without a sidecar that a replica of a move may have, one after the other, and still come again: of the
+connections to a manager that stands still the API server loses one by each question in vain."""
 
 
 class Departures:
