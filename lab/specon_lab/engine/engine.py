@@ -18,7 +18,7 @@ from specon_lab.engine.feasibility import Feasibility
 from specon_lab.engine.world import World
 from specon_lab.workloads.workload import Workload
 from specon_manager.core.state import State
-from specon_manager.core.step import calls_for_tick, step
+from specon_manager.core.step import calls_for_tick, frees_what_waits, step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action, Decision
 from specon_manager.model.settings import Settings
@@ -172,6 +172,8 @@ class Engine:
         world = self._world
         before, now = world.state, world.agenda.now
         world.state, actions = step(before, event, now)
+        if not self._ticks_only and frees_what_waits(before, world.state):
+            self._tick_wanted = True
         if self._check is not None:
             self._check(
                 Moment(now=now, before=before, after=world.state, event=event, actions=actions, world=world)

@@ -30,10 +30,15 @@ _WORDS: Final = {
 }
 
 
+def awaits_budget(state: State) -> bool:
+    """Whether replicas may wait for the end of other moves before they leave."""
+    return state.pause is None and bool(_warned(state.nodes))
+
+
 def leave_early(state: State, now: float) -> Step:
     """Begin the moves of what is to leave, as many as budgets allow."""
     actions: list[Action] = []
-    if state.pause is not None or not _warned(state.nodes):
+    if not awaits_budget(state):
         return state, actions
     for replica in _leavers(state, state.snapshot(now))[:_LOOKED_AT]:
         if state.transaction_of(replica.name) is not None or replica.node is None:

@@ -88,6 +88,17 @@ def calls_for_tick(event: ev.Event) -> bool:
     )
 
 
+def frees_what_waits(before: State, after: State) -> bool:
+    """Whether a step ended a transaction whose budget something waits for: a Tick is to follow, too.
+
+    What waits is a request, a node to be emptied, or the rest of a plan that makes room. Of policies the
+    next Tick is soon enough.
+    """
+    if before.transactions is after.transactions or before.transactions.keys() <= after.transactions.keys():
+        return False
+    return bool(after.requests or after.making_room.job) or early_leave.awaits_budget(after)
+
+
 def _tick(state: State, event: ev.Tick, now: float) -> Step:
     """Look at what is overdue."""
     del event

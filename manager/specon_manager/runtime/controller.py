@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from specon_manager.backends.base import Backend, NotLeadingError, Order, is_stale
 from specon_manager.core.state import State
-from specon_manager.core.step import calls_for_tick, step
+from specon_manager.core.step import calls_for_tick, frees_what_waits, step
 from specon_manager.model.actions import (
     Action,
     EvictReplica,
@@ -235,6 +235,7 @@ class Controller:
         self.state, actions = step(before, event, now)
         seconds = time.perf_counter() - began
         self._taken_over = self._taken_over or isinstance(event, ManagerStarted)
+        self._tick_due = self._tick_due or frees_what_waits(before, self.state)
         if isinstance(event, InstructionAcknowledged):
             self.mailbox.heard(event.acknowledgement)
         self._memory.note(now, event, actions)

@@ -85,6 +85,7 @@ class ClusterManager:
             lease=(settings.namespace, settings.lease_name),
             labels=LEASE_LABELS,
             namespaces=settings.watch_namespaces,
+            configuration=settings.webhook_configuration,
         )
         self._cluster_metrics.follow_manager(
             leads=self._elector.holds, certificate_expiry=lambda: self._certificate.expires_at or 0.0
@@ -243,10 +244,12 @@ class ClusterManager:
                 secret=settings.certificate_secret,
                 webhook_configuration=settings.webhook_configuration,
                 services=(settings.webhook_service, settings.reports_service),
+                lease=f"{settings.namespace}/{settings.lease_name}",
                 evictions=settings.interception.enabled,
             ),
             extra_names=tuple(sorted(outside)),
             fence=self._elector.holds,
+            rival=lambda: self._rivals.keeper,
         )
         return store.run()
 

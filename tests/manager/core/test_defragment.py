@@ -7,6 +7,7 @@ from specon_manager.core import defragment
 from specon_manager.core.admission_gate import prepared
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.core.plan import plan
+from specon_manager.core.step import frees_what_waits, step
 from specon_manager.core.waiting import waiting_of
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Claim, HoldRoom, Refusal
@@ -66,6 +67,15 @@ def test_a_job_starts_once_another_has_made_room():
     assert cluster.state.replicas[replica_of("d")].phase is Phase.RUNNING
     assert [each.state for each in moves(cluster)] == [TransactionState.SUCCEEDED]
     assert not cluster.state.claims
+
+
+def test_the_end_of_its_move_calls_for_a_tick():
+    """The rest of a plan, or the start of who waits, comes at once."""
+    cluster = scattered()
+    cluster.tick()
+    state, (move,) = cluster.state, cluster.state.transactions.values()
+    refused = ev.RoomRefused(transaction=move.id, replica=move.replica, reason="full")
+    assert frees_what_waits(state, step(state, refused, cluster.now)[0])
 
 
 def test_nothing_is_moved_unless_it_is_set():

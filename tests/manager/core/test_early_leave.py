@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from specon_manager.core.step import step
+from specon_manager.core.step import frees_what_waits, step
 from specon_manager.model import events as ev
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
@@ -47,6 +47,16 @@ def test_what_runs_there_leaves_and_nothing_new_comes():
     assert {move.policy for move in state.transactions.values()} == {"early-warning"}
     assert "cordoned" in state.transaction_of(FIRST).reason
     assert not state.nodes["node-0"].ready
+
+
+def test_the_end_of_a_move_calls_for_a_tick_while_a_node_is_to_be_emptied():
+    """What is left there may go then; a node that nobody warns of waits for nothing."""
+    state = after_tick(warned(state_of(at_once=1)))
+    (move,) = state.transactions.values()
+    refused = ev.RoomRefused(transaction=move.id, replica=move.replica, reason="full")
+    over, _ = step(state, refused, NOW)
+    assert frees_what_waits(state, over)
+    assert not frees_what_waits(warned(state, by=()), step(warned(state, by=()), refused, NOW)[0])
 
 
 @pytest.mark.parametrize(("heeded", "by"), [((), ("cordon",)), (("taint",), ("cordon",)), (("cordon",), ())])

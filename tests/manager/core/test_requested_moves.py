@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.core.state import HISTORY
-from specon_manager.core.step import step
+from specon_manager.core.step import frees_what_waits, step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import WithdrawRequest
 from specon_manager.model.cluster import Phase, Progress
@@ -180,6 +180,17 @@ def test_what_waits_begins_once_nothing_stands_in_its_way():
     assert (list(state.transactions), state.requests) == (["default/n"], {})
     assert state.transactions["default/n"].after == {C2: "node-1"}
     assert [(each.transaction, each.node) for each in actions] == [("default/n", "node-1")]
+
+
+def test_the_end_of_a_move_calls_for_a_tick_where_another_waits_for_it():
+    """No other event does: of a policy's moves the next Tick is soon enough."""
+    state = waits()
+    refused = ev.RoomRefused(transaction="default/m", replica=C1, reason="full")
+    held, _ = step(state, ev.RoomHeld(transaction="default/m", replica=C1), NOW + 1)
+    over, _ = step(state, refused, NOW + 2)
+    assert [frees_what_waits(state, after) for after in (state, held, over)] == [False, False, True]
+    alone, _ = step(state, ev.RequestWithdrawn(id="default/n"), NOW + 1)
+    assert not frees_what_waits(alone, step(alone, refused, NOW + 2)[0])
 
 
 def test_what_waits_can_be_withdrawn_and_what_has_begun_cannot():

@@ -18,11 +18,12 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.resources import Resources
-from specon_manager.model.settings import Settings
+from specon_manager.model.settings import Budgets, Settings
 from specon_manager.runtime.journal import first_difference, recover
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Observation, Report
 from support.decisions.cluster import replica_of
+from support.decisions.snapshots import cluster_of
 
 A = replica_of("a")
 
@@ -37,6 +38,10 @@ def start(replica=A, number=1):
 
 def evict(replica=A):
     return EvictReplica(replica=replica, incarnation="0001", grace_seconds=1, reason="test")
+
+
+async def _nothing(order):
+    """Carry an order out without a word."""
 
 
 async def drained(controller):
@@ -206,6 +211,21 @@ async def test_what_matters_to_the_policy_is_followed_by_a_tick_at_once(manager)
     """A submitted job does not wait for the next regular Tick, which is 1000 s away."""
     await manager.running("a")
     assert manager.controller.state.replicas[A].node == "node-0"
+
+
+async def test_what_waits_for_another_move_begins_at_its_end(manager_of):
+    """The budget of moves at once is free then, and the next regular Tick is 1000 s away."""
+    settings = Settings(policy="fifo", tick=1000.0, budgets=Budgets(moves_at_once=1))
+    state = cluster_of({"node-0": "cc", "node-1": ""}, settings=settings)
+    async with manager_of(settings, state) as manager:
+        manager.backend.carry = _nothing
+        for name in ("c0", "c1"):
+            asked = ev.MoveRequested(id=name, replica=replica_of(name), target="node-1", reason="test")
+            manager.controller.post(asked)
+        await manager.until(lambda state: list(state.requests) == ["c1"])
+        refused = ev.RoomRefused(transaction="c0", replica=replica_of("c0"), reason="full")
+        manager.controller.post(refused)
+        await manager.until(lambda state: list(state.transactions) == ["c1"])
 
 
 async def test_more_events_than_one_batch_are_all_looked_at_in_their_order(manager):

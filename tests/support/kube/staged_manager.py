@@ -40,13 +40,16 @@ class Manager:
         *,
         lease: str = "manager",
         namespaces: tuple[str, ...] = (),
+        home: str = SYSTEM,
+        configuration: str = "specon",
         interception: InterceptionSettings = InterceptionSettings(),  # noqa: B008  (frozen)
         preemption_gate: PreemptionGateSettings = PreemptionGateSettings(),  # noqa: B008  (frozen)
     ) -> None:
         """Start it; `urls` are those by which its webhook, and by which its reports are reached.
 
-        Managers of one release have the same `lease`.
+        Managers of one release have the same `lease`, in the namespace `home`.
         """
+        self._home, self._configuration = home, configuration
         self.lease, self._namespaces, self._interception = lease, namespaces, interception
         self._preemption_gate = preemption_gate
         self.name, self.port = f"{name}_manager", free_port()
@@ -148,7 +151,7 @@ class Manager:
             progress_seconds=2.0,
             kubeconfig=None,
             context=None,
-            namespace=SYSTEM,
+            namespace=self._home,
             watch_namespaces=self._namespaces,
             lease_name=self.lease,
             listen=Address("127.0.0.1", self.port),
@@ -158,7 +161,7 @@ class Manager:
             webhook_url=urls[0],
             reports_service="specon-reports",
             reports_url=urls[1],
-            webhook_configuration="specon",
+            webhook_configuration=self._configuration,
             certificates="self",
             certificate_secret="certificates",
             certificate_directory=Path("/nowhere"),

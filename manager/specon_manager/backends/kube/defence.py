@@ -147,9 +147,12 @@ class Defence:
                 await give_back(self._hands, placeholder_name(move, replica), pod.namespace)
 
     async def _guard(self, pod: PodInfo, guard: Guard) -> bool:
-        """Have a guard wait for its room, or take it; return whether there is one that is nominated."""
+        """Have a guard wait for its room, or take it; return whether there is one that is nominated.
+
+        A node that is cordoned takes nobody, not even the guard, and the way back does not lead to it.
+        """
         node = self._watch.nodes.node(guard.node)
-        if node is None:
+        if node is None or not node.ready:
             return False
         body = await room_for(
             self._hands,

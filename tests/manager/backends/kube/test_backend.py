@@ -23,7 +23,7 @@ from specon_manager.model.events import (
     RoomHeld,
     RoomRefused,
 )
-from support.kube.placing_stage import admitting_pods
+from support.kube.placing_stage import admitting_pods, ignored_by_webhook
 from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
 
 R = "default/train/worker/0"
@@ -217,24 +217,37 @@ async def test_a_new_pod_that_fits_nowhere_is_refused_with_the_schedulers_words(
     assert (await api.get(JOBS, "train", "default"))["spec"].get("suspend") is False
 
 
-async def test_a_new_pod_without_a_sidecar_is_refused_and_goes_first(cluster, api, stage):
-    """The webhook was away when it was created: nobody would hear of it, and it is where it may be."""
+@pytest.mark.parametrize("make", [make_job, make_pod, make_stateful_set], ids=["job", "pod", "stateful-set"])
+async def test_a_pod_that_came_without_a_sidecar_comes_again(cluster, api, stage, make):
+    """Whatever kept the webhook from answering: the move goes on once it answers, and nothing failed."""
+    await make(api, "train")
+    started = await stage.hear(ReplicaStarted)
+    target = _target(stage, started.node)
+    came = ignored_by_webhook(cluster, 2)
+    _pin(cluster, lambda: target)
+    await stage.leave(started.replica, started.incarnation)
+    await stage.hear(ReplicaGone)
+    await stage.come(started.replica, target)
+    again = await _again(stage, started, node=target)
+    assert len(came) == 3
+    assert not stage.said(JobRefused)
+    await stage.until(lambda: len(cluster.pods(app="training")) == 1)
+    assert [pod["metadata"]["uid"] for pod in cluster.pods(app="training")] == [again.incarnation]
+    if make is make_job:
+        assert (await api.get(JOBS, "train", "default"))["status"].get("failed", 0) == 0
+
+
+async def test_a_pod_that_keeps_coming_without_a_sidecar_is_refused_and_goes_first(cluster, api, stage):
+    """The webhook is away for longer: nobody would hear of the pod, and it is where it may be."""
     await make_job(api, "train")
     started = await stage.hear(ReplicaStarted)
-    away = True
-
-    def admitted(pod):
-        if away:
-            pod["metadata"].get("labels", {}).pop("specon.io/sidecar", None)
-        return pod
-
-    admitting_pods(cluster, admitted)
+    came = ignored_by_webhook(cluster, 4)
     await stage.leave(started.replica, started.incarnation)
     await stage.hear(ReplicaGone)
     await stage.come(started.replica, _target(stage, started.node))
     refused = await stage.hear(JobRefused, transaction="m-1")
     assert "without a sidecar" in refused.reason
-    away = False
+    assert len(came) == 4
     await stage.leave(started.replica, None)
     await stage.hear(ReplicaGone, incarnation=None)
     await stage.come(started.replica, started.node)

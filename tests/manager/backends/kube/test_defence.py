@@ -5,7 +5,7 @@ import logging
 import msgspec
 import pytest
 
-from fakekube.kinds import MIGRATIONS
+from fakekube.kinds import MIGRATIONS, NODES
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.admission.gate import awaited
 from specon_manager.backends.kube.admission.injection import Injection
@@ -173,6 +173,20 @@ async def test_the_way_back_is_kept_until_the_move_is_over(cluster, stage, make)
     assert cluster.pod(placeholder_name("m-1", R)) is None
     await stage.over(R)
     await stage.until(lambda: cluster.pod(_guard(source)) is None)
+
+
+async def test_nothing_waits_for_room_on_a_source_that_is_cordoned(cluster, api, stage):
+    """Nobody else gets room there, and the job does not return to it: a guard would stay pending."""
+    started, target = await _held(stage, cluster, make_job)
+    _webhook(cluster, {R: target})
+    await cluster.machinery.patch(NODES, ("", started.node), "merge", {"spec": {"unschedulable": True}})
+    await stage.until(lambda: not stage.backend._watch.nodes.node(started.node).ready)
+    await stage.leave(R, started.incarnation)
+    await stage.hear(ReplicaGone, incarnation=started.incarnation)
+    await _come(stage, started, target)
+    names = {name for what, name in api.writes if what == "create"}
+    assert _guard(target) in names
+    assert _guard(started.node) not in names
 
 
 @pytest.mark.parametrize("make", ONE_OF_EACH)

@@ -28,6 +28,7 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
+from specon_manager.backends.kube.transport.rivals import KEPT_BY, kept_by
 
 LOOK_SECONDS: Final = 60.0
 _PODS_SECONDS: Final = 3600.0  # between two looks at all pods when nothing changed
@@ -45,6 +46,8 @@ class StoreSettings(Struct, frozen=True, kw_only=True):
     webhook_configuration: str
     services: tuple[str, ...]
     """Names of the services under which we are reached."""
+    lease: str = ""
+    """Namespace/name of the Lease by which we lead: the configuration is marked as kept by it."""
     evictions: bool = False
     """Whether there is a ValidatingWebhookConfiguration of the same name, for evictions."""
 
@@ -59,10 +62,15 @@ class CertificateStore:
         *,
         extra_names: tuple[str, ...] = (),
         fence: Callable[[], bool] = lambda: True,
+        rival: Callable[[], str] = str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Keep certificates for the services and for `extra_names`; nothing is written unless `fence()`."""
+        """Keep certificates for the services and for `extra_names`; nothing is written unless `fence()`.
+
+        `rival` says in words who else lives and keeps our webhook configuration; empty: nobody.
+        """
+        self._rival = rival
         self._api = api
         self._settings = settings
         self._names = (*dns_names(settings.services, settings.namespace), *extra_names)
@@ -148,7 +156,7 @@ class CertificateStore:
     async def _keep_authorities(self, resource: Resource, bundle: str) -> None:
         name = self._settings.webhook_configuration
         configuration = await self._api.get(resource, name)
-        patch: list[Object] = []
+        patch = self._marked(resource, configuration)
         for index, webhook in enumerate(configuration.get("webhooks") or ()):
             if (webhook.get("clientConfig") or {}).get("caBundle") != bundle:
                 at = f"/webhooks/{index}"
@@ -158,6 +166,26 @@ class CertificateStore:
             self._check_fence()
             await self._api.patch(resource, name, None, patch, form="json")
             _log.info("gave the authorities to %s %s", resource.kind, name)
+
+    def _marked(self, resource: Resource, configuration: Object) -> list[Object]:
+        """Return the patch that marks a configuration as kept by us; one that was marked since fails.
+
+        Raises CertificateError where another manager that lives keeps it.
+        """
+        mark, ours = kept_by(configuration), self._settings.lease
+        if not ours or mark == ours:
+            return []
+        if mark and (rival := self._rival()):
+            raise CertificateError(
+                f"{resource.kind} {self._settings.webhook_configuration} is not ours to write: {rival}"
+            )
+        metadata = configuration["metadata"]
+        annotations = {**(metadata.get("annotations") or {}), KEPT_BY: ours}
+        version = {"path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")}
+        return [
+            {"op": "test", **version},
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+        ]
 
     def _check_fence(self) -> None:
         if not self._fence():

@@ -1,5 +1,7 @@
 """What is to run by one order: gates are opened, bare pods created again, what cannot run is noticed."""
 
+from collections.abc import Collection
+
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.owners.bare import bring_back
@@ -72,10 +74,11 @@ class Arrivals:
             if moved and pod.node and pod.detail is not None and pod.detail.trains:
                 self._word.runs(replica, pod.uid, pod.node)
 
-    def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None) -> None:
+    def look_for_trouble(self, pods: list[PodInfo], owner: OwnerInfo | None, going: Collection[str]) -> None:
         """Refuse the order for a pod that the scheduler finds no node for, or of which nobody hears.
 
-        Likewise for a job to which Kueue does not give its quota again.
+        Likewise for a job to which Kueue does not give its quota again. `going` are UIDs of pods that make
+        way for other ones of their replicas.
         """
         now = self._tools.monotonic()
         found: dict[str, float] = {}
@@ -95,7 +98,7 @@ class Arrivals:
         there = {replica_of(pod) for pod in pods}
         for replica in self._order.placement.keys() - there if self._moves else ():
             unheard = self._tools.unheard(replica) if self._is_wanted(replica) else None
-            if unheard is not None:
+            if unheard is not None and unheard.uid not in going:
                 why = f"its pod {unheard.name} was created without a sidecar: the webhook did not answer"
                 self._word.refused(why, replica)
 

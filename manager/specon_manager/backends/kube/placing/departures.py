@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.bare import let_go
 from specon_manager.backends.kube.owners.context import BlockedError, ExpiredError, Hands, RefusedError
 from specon_manager.backends.kube.owners.eviction import evict, is_told
-from specon_manager.backends.kube.placing.book import occupies, replica_of
+from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.word import Word
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
@@ -21,13 +21,19 @@ from specon_manager.model.actions import PlaceJob
 
 _UNHEARD_GRACE: Final = 30
 """Seconds; for a pod of which nobody hears, beyond which it is killed."""
+_COMES_AGAIN: Final = 3
+"""Pods without a sidecar that a replica of a move may have, one after the other, and still come again: of the
+connections to a manager that stands still the API server loses one by each question in vain."""
 
 
 class Departures:
     """The pods that an order names as those that must go, as they were when it came."""
 
-    def __init__(self, order: PlaceJob, tools: Tools, word: Word) -> None:
+    def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools, word: Word) -> None:
         self._order, self._tools, self._word = order, tools, word
+        self._moves = flight is not None and (flight.moves or flight.gang)
+        self._unheard: dict[str, set[str]] = {}
+        """UIDs of pods that came without a sidecar, by replica."""
         self.hands: Hands = msgspec.structs.replace(tools.hands, fence=self._may_end)
         """With these what trains is told to end: only as long as that is permitted."""
         self._given_up: set[str] = set()
@@ -69,19 +75,30 @@ class Departures:
     def first(self) -> list[PodInfo]:
         """Return what has to go before anything comes, though the order does not name it.
 
-        Those that wait, because of us, for another node than they are to run on; and of what was moved and
-        may run anywhere by now, those that were created without a sidecar. None of them was heard of.
+        Those that wait, because of us, for another node than they are to run on; and of what moves, or was
+        moved, those that were created without a sidecar: they may run anywhere. None of them was heard of.
         """
         found = []
         for replica, name in self._order.placement.items():
-            if replica not in self._tools.book.moves:
-                continue
-            node = None if name is None else self._tools.nodes.node(name)
-            wanted = None if node is None else node.hostname
-            found += [pod for pod in self._all_of(replica) if _waits_elsewhere(pod, wanted)]
-            unheard = None if self._order.transaction else self._tools.unheard(replica)
-            found += [] if unheard is None else [unheard]
+            if replica in self._tools.book.moves:
+                node = None if name is None else self._tools.nodes.node(name)
+                wanted = None if node is None else node.hostname
+                found += [pod for pod in self._all_of(replica) if _waits_elsewhere(pod, wanted)]
+            unheard = self._tools.unheard(replica)
+            if unheard is not None and self._comes_again(replica, unheard):
+                found.append(unheard)
         return found
+
+    def _comes_again(self, replica: str, unheard: PodInfo) -> bool:
+        """Whether what came without a sidecar goes, so that another one comes; after some it stays."""
+        if not self._order.transaction:
+            return replica in self._tools.book.moves
+        if not self._moves or not self._word.concerns(replica):
+            return False
+        known = self._unheard.setdefault(replica, set())
+        if unheard.uid not in known and len(known) < _COMES_AGAIN:
+            known.add(unheard.uid)
+        return unheard.uid in known
 
     # -- told to go ------------------------------------------------------------------------------
 

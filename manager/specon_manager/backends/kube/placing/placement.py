@@ -33,7 +33,7 @@ class Placement:
         self._moves = flight is not None and flight.moves
         self._gang = flight is not None and flight.gang
         self._word = Word(order, flight, tools)
-        self._departures = Departures(order, tools, self._word)
+        self._departures = Departures(order, flight, tools, self._word)
         self._arrivals = Arrivals(order, flight, tools, self._word)
         self._settled: tuple[OwnerInfo, bool] | None = None
         """The owner as it was seen when its object needed no change, and whether it was to stop."""
@@ -66,7 +66,8 @@ class Placement:
         await self._arrivals.make_way(self._pods())
         if owner is None or self._settled == (owner, self._stops(owner)):
             self._tell_absent(spec)
-        self._arrivals.look_for_trouble(self._pods(), owner)
+        going = {pod.uid for pod in self._departures.first()}
+        self._arrivals.look_for_trouble(self._pods(), owner, going)
         self.done = self._is_as_ordered(owner)
 
     def noticed(self, gone: PodInfo | None) -> None:
@@ -107,7 +108,8 @@ class Placement:
         if owner.kind not in SWITCHES:
             self._settled = owner, stops  # its object can say nothing of it, and is not read either
             return
-        if not self.order.transaction and owner.suspended_for and self._tools.book.is_ending(self.order.job):
+        back = not self.order.transaction or (self._gang and not stops)
+        if back and owner.suspended_for and self._tools.book.is_ending(self.order.job):
             return  # it is resumed once they are gone
         known = Circumstances(
             spec=spec,

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import datetime as dt
 
+import msgspec
 import pytest
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings, webhook_configuration
@@ -12,12 +13,15 @@ from specon_manager.backends.kube.certificates.served import ServedCertificate, 
 from specon_manager.backends.kube.certificates.store import CertificateStore, PodAuthorities, StoreSettings
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.transport.rivals import KEPT_BY, kept_by
 
 NOW = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
 SETTINGS = StoreSettings(
     namespace="specon", secret="specon-tls", webhook_configuration="specon", services=("hook", "reports")
 )
+
+MARKED = msgspec.structs.replace(SETTINGS, lease="specon/manager")
 
 
 class Cluster:
@@ -72,6 +76,11 @@ class Cluster:
             found["metadata"]["annotations"] |= body["metadata"]["annotations"]
         else:
             for test, add in zip(body[::2], body[1::2], strict=True):
+                if test["path"].startswith("/metadata"):
+                    if found["metadata"]["resourceVersion"] != test["value"]:
+                        raise ApiError(422, "Invalid", "testing value /metadata/resourceVersion failed")
+                    found["metadata"]["annotations"] = add["value"]
+                    continue
                 webhook = found["webhooks"][int(test["path"].split("/")[2])]
                 assert webhook["name"] == test["value"]
                 webhook["clientConfig"]["caBundle"] = add["value"]
@@ -86,6 +95,10 @@ class Cluster:
     @property
     def secret(self):
         return self.objects["secrets", "specon-tls"]
+
+    @property
+    def configuration(self):
+        return self.objects["mutatingwebhookconfigurations", "specon"]
 
     @property
     def bundles(self):
@@ -124,6 +137,32 @@ async def test_an_empty_cluster_gets_a_secret_and_authorities(cluster, store):
     assert cluster.bundles == [ca_bundle(bundle)] * 2
     assert await store.keep() == bundle
     assert len(cluster.writes) == 2
+
+
+async def test_the_configuration_is_marked_once_as_kept_by_our_lease(cluster, time):
+    """Other managers see by it who writes there; what else is noted on it stays."""
+    cluster.configuration["metadata"]["annotations"] = {"a": "b"}
+    store = CertificateStore(cluster, MARKED, now=time)
+    for _ in range(2):
+        await store.keep()
+        assert cluster.configuration["metadata"]["annotations"] == {"a": "b", KEPT_BY: "specon/manager"}
+    assert cluster.writes.count(("patch", "mutatingwebhookconfigurations")) == 1
+
+
+async def test_a_configuration_that_another_manager_keeps_is_left_alone(cluster, time):
+    """It is said who writes there; once that one is gone, it is ours."""
+    cluster.configuration["metadata"]["annotations"] = {KEPT_BY: "other/manager"}
+    rival = "them leads by the Lease other/manager"
+    store = CertificateStore(cluster, MARKED, now=time, rival=lambda: rival)
+    with pytest.raises(
+        CertificateError, match="MutatingWebhookConfiguration specon is not ours to write: them leads by"
+    ):
+        await store.keep()
+    assert cluster.bundles == [None, None]
+    rival = ""
+    bundle = await store.keep()
+    assert cluster.bundles == [ca_bundle(bundle)] * 2
+    assert kept_by(cluster.configuration) == "specon/manager"
 
 
 async def test_an_empty_secret_is_filled(cluster, store):

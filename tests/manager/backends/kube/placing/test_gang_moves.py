@@ -23,7 +23,7 @@ from specon_manager.model.events import (
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from support.kube.job_objects import SUSPENDABLE, job_object
-from support.kube.placing_stage import pinned_by_webhook
+from support.kube.placing_stage import admitting_pods, ignored_by_webhook, pinned_by_webhook
 from support.kube.stage import HASTY, Stage, template
 
 COUPLED = {"specon.io/replicas": "coupled"}
@@ -129,6 +129,34 @@ async def test_a_gang_of_each_kind_goes_as_a_whole_and_comes_as_a_whole_where_it
     switch = {"suspend", "runPolicy"}
     kept = {key: value for key, value in gang.object["spec"].items() if key not in switch}
     assert kept == {key: value for key, value in before.items() if key not in switch}
+    assert not stage.said(JobRefused)
+
+
+@pytest.mark.parametrize("kind", sorted(SUSPENDABLE))
+async def test_a_gang_of_which_one_came_without_a_sidecar_comes_again_as_a_whole(cluster, stage, pins, kind):
+    """The others wait for a peer of which nobody hears; nothing of them runs beside what comes then."""
+    gang = await Gang(cluster, stage, kind).made(3)
+    await gang.leave()
+    await stage.until(lambda: len(stage.said(ReplicaGone)) == len(gang.uids))
+    pins |= dict.fromkeys(gang.uids, "node-2")
+    came, beside = ignored_by_webhook(cluster, 1), list[str]()
+
+    def looked_around(pod):
+        still = (each["metadata"] for each in cluster.pods(app="training"))
+        beside.extend(each["name"] for each in still if each.get("deletionTimestamp"))
+        if len(came) == len(gang.uids):  # one of its peers takes its time to end
+            cluster.kubelet.deaf.add(pod["metadata"]["name"])
+            pod["spec"]["terminationGracePeriodSeconds"] = 1
+        return pod
+
+    admitting_pods(cluster, looked_around)
+    await gang.come("node-2")
+    await stage.until(lambda: len(came) == 2 * len(gang.uids))
+    await stage.until(lambda: len(gang.runs()) == len(gang.uids))
+    uids = {pod["metadata"]["uid"] for pod in cluster.pods(app="training")}
+    await stage.until(lambda: uids <= {event.incarnation for event in stage.said(ReplicaStarted)})
+    assert (len(uids), set(gang.runs().values())) == (len(gang.uids), {"node-2"})
+    assert (gang.mark, gang.suspended, beside) == (None, False, [])
     assert not stage.said(JobRefused)
 
 

@@ -8,7 +8,7 @@ from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.transport.resources import LEASES
-from specon_manager.backends.kube.transport.rivals import NAMESPACES, Rivals
+from specon_manager.backends.kube.transport.rivals import KEPT_BY, NAMESPACES, Rivals
 from support.clocks.virtual_time import run_virtually, virtual_now
 
 OWN, OTHER = ("specon", "specon"), ("other", "other")
@@ -34,7 +34,13 @@ class Cluster:
 
     def install(self, namespace, name="inject.specon.io"):
         service = {"clientConfig": {"service": {"namespace": namespace}}}
-        self.configurations.append({"webhooks": [{"name": name, **service}]})
+        self.configurations.append({"metadata": {"name": "theirs"}, "webhooks": [{"name": name, **service}]})
+
+    def install_outside(self, configuration, place, name="inject.specon.io"):
+        """Let somebody who is not in the cluster keep a configuration."""
+        marked = {"name": configuration, "annotations": {KEPT_BY: "/".join(place)}}
+        url = {"clientConfig": {"url": "https://10.0.0.1:8443/v1/admission/inject"}}
+        self.configurations.append({"metadata": marked, "webhooks": [{"name": name, **url}]})
 
     async def list(self, resource, *, label_selector=""):
         self.asked += 1
@@ -51,7 +57,14 @@ class Cluster:
 
 def rivals_in(cluster, *namespaces):
     labels = {"specon.io/lease": "manager"}
-    return Rivals(cluster, lease=OWN, labels=labels, namespaces=namespaces, monotonic=virtual_now)
+    return Rivals(
+        cluster,
+        lease=OWN,
+        labels=labels,
+        namespaces=namespaces,
+        configuration="ours",
+        monotonic=virtual_now,
+    )
 
 
 def waited(cluster, *namespaces, seconds=300.0):
@@ -112,6 +125,45 @@ def test_a_lease_that_a_dead_release_left_is_waited_out_once():
     assert waited(cluster)[0] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("configuration", "theirs", "ours", "stands_by"),
+    [
+        ("theirs", "", (), True),
+        ("theirs", "a", ("b",), False),
+        ("ours", "", (), True),
+        ("ours", "a", ("b",), True),
+    ],
+)
+def test_one_outside_the_cluster_is_seen_by_the_mark_of_what_it_keeps(configuration, theirs, ours, stands_by):
+    """Its webhook has a URL and no Service. One configuration has one keeper, whatever its namespaces are."""
+    cluster = Cluster()
+    cluster.install_outside(configuration, OTHER)
+    cluster.hold(OTHER, namespaces=theirs)
+    seconds, present = waited(cluster, *ours)
+    assert (seconds is None) is stands_by
+    assert (present is not None) is stands_by
+    kept = "it keeps our webhook configuration ours"
+    assert (kept in str(present)) is (stands_by and configuration == "ours")
+
+
+def test_a_mark_on_what_is_not_specons_is_not_believed():
+    """Other webhooks belong to others, and whoever writes them is nobody to believe."""
+    cluster = Cluster()
+    cluster.install_outside("policy", OTHER, name="policy.example.com")
+    cluster.hold(OTHER)
+    assert waited(cluster) == (0.0, None)
+
+
+def test_a_mark_that_a_dead_manager_left_is_waited_out_once():
+    """Nobody renews its Lease any more."""
+    cluster = Cluster()
+    cluster.install_outside("ours", OTHER)
+    cluster.hold(OTHER, alive=False)
+    seconds, present = waited(cluster)
+    assert 12 <= seconds <= 18
+    assert present is None
+
+
 def test_a_lease_that_a_tenant_made_is_not_believed():
     """Anybody may write Leases; only those count where an administrator has specon's webhook."""
     cluster = Cluster()
@@ -156,4 +208,19 @@ def test_of_two_that_lead_the_later_one_goes(theirs, ours, deposed):
     with pytest.raises(
         ends, match="was here first: them leads by the Lease other/other" if deposed else None
     ):
+        run_virtually(scenario())
+
+
+def test_of_two_that_lead_the_one_stays_whose_mark_the_configuration_has():
+    """It cannot see the other one, and so cannot go for it, though it came later."""
+    cluster = Cluster()
+    cluster.install_outside("ours", OTHER)
+    cluster.hold(OTHER, since="2026-01-01T00:00:02Z")
+    cluster.hold(OWN, since="2026-01-01T00:00:01Z")
+
+    async def scenario():
+        async with asyncio.timeout(60):
+            await rivals_in(cluster).watch()
+
+    with pytest.raises(NotLeadingError, match="it keeps our webhook configuration ours"):
         run_virtually(scenario())
