@@ -1,10 +1,10 @@
 """How long a move of a whole gang stops its training beyond what the same trainer needs by hand.
 
-`python benchmarks/gang_move.py [--json FILE]`. A real local manager moves a data-parallel job of
-four workers from one virtual node to the other and back, as often as asked. In the same run the same trainer
-is asked for a checkpoint, ended and started again by hand, from the same folder. Beside the downtime it shows
-what must be nothing: steps lost, workers that had to be killed, and links of the chain of parameters that do
-not fit.
+`python benchmarks/gang_move.py [--quick] [--json FILE]`. A real local manager moves a data-parallel job of
+four workers from one virtual node to the other and back, 50 times in all. After each ten moves the same
+trainer is asked for a checkpoint, ended and started again by hand, from the same folder. Beside the downtime
+it shows what must be nothing: steps lost, workers that had to be killed, and resumes of any worker from
+another chain of parameters than its own log named.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from statistics import median
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 import child
 import figure
@@ -27,7 +28,7 @@ from figure import Figure
 from one_job import session_of
 from specon_manager.backends.local.jobs import LocalJob
 from specon_manager.backends.local.nodes import VirtualNode
-from specon_manager.cli.run.gang_proofs import chain_of
+from specon_manager.cli.run.gang_proofs import Chain, chain_of
 from specon_manager.cli.run.running import nodes_of_this_machine
 from specon_manager.core.state import State
 from specon_manager.model.events import MoveRequested
@@ -36,7 +37,8 @@ from specon_manager.model.transactions import Kind, Transaction, TransactionStat
 from specon_manager.serving.session import Session
 
 WORKERS = 4
-MOVES = 3
+MOVES = 10  # in a round, and then three times by hand
+ROUNDS = 5
 BOUND = 3.0
 _PATIENCE = 120.0
 _POLL = 0.005
@@ -154,36 +156,67 @@ def _until(happened: Callable[[], bool], what: str) -> None:
         time.sleep(_POLL)
 
 
-def measure(moves: int = MOVES, hands: int = 3, workers: int = WORKERS) -> list[Figure]:
-    """Move the gang, do the same by hand, and compare."""
+class Round(Struct, frozen=True):
+    """Moves of one gang, and the same by hand right after."""
+
+    moves: list[Transaction]
+    own: list[tuple[float, float]]
+    """Seconds to save, and to start again."""
+    chains: list[Chain]
+    """Of each worker's log."""
+
+    @property
+    def alone(self) -> float:
+        """What it takes by hand, seconds."""
+        return median(save + start for save, start in self.own)
+
+    @property
+    def beyond(self) -> list[float]:
+        """What each move took beyond that, seconds."""
+        return [(record.downtime or 0.0) - self.alone for record in self.moves]
+
+
+def one_round(moves: int, hands: int, workers: int) -> Round:
+    """Move a new gang so often, and then do the same by hand."""
     nodes = nodes_of_this_machine("2")
     with tempfile.TemporaryDirectory() as root:
         directory = Path(root) / "state"
         records = asyncio.run(run(directory, nodes, moves, workers))
-        log = next(directory.glob(f"replicas/default.{_JOB.name}.worker.0/train.log"))
-        chain = chain_of(log.read_bytes().splitlines())
-        own = [
-            by_hand(directory, node.cpus[0], workers)
-            for node in itertools.islice(itertools.cycle(nodes), hands)
-        ]
+        logs = directory.glob(f"replicas/default.{_JOB.name}.worker.*/train.log")
+        chains = [chain_of(log.read_bytes().splitlines()) for log in logs]
+        turns = itertools.islice(itertools.cycle(nodes), hands)
+        return Round(records, [by_hand(directory, node.cpus[0], workers) for node in turns], chains)
+
+
+def measure(rounds: int = ROUNDS, moves: int = MOVES, hands: int = 3, workers: int = WORKERS) -> list[Figure]:
+    """Move gangs, do the same by hand, and compare."""
+    seen = [one_round(moves, hands, workers) for _ in range(rounds)]
+    records = [record for each in seen for record in each.moves]
     downtimes = [record.downtime or 0.0 for record in records]
-    alone = median(save + start for save, start in own)
-    spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {moves} moves of {workers} workers"
+    beyond = [seconds for each in seen for seconds in each.beyond]
+    own = [pair for each in seen for pair in each.own]
+    chains = [chain for each in seen for chain in each.chains]
+    spread = f"from {min(downtimes):.2f} to {max(downtimes):.2f}, {len(records)} moves of {workers} workers"
     return [
         Figure(what="downtime of a gang's move, median", value=median(downtimes), unit="s", note=spread),
         Figure(what="by hand: save and end", value=median(each[0] for each in own), unit="s"),
         Figure(what="by hand: start, rendezvous, load", value=median(each[1] for each in own), unit="s"),
         Figure(
             what="beyond that, median",
-            value=median(downtimes) - alone,
+            value=median(beyond),
             unit="s",
             at_most=BOUND,
-            note=f"{hands} times by hand",
+            note=f"from {min(beyond):.2f} to {max(beyond):.2f}, {len(own)} times by hand",
         ),
         Figure(what="steps lost", value=sum(r.steps_lost or 0 for r in records), unit="steps", at_most=0),
         Figure(what="workers killed", value=sum(len(r.killed) for r in records), unit="", at_most=0),
-        Figure(what="resumes", value=chain.resumes, unit=""),
-        Figure(what="resumes from another chain of parameters", value=chain.broken, unit="", at_most=0),
+        Figure(what="resumes of a worker", value=sum(chain.resumes for chain in chains), unit=""),
+        Figure(
+            what="resumes from another chain of parameters",
+            value=sum(chain.broken for chain in chains),
+            unit="",
+            at_most=0,
+        ),
         Figure(
             what="moves that were whole",
             value=sum(each.whole and each.kind is Kind.MOVE for each in records),
@@ -192,10 +225,15 @@ def measure(moves: int = MOVES, hands: int = 3, workers: int = WORKERS) -> list[
     ]
 
 
+def quick() -> list[Figure]:
+    """Measure three moves and three times by hand."""
+    return measure(rounds=1, moves=3)
+
+
 def smallest() -> list[Figure]:
     """Give every figure, of next to nothing."""
-    return measure(1, 1, workers=2)
+    return measure(rounds=1, moves=1, hands=1, workers=2)
 
 
 if __name__ == "__main__":
-    figure.main(__doc__, measure, smallest)
+    figure.main(__doc__, measure, smallest, quick=quick)

@@ -21,6 +21,7 @@ from log import Log
 from parallel_training import SharedTraining, said_together
 from rendezvous import RendezvousError, Team, join
 from signals import Requests
+from torch import distributed
 from training import MismatchError
 
 PART_SECONDS = 5.0
@@ -62,15 +63,17 @@ class Worker:
         self._asked = Asked(requests, run.checkpoint_dir, run.request_file)
         self._saved_step: int | None = None
 
-    def work(self, image_seconds: float) -> int:
-        """Train to the last step, until told to end, or until another worker is lost; return the status."""
+    def work(self, step_seconds: float) -> int:
+        """Train to the last step, until told to end, or until another worker is lost; return the status.
+
+        `step_seconds` is the least time that a step takes.
+        """
         self._resume()
         training, run = self._training, self._run
         ending = False
         try:
             while training.step < run.steps and not ending:
-                # As if the model were larger: so long this worker's part of the batch takes at least.
-                ends = time.monotonic() + run.batch_size / self._team.size * image_seconds
+                ends = time.monotonic() + step_seconds
                 loss, (asked, ending) = training.advance_together(self._asked.take(), self._told)
                 self._after_step(loss)
                 if asked:
@@ -174,12 +177,26 @@ def _end_when_stuck(signals: int) -> None:
     os._exit(128 + number)
 
 
+def _spread() -> bool:
+    """Whether workers run on other processors than this one, and so, as virtual nodes go, on another node."""
+    own = sorted(os.sched_getaffinity(0))
+    everywhere = [list[int]()] * distributed.get_world_size()
+    distributed.all_gather_object(everywhere, own)
+    return any(each != own for each in everywhere)
+
+
 Parts = Callable[[Arguments, Team], tuple[SharedTraining, Checkpoints | None]]
 """Makes what a sample trains, and how it saves."""
 
 
 def _train(
-    run: Arguments, make: Parts, requests: Requests, rendezvous: Path | None, image_seconds: float
+    run: Arguments,
+    make: Parts,
+    requests: Requests,
+    *,
+    rendezvous: Path | None,
+    image_seconds: float,
+    exchange_seconds: float,
 ) -> int:
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
@@ -188,7 +205,9 @@ def _train(
         team = join(rendezvous, lambda: requests.exit_code is None)
         if team is None:
             return requests.exit_code or 0
-        return Worker(run, log, team, *make(run, team), requests=requests).work(image_seconds)
+        # As if the model were larger, and a slow network joined the nodes.
+        least = run.batch_size / team.size * image_seconds + (exchange_seconds if _spread() else 0.0)
+        return Worker(run, log, team, *make(run, team), requests=requests).work(least)
     except (OSError, ValueError, MismatchError, RendezvousError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - as argparse does
         return 2
@@ -213,8 +232,15 @@ def main(model: str, defaults: Defaults, make: Parts, requests: Requests) -> NoR
         default=0.0,
         help="least time for an image: as if the model were larger",
     )
+    add(
+        "--exchange-seconds",
+        type=float,
+        default=0.0,
+        help="added to each step while not all workers run on the same processors: as if a slow network"
+        " joined them",
+    )
     options = dict(vars(parser.parse_args()))
-    rendezvous, image_seconds = options.pop("rendezvous"), options.pop("image_seconds")
-    status = _train(Arguments(model=model, **options), make, requests, rendezvous, image_seconds)
+    own = {name: options.pop(name) for name in ("rendezvous", "image_seconds", "exchange_seconds")}
+    status = _train(Arguments(model=model, **options), make, requests, **own)
     sys.stderr.flush()
     os._exit(status)  # as `loop.main`: taking PyTorch apart takes longer than a change should wait

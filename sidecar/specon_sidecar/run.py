@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import time
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
@@ -183,7 +184,7 @@ class Sidecar:
         # Cancelled, it is in the generator, which then ends its watching threads: nothing here waits.
         async for lines in self._follower.batches():
             trained = self._observer.first_seen
-            self._observer.take(lines, self._training.now())
+            self._observer.take(lines, self._training.now(), time.time())
             self._lookout.take(lines)
             if self._observer.first_seen and not trained:
                 self._offer()

@@ -1,4 +1,5 @@
 import math
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -47,6 +48,24 @@ def test_a_report_tells_first_and_last_with_their_ages():
     subject.take(lines([2.0, 1.0, 0.5]), 90.0)
     told = report(subject)
     assert (told.first.step, told.first.age, told.last.value) == (1, 10.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "age"),
+    [
+        (b"2026-11-25T12:00:00.600Z ", 10.4),  # it was read 0.4 s late
+        (b"", 10.0),  # a log without times: its time is that of the reading
+        (b"2026-11-25T12:00:05.000Z ", 10.0),  # nothing is read before it is written
+        (b"2026-11-25T11:00:00.000Z ", 20.0),  # nor was it written before this sidecar was started
+    ],
+)
+def test_a_first_sample_has_the_time_that_its_log_gives_it(stamp, age):
+    """A trainer may be faster than its sidecar begins to read."""
+    subject = observer()
+    wall = datetime(2026, 11, 25, 12, 0, 1, tzinfo=UTC).timestamp()
+    subject.take([stamp + line for line in lines([2.0, 1.0, 0.5])], 0.0, wall)
+    told = report(subject, 10.0)
+    assert (told.first.step, told.first.age) == (1, pytest.approx(age))
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "1e308", "-1e308", "5e-324"])

@@ -241,8 +241,9 @@ def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step
     if learnt is None:
         return state, []
     name = event.report.replica
-    learnt = learn_pace(learnt, state.replicas[name], learnt.replicas[name])
-    return answers.reported(learnt, event.report, now), []
+    before = state.replicas[name]
+    learnt = learn_pace(learnt, before, learnt.replicas[name])
+    return answers.reported(learnt, event.report, now, before.progress), []
 
 
 def _queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:

@@ -264,6 +264,11 @@ class JobSpec(Struct, frozen=True, kw_only=True):
             return self.ps_requests
         return from_index(self.unlike, index_of(replica), self.requests) if self.unlike else self.requests
 
+    def has_to_tell(self, replica: str) -> bool:
+        """Whether the log of that replica has to say something: of a gang only the first worker's has."""
+        lead = self.worker_names[:1]
+        return role_of(replica) != "ps" and (not self.coupled or replica in lead)
+
     @property
     def of_each(self) -> tuple[Resources, ...]:
         """What each worker reserves, where they do not all reserve the same; empty where they do."""

@@ -171,7 +171,7 @@ def _of_job(view: View, job: Job, logs: Mapping[str, Sequence[str]]) -> Iterator
         unheard = _unheard(view, job, replica, label)
         if unheard is not None:
             yield unheard
-        elif _reads(job, replica):
+        elif job.spec.has_to_tell(replica.name):
             if is_hung(state, replica):
                 yield _hangs(view, replica, label)
             yield from _of_training(view, job, replica, label)
@@ -252,12 +252,6 @@ def _unheard(view: View, job: Job, replica: Replica, label: str) -> Finding | No
             advice=f"the sidecar ended, or cannot reach the manager; {_SIDECAR_LOG}",
         )
     return None
-
-
-def _reads(job: Job, replica: Replica) -> bool:
-    """Whether the log of a replica says anything: of a gang only the first worker's has to."""
-    lead = job.spec.worker_names[:1]
-    return replica.role != "ps" and (not job.spec.coupled or replica.name in lead)
 
 
 def _hangs(view: View, replica: Replica, label: str) -> Finding:

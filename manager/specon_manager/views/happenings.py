@@ -94,7 +94,7 @@ def _replicas(before: State, after: State, now: float) -> Iterator[Happening]:
             )
         if replica.progress.category is not known.progress.category:
             yield now, _category(label, known, replica)
-        elif _is_not_understood(replica.progress) and replica.progress.reason != known.progress.reason:
+        elif _is_not_understood(replica, job) and replica.progress.reason != known.progress.reason:
             yield now, f"{label}: {replica.progress.reason}"
         if (replica.progress.hang is None) is not (known.progress.hang is None):
             what = hang_in_words(replica.progress, now)
@@ -106,9 +106,11 @@ def _replicas(before: State, after: State, now: float) -> Iterator[Happening]:
             yield at, f"{label} {'finished' if replica.phase is Phase.SUCCEEDED else 'failed'}"
 
 
-def _is_not_understood(progress: Progress) -> bool:
-    """Whether nothing is known of its training, and its sidecar says why."""
-    return progress.metric is None and progress.step is None and bool(progress.reason)
+def _is_not_understood(replica: Replica, job: Job | None) -> bool:
+    """Whether nothing is known of its training where its log has to tell that, and its sidecar says why."""
+    progress = replica.progress
+    silent = progress.metric is None and progress.step is None and bool(progress.reason)
+    return silent and (job is None or job.spec.has_to_tell(replica.name))
 
 
 def _category(label: str, known: Replica, replica: Replica) -> str:

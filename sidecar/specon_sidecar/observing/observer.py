@@ -41,6 +41,7 @@ from specon_sidecar.wire import Checkpoint, Hang, Observation, Report, Share
 _HOPELESS_LINES: Final = 1000  # so many lines without a single sample: nothing can be judged from this log
 _HISTORY_SAMPLES: Final = 16  # the last ones of the history make its last value
 _EXAMPLES: Final = 3
+_START_SECONDS: Final = 10.0  # from the start of a process to its observer, at most
 _EXAMPLE_BYTES: Final = 200
 _UNDECIDED: Final = "undecided"  # of a log, in a state that has another reason to be kept
 _NOWHERE: Final = FilePosition(0, 0, 0)  # of event files, whose positions are kept by themselves
@@ -72,6 +73,8 @@ class Observer:
         self._first: tuple[Sample, float] | None = None
         self._last: tuple[Sample, float] | None = None
         self._former: tuple[Sample, float] | None = None
+        self._began_at = now
+        self._wall: float | None = None
         self._begin: bytes | None = None
         self._examples: deque[bytes] = deque(maxlen=_EXAMPLES)
         self.kept: tuple[Kept, ...] = () if state is None else state.kept
@@ -195,8 +198,9 @@ class Observer:
         """The last sample of this incarnation."""
         return None if self._last is None else self._last[0]
 
-    def take(self, lines: Sequence[bytes], now: float) -> None:
-        """Take lines that this incarnation wrote."""
+    def take(self, lines: Sequence[bytes], now: float, wall: float | None = None) -> None:
+        """Take lines that this incarnation wrote; `wall` is now in seconds since 1970, where it is known."""
+        self._wall = wall
         self.lines += len(lines)
         samples = self._reader.read(lines)
         if self._place is not None:
@@ -392,8 +396,14 @@ class Observer:
             self.judgement = begin(now, self._settings)
             self.validation = Validation()
         if self._first is None:
-            self._first = samples[0], now
+            self._first = samples[0], self._came(samples[0], now)
         self._last = samples[-1], now
+
+    def _came(self, sample: Sample, now: float) -> float:
+        """Return when a sample came that is read now: by its own time, but not before this sidecar did."""
+        if sample.time is None or self._wall is None:
+            return now
+        return min(now, max(self._began_at - _START_SECONDS, now - (self._wall - sample.time)))
 
     def _believe(self, reader: ReportReader, now: float) -> None:
         """Read no log any more; what it showed of this incarnation is forgotten, for it would count twice."""

@@ -85,3 +85,16 @@ def test_the_gangs_of_a_scenario_have_room_together_and_not_on_one_node():
     assert sum(amounts) == sum(node.capacity for node in scenarios.nodes())
     assert file.settings.defragment == "on"
     assert all(spec.coupled and spec.checkpointing == "asked" for spec in specs)
+
+
+def test_a_gang_of_a_scenario_is_spread_at_first_and_has_room_on_one_node_later():
+    """Beside what is there when it comes it has room for one worker on each node; its kind trains on one."""
+    file = read_job_file(scenarios.file_of("gather", samples_directory()).read_text())
+    compact, long, small, spread = (job_spec(job) for job in file.jobs)
+    taken = [sum(spec.requests_of(name).cpu for name in spec.replicas) for spec in (compact, small)]
+    room = scenarios.nodes()[0].capacity
+    each = spread.requests_of(spread.replicas[0]).cpu
+    assert room - sum(taken) == room - long.requests.cpu == each
+    assert file.settings.defragment == "on"
+    assert spread.kind == compact.kind
+    assert len(spread.replicas) == len(compact.replicas) == 2

@@ -99,6 +99,31 @@ def test_downtime_and_lost_steps_are_measured():
     assert cluster.state.measured.downtime == pytest.approx(3)
 
 
+@pytest.mark.parametrize(
+    ("last", "age", "downtime"),
+    [
+        (206, 0.0, 2.5),  # six in one reading: the first of them came half a second before it
+        (206, 0.2, 3.0),  # the first one was read alone: the others came after that
+        (301, 0.0, 0.5),  # nothing is trained before what was there is gone
+    ],
+)
+def test_a_trainer_that_is_faster_than_its_sidecar_begins_to_read(last, age, downtime):
+    """Steps that are read together came at the pace that is known: the first before the reading."""
+    cluster = cluster_with_move(TransactionState.CHECKPOINTING)
+    cluster.report(A, Category.CONVERGED, step=190)
+    cluster.now += 1
+    cluster.report(A, Category.CONVERGED, step=200)
+    cluster.acknowledge(A, checkpoint=Checkpoint(step=200, path="/c", digest=DIGEST))
+    cluster.now += 0.5
+    cluster.carry_out()
+    cluster.now += 2.5
+    read = Observation(name="loss", value=1.0, age=age, step=201)
+    latest = Observation(name="loss", value=1.0, age=0.0, step=last)
+    cluster.report(A, Category.CONVERGED, step=None, first=read, last=latest)
+    (move,) = cluster.state.history
+    assert move.downtime == pytest.approx(downtime - age)
+
+
 def test_what_was_saved_while_nobody_led_is_not_lost():
     """Its first step shows from where it resumed, as exactly as its log names steps."""
     cluster = cluster_with_move(TransactionState.LEAVING)

@@ -50,6 +50,19 @@ def test_why_nothing_is_known_of_a_training_is_told_once(scene):
     assert told(silent, saying("too early", metric="loss", step=3)) == []
 
 
+def test_of_a_gang_only_the_first_worker_has_to_say_something(scene):
+    """The logs of the others name no steps in most trainers, and need not."""
+    scene.job(replicas=2)
+    lead, other = (scene.state.replicas[f"default/mnist/worker/{index}"] for index in range(2))
+
+    def puzzled(replica):
+        changed = msgspec.structs.replace(replica, progress=Progress(reason="no line is understood"))
+        return msgspec.structs.replace(scene.state, replicas={**scene.state.replicas, replica.name: changed})
+
+    assert told(scene.state, puzzled(lead)) == ["[   20.0s] mnist/worker/0: no line is understood"]
+    assert told(scene.state, puzzled(other)) == []
+
+
 def test_a_submission_is_told_at_its_time(scene):
     """A job is told when it was submitted, with the number of its replicas where there are several."""
     before = scene.state

@@ -200,6 +200,7 @@ class Cluster:
     ) -> list[Action]:
         live = self.live[replica]
         live.sequence += 1
+        seen = None if step is None else Observation(name="loss", value=1.0, age=0.0, step=step)
         report = Report(
             schema=1,
             replica=replica,
@@ -207,9 +208,7 @@ class Cluster:
             session=live.session,
             sequence=live.sequence,
             category=category,
-            first=None if step is None else Observation(name="loss", value=1.0, age=0.0, step=step),
-            last=None if step is None else Observation(name="loss", value=1.0, age=0.0, step=step),
-            **changes,
+            **{"first": seen, "last": seen, **changes},
         )
         return self.post(ev.ReportReceived(report))
 

@@ -77,6 +77,22 @@ def write_start(arguments: argparse.Namespace) -> None:
     os.close(file)
 
 
+def is_spread(arguments: argparse.Namespace) -> bool:
+    """Whether the workers of this start have different processors, as on two virtual nodes; waits for all."""
+    mine = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    where = arguments.job_directory / "where"
+    where.mkdir(exist_ok=True)
+    temporary = where / f".{arguments.index}"
+    temporary.write_text(f"{arguments.start} {mine}")
+    temporary.replace(where / str(arguments.index))
+    while True:
+        told = [path.read_text() for path in where.glob("[0-9]*")]
+        known = [place.partition(" ")[2] for place in told if place.startswith(f"{arguments.start} ")]
+        if len(known) == arguments.workers:
+            return len(set(known)) > 1
+        time.sleep(_LOOK_SECONDS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--job-directory", type=Path, required=True)
@@ -85,11 +101,16 @@ def main() -> int:
         parser.add_argument(f"--{number}", type=int, required=True)
     parser.add_argument("--restart", action="store_true", help="all end before the number changes")
     parser.add_argument("--crash-index", type=int, help="a worker that ends at once, each time")
+    parser.add_argument(
+        "--exchange-seconds", type=float, default=0.0, help="for each step where they are apart"
+    )
     known, rest = parser.parse_known_args()
     arguments = trainer.parsed(rest)
     for name, value in vars(known).items():
         setattr(arguments, name, value)
     write_start(arguments)
+    if arguments.exchange_seconds and is_spread(arguments):
+        arguments.step_seconds += arguments.exchange_seconds
     held = join_world(arguments) if arguments.restart else None
     with contextlib.suppress(KeyboardInterrupt):
         if arguments.role == "worker" and arguments.index == arguments.crash_index:

@@ -122,9 +122,14 @@ async def run(arguments: argparse.Namespace) -> None:
         directory=arguments.state,
         jobs=file.jobs,
         settings=file.settings,
-        # They share the CPUs, so that a machine with one can have two.
         nodes=tuple(
-            VirtualNode(name=name, cpus=cpus, capacity=arguments.capacity) for name in ("node-0", "node-1")
+            VirtualNode(
+                name=f"node-{index}",
+                # They share the CPUs, so that a machine with one can have two.
+                cpus=cpus[index : index + 1] if arguments.apart else cpus,
+                capacity=arguments.capacity,
+            )
+            for index in range(2)
         ),
         working_directory=Path.cwd(),
         environment=os.environ,
@@ -179,6 +184,7 @@ def main() -> None:
     parser.add_argument("--hurry", type=Path, help="file to create once a move has ended")
     states = [f"{kind}:{state}" for kind in Kind for state in TransactionState]
     parser.add_argument("--kill-at", choices=[*(state.value for state in TransactionState), *states])
+    parser.add_argument("--apart", action="store_true", help="each node has one processor of its own")
     parser.add_argument("--capacity", type=float, help="processors to reserve on each node")
     parser.add_argument("--when", choices=("before", "after"), default="before")
     parser.add_argument("--wall-offset", type=float, default=0.0)

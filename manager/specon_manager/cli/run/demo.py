@@ -45,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scenario",
         choices=sorted(scenarios.PROMISES),
         help="other jobs instead: workers that leave for heavier jobs (kod2), preemption (fitgpp), gangs that"
-        " move (gang), each framework's scripts as they are (frameworks)",
+        " move (gang), a gang that is brought together (gather), each framework's scripts as they are"
+        " (frameworks)",
     )
     parser.add_argument("--policy", metavar="NAME", help="another one than the job file names")
     parser.add_argument("--nodes", default="auto", help="auto (one per core, at most four), a number, or gpu")

@@ -10,6 +10,7 @@ from msgspec import Struct
 from specon_manager.backends.local.nodes import VirtualNode
 from specon_manager.cli.run.result import RunResult
 from specon_manager.cli.run.transaction_results import TransactionResult
+from specon_manager.model.actions import FASTER
 from specon_manager.model.transactions import Kind, TransactionState
 
 
@@ -74,6 +75,12 @@ def _has_made_room(change: TransactionResult, result: RunResult) -> bool:
     )
 
 
+def _is_brought_together(change: TransactionResult, result: RunResult) -> bool:
+    """Whether a gang on several nodes moved to one on which it trains faster, with nothing lost."""
+    fewer = "," in change.source and "," not in change.target
+    return change.purpose == FASTER and fewer and _has_moved_whole(change, result)
+
+
 def _all_went_on(_: TransactionResult, result: RunResult) -> bool:
     """Whether each job was moved, and went on with the step after the one that was saved."""
     moved = {
@@ -96,6 +103,9 @@ PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
     "gang": (
         Promise("a gang moves as a whole, and not a step of it is lost", _has_moved_whole),
         Promise("a gang that waited starts in the room that a move has made", _has_made_room),
+    ),
+    "gather": (
+        Promise("a gang on two nodes moves to one, where it trains faster", _is_brought_together),
     ),
     "frameworks": (
         Promise("each script, unchanged, was moved and went on with the next step", _all_went_on),

@@ -9,6 +9,7 @@ from specon_manager.core.transaction.promise import promised
 from specon_manager.core.transaction.table import Outcome, patience
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
+from specon_manager.model.cluster import Progress
 from specon_manager.model.transactions import (
     ASKING_STATES,
     Kind,
@@ -72,8 +73,11 @@ def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Ste
     return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses)), []
 
 
-def reported(state: State, report: Report, now: float) -> State:
-    """Note the first step of a new incarnation, and the step that proves that training continues."""
+def reported(state: State, report: Report, now: float, before: Progress) -> State:
+    """Note the first step of a new incarnation, and the step that proves that training continues.
+
+    `before` is what was known of the replica without this report.
+    """
     transaction = state.transaction_of(report.replica)
     witness = None if transaction is None else transaction.witnesses.get(report.replica)
     if transaction is None or witness is None or transaction.state is not TransactionState.VERIFYING:
@@ -84,7 +88,9 @@ def reported(state: State, report: Report, now: float) -> State:
     if replica.incarnation == witness.incarnation:
         witness = _note_training(witness, report)
     else:
-        witness = _note_resume(witness, report, now)
+        earliest = transaction.running_at if transaction.gone_at is None else transaction.gone_at
+        at = max(earliest, now - _age_of_first(report, before))
+        witness = _note_resume(witness, report, now, at)
     if witness is transaction.witnesses[report.replica]:
         return state
     witnesses = {**transaction.witnesses, report.replica: witness}
@@ -179,10 +185,13 @@ def _note_training(witness: Witness, report: Report) -> Witness:
     return msgspec.structs.replace(witness, proven=True, first_step=step)
 
 
-def _note_resume(witness: Witness, report: Report, now: float) -> Witness:
-    """Return a witness of which another incarnation runs: a step after the checkpoint's is the proof."""
+def _note_resume(witness: Witness, report: Report, now: float, at: float) -> Witness:
+    """Return a witness of which another incarnation runs: a step after the checkpoint's is the proof.
+
+    `at` is when its first step came, if it has come.
+    """
     if report.first is not None and witness.first_step is None:
-        witness = _first_step(witness, report, now)
+        witness = _first_step(witness, report, now, at)
     step = None if report.last is None else report.last.step
     saved = promised(witness)
     if witness.proven:
@@ -194,7 +203,23 @@ def _note_resume(witness: Witness, report: Report, now: float) -> Witness:
     return msgspec.structs.replace(witness, proven=True)
 
 
-def _first_step(witness: Witness, report: Report, now: float) -> Witness:
+def _age_of_first(report: Report, before: Progress) -> float:
+    """Return how long ago the first step of an incarnation came, seconds; 0 where none has come.
+
+    A trainer may be faster than its sidecar begins to read. What is read in one go all has the age of that
+    reading: then the pace before tells how much earlier the first step came.
+    """
+    first, last = report.first, report.last
+    if first is None:
+        return 0.0
+    if first.step is None or last is None or last.step is None or last.age < first.age:
+        return first.age
+    if before.step_interval is None or not before.step_gap:
+        return first.age
+    return first.age + max(0, last.step - first.step) * before.step_interval / before.step_gap
+
+
+def _first_step(witness: Witness, report: Report, now: float, at: float) -> Witness:
     """Return the witness with the end of the downtime, and with what was lost.
 
     The log that the new incarnation continues writing knows better what was trained than the last report did.
@@ -204,7 +229,7 @@ def _first_step(witness: Witness, report: Report, now: float) -> Witness:
     former = report.former
     if former is not None and former.step is not None and (last is None or former.step >= last):
         last, last_at = former.step, now - former.age
-    at, first = now - report.first.age, report.first.step
+    first = report.first.step
     lost = None
     if first is not None and last is not None:
         lost = max(0, last - _find_resumed(witness, report.checkpoint, first))

@@ -42,11 +42,13 @@ def _categories(before: State, after: State, event: Event | None) -> Iterator[No
         was = Category.UNKNOWN if former is None else former.progress.category
         if category is not was and category is not Category.UNKNOWN:
             yield _category(replica)
-        elif is_not_understood(replica) and (former is None or not is_not_understood(former)):
-            yield _not_understood(replica)
+        elif _is_not_understood(replica) and (former is None or not _is_not_understood(former)):
+            job = after.jobs.get(replica.job)
+            if job is None or job.spec.has_to_tell(name):
+                yield _not_understood(replica)
 
 
-def is_not_understood(replica: Replica) -> bool:
+def _is_not_understood(replica: Replica) -> bool:
     """Whether its sidecar has read its log for half a minute and found no sample of the training in it."""
     progress = replica.progress
     if (

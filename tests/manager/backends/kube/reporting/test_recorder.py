@@ -211,6 +211,22 @@ def test_a_log_that_is_not_understood_is_told_after_half_a_minute_and_once():
     assert "specon.io/log-path, specon.io/format or specon.io/pattern" in text
 
 
+@pytest.mark.parametrize(("coupled", "warnings"), [(True, 1), (False, 2)])
+def test_of_a_gang_only_the_log_of_the_first_worker_has_to_be_understood(coupled, warnings):
+    """The other ranks of most trainers name no steps: a warning for each of their pods would be wrong."""
+    names = tuple(f"ns/job/worker/{index}" for index in range(2))
+    job = Job(spec=JobSpec(name="ns/job", replicas=names, coupled=coupled), order=0, submitted_at=0.0)
+
+    def silent_for(seconds):
+        progress = Progress(category_since=100.0, reported_at=100.0 + seconds, reason="no steps")
+        replicas = {
+            name: Replica(name=name, job="ns/job", phase=Phase.RUNNING, progress=progress) for name in names
+        }
+        return State(jobs={"ns/job": job}, replicas=replicas)
+
+    assert len(told(silent_for(29), silent_for(30))) == warnings
+
+
 def test_a_log_with_a_sample_is_understood():
     """However little it says of the training yet."""
     assert told(unheard(29), unheard(30, "only 1 point yet", value=2.5)) == []
