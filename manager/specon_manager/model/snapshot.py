@@ -213,6 +213,14 @@ class Snapshot:
         self._counted[node] = (replicas, census)
         return census
 
+    @property
+    def counts(self) -> Mapping[str, Census]:
+        """What `census` tells of each node on which there is anything."""
+        root = self._survey if self._root is None else self._root
+        if not self._beside:
+            return root.census
+        return {**root.census, **{node: self.census(node) for node in self._beside}}
+
     # -- jobs ------------------------------------------------------------------------------------
 
     @cached_property

@@ -7,18 +7,20 @@ in `docs/results/specon.md`; `literal` switches them off.
 import heapq
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay, Words
-from specon_manager.model.census import Census
+from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.placement import admit_round_robin
 
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
+_USED: Final = attrgetter("usage.cpu")
 
 
 class SpeConSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,21 +95,18 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
 
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
     """Algorithm 2, for each request of Algorithm 1, line 16, the longest converged first."""
-    scores = {node.name: score(snapshot.census(node.name), settings) for node in snapshot.ready_nodes}
-    # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10.
-    by_usage = sorted(snapshot.ready_nodes, key=lambda node: (node.usage.cpu, len(node.name), node.name))
-    names = [node.name for node in by_usage]
+    literal, weight = settings.literal, settings.converged_weight
+    scores, crowded = _find_scores(snapshot, settings)
+    # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10: they are in order.
+    names = [node.name for node in sorted(snapshot.ready_nodes, key=_USED)]
     rank = {name: index for index, name in enumerate(names)}
     ranking = [(scores[name], index) for index, name in enumerate(names)]
     heapq.heapify(ranking)
-    literal, weight = settings.literal, settings.converged_weight
-    crowded = _find_crowded(snapshot, settings)
-    # The longest converged first; of equals, those submitted first.
-    requests = [replica for replica in _asking(snapshot, literal=literal) if replica.node in crowded]
     lowest, first = ranking[0]  # the score and the place in `names` of the best target
-    for replica in requests:
+    # The longest converged first; of equals, those submitted first.
+    for replica in _asking(snapshot, literal=literal):
         source = replica.node
-        if source is None:
+        if source is None or source not in crowded:
             continue
         held = scores[source]
         if held == lowest:
@@ -124,12 +123,8 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             if second is None or scores[second] + weight > held:
                 continue
             target, there = second, scores[second]
-        yield Migrate(
-            replica=replica.name,
-            target=target,
-            purpose=MIGRATE,
-            reason=_Scored(replica, there, target, held, source),
-        )
+        reason = _Scored(replica, there, target, held, source)
+        yield Migrate(replica=replica.name, target=target, purpose=MIGRATE, reason=reason)
         scores[source] = held - weight
         scores[target] = there + weight
         if target is names[first]:
@@ -140,6 +135,23 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
         while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
             heapq.heappop(ranking)
         lowest, first = ranking[0]
+
+
+def _find_scores(
+    snapshot: Snapshot, settings: SpeConSettings
+) -> tuple[dict[str, float], frozenset[str | None]]:
+    """Return the score of each ready node, and those with enough growing replicas to make room for.
+
+    These are of Algorithm 1, line 15.
+    """
+    enough = 2 if settings.literal else settings.min_growing
+    scores, crowded, counts = dict[str, float](), list[str](), snapshot.counts
+    for name in snapshot.capacities:
+        census = counts.get(name, NOBODY)
+        scores[name] = score(census, settings)
+        if census.replicas - census.converged >= enough:
+            crowded.append(name)
+    return scores, frozenset(crowded)
 
 
 def _asking(snapshot: Snapshot, *, literal: bool) -> list[Replica]:
@@ -215,7 +227,8 @@ def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migra
 def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str]]:
     """Return what each node holds, the balance factor, the idle nodes, and the nodes that are to get more."""
     nodes = snapshot.ready_nodes
-    held = {node.name: snapshot.census(node.name).replicas for node in nodes}
+    counts = snapshot.counts
+    held = {name: counts.get(name, NOBODY).replicas for name in snapshot.capacities}
     factor = sum(held.values()) // len(nodes)
     idle = [node.name for node in nodes if not held[node.name]]
     return held, factor, idle, idle or [node.name for node in nodes if held[node.name] < factor - 1]
@@ -250,13 +263,6 @@ def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -
 def _movable(snapshot: Snapshot, purpose: str) -> list[Replica]:
     """Return the converged replicas that run, do not move already, and were not moved for this purpose."""
     return [replica for replica in snapshot.settled if purpose not in replica.moved_for]
-
-
-def _find_crowded(snapshot: Snapshot, settings: SpeConSettings) -> set[str]:
-    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for."""
-    enough = 2 if settings.literal else settings.min_growing
-    counts = ((node.name, snapshot.census(node.name)) for node in snapshot.ready_nodes)
-    return {name for name, census in counts if census.replicas - census.converged >= enough}
 
 
 def _verdict(replica: Replica) -> str:
