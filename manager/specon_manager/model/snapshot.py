@@ -1,7 +1,7 @@
 """The immutable snapshot of the cluster that policies decide on."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 
@@ -18,7 +18,7 @@ from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.settings import Settings
 from specon_manager.model.slices import NONE, Slices, slices, too_little_memory
-from specon_manager.model.survey import Survey, surveyed
+from specon_manager.model.survey import Settled, Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
 
 
@@ -149,7 +149,12 @@ class Snapshot:
     def settled(self) -> tuple[Replica, ...]:
         """The converged replicas that run and are in no transaction, the longest converged first."""
         replicas = self.replicas
-        return tuple([replicas[name] for _, _, name in self._survey.settled])
+        return tuple([replicas[name] for _, _, name, _ in self._survey.settled])
+
+    @property
+    def settled_places(self) -> Sequence[Settled]:
+        """Of `settled`, in that order, who they are and where: without a look at their records."""
+        return self._survey.settled
 
     @cached_property
     def pending(self) -> tuple[Replica, ...]:

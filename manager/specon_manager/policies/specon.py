@@ -4,9 +4,8 @@ Mao et al., arXiv 2010.11307, Algorithms 2 and 3; Algorithm 1 runs in the sideca
 in `docs/results/specon.md`; `literal` switches them off.
 """
 
-import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Annotated, Final
 
@@ -16,6 +15,7 @@ from specon_manager.model.actions import Migrate, Proposal, Stay, Words
 from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.levels import Levels
 from specon_manager.policies.placement import admit_round_robin
 
 MIGRATE: Final = "migrate"
@@ -96,76 +96,65 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
     """Algorithm 2, for each request of Algorithm 1, line 16, the longest converged first."""
     literal, weight = settings.literal, settings.converged_weight
-    scores, crowded = _find_scores(snapshot, settings)
     # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10: they are in order.
     names = [node.name for node in sorted(snapshot.ready_nodes, key=_USED)]
-    rank = {name: index for index, name in enumerate(names)}
-    ranking = [(scores[name], index) for index, name in enumerate(names)]
-    heapq.heapify(ranking)
-    lowest, first = ranking[0]  # the score and the place in `names` of the best target
-    # The longest converged first; of equals, those submitted first.
-    for replica in _asking(snapshot, literal=literal):
-        source = replica.node
-        if source is None or source not in crowded:
+    counts, replicas = snapshot.counts, snapshot.replicas
+    levels = Levels(score(counts.get(name, NOBODY), settings) for name in names)
+    crowded = _find_crowded(names, counts, settings)
+    scores = levels.values
+    # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
+    # is looked at but where they are.
+    for _, _, name, source in snapshot.settled_places:
+        here = crowded.get(source)
+        if here is None:
             continue
-        held = scores[source]
-        if held == lowest:
-            # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
-            if literal:
-                why = f"{source} has the lowest score, {lowest:g}"
-                yield Stay(replica=replica.name, purpose=MIGRATE, reason=why)
+        held, lowest = scores[here], levels.lowest
+        if held == lowest and not literal:
             continue
         if not literal and lowest + weight > held:
             continue  # the target would be scored worse than the source is now: nobody gains by that
-        target, there = names[first], lowest
-        if not literal and snapshot.objection_to(target, replica.job) is not None:
+        replica = replicas[name]
+        # Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move.
+        if MIGRATE in replica.moved_for or (literal and not replica.progress.falls_on):
+            continue
+        if held == lowest:
+            # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
+            why = f"{source} has the lowest score, {lowest:g}"
+            yield Stay(replica=name, purpose=MIGRATE, reason=why)
+            continue
+        to = levels.first
+        if not literal and snapshot.objection_to(names[to], replica.job) is not None:
             second = _eligible(replica, names, scores, snapshot)
             if second is None or scores[second] + weight > held:
                 continue
-            target, there = second, scores[second]
+            to = second
+        target, there = names[to], scores[to]
         reason = _Scored(replica, there, target, held, source)
-        yield Migrate(replica=replica.name, target=target, purpose=MIGRATE, reason=reason)
-        scores[source] = held - weight
-        scores[target] = there + weight
-        if target is names[first]:
-            heapq.heapreplace(ranking, (there + weight, first))
-        else:
-            heapq.heappush(ranking, (there + weight, rank[target]))
-        heapq.heappush(ranking, (held - weight, rank[source]))
-        while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
-            heapq.heappop(ranking)
-        lowest, first = ranking[0]
+        yield Migrate(replica=name, target=target, purpose=MIGRATE, reason=reason)
+        levels.change(here, held - weight)
+        levels.change(to, there + weight)
+        levels.settle()
 
 
-def _find_scores(
-    snapshot: Snapshot, settings: SpeConSettings
-) -> tuple[dict[str, float], frozenset[str | None]]:
-    """Return the score of each ready node, and those with enough growing replicas to make room for.
-
-    These are of Algorithm 1, line 15.
-    """
+def _find_crowded(
+    names: Iterable[str], counts: Mapping[str, Census], settings: SpeConSettings
+) -> dict[str, int]:
+    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for, and their positions."""
     enough = 2 if settings.literal else settings.min_growing
-    scores, crowded, counts = dict[str, float](), list[str](), snapshot.counts
-    for name in snapshot.capacities:
+    found = dict[str, int]()
+    for position, name in enumerate(names):
         census = counts.get(name, NOBODY)
-        scores[name] = score(census, settings)
         if census.replicas - census.converged >= enough:
-            crowded.append(name)
-    return scores, frozenset(crowded)
-
-
-def _asking(snapshot: Snapshot, *, literal: bool) -> list[Replica]:
-    """Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move."""
-    movable = _movable(snapshot, MIGRATE)
-    return [replica for replica in movable if replica.progress.falls_on] if literal else movable
+            found[name] = position
+    return found
 
 
 def _eligible(
-    replica: Replica, names: Sequence[str], scores: Mapping[str, float], snapshot: Snapshot
-) -> str | None:
-    """Return the node with the lowest score that the replica may run on, of equals the first of `names`."""
-    others = (name for name in names if name != replica.node)
-    fit = (name for name in others if snapshot.objection_to(name, replica.job) is None)
+    replica: Replica, names: Sequence[str], scores: Sequence[float], snapshot: Snapshot
+) -> int | None:
+    """Return which node with the lowest score the replica may run on, of equals the first of `names`."""
+    others = (position for position, name in enumerate(names) if name != replica.node)
+    fit = (position for position in others if snapshot.objection_to(names[position], replica.job) is None)
     return min(fit, key=scores.__getitem__, default=None)
 
 
@@ -236,7 +225,8 @@ def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str
 
 def _latest_converged(snapshot: Snapshot, taken: set[str]) -> list[Replica]:
     """Return the candidates, the smallest converged duration d_c first: it is expected to run longest."""
-    chosen = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
+    settled = (replica for replica in snapshot.settled if REBALANCE not in replica.moved_for)
+    chosen = [replica for replica in settled if replica.name not in taken]
     return sorted(chosen, key=lambda replica: (-replica.progress.category_since, replica.name))
 
 
@@ -258,11 +248,6 @@ def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -
     if source == node or source not in held:
         return False
     return held[source] > (held[node] + 1 if floor is None else floor)
-
-
-def _movable(snapshot: Snapshot, purpose: str) -> list[Replica]:
-    """Return the converged replicas that run, do not move already, and were not moved for this purpose."""
-    return [replica for replica in snapshot.settled if purpose not in replica.moved_for]
 
 
 def _verdict(replica: Replica) -> str:
