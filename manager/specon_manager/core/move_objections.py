@@ -98,7 +98,8 @@ def no_place(replica: Replica, node: str, snapshot: Snapshot, beneficiary: str =
     """Return why the node cannot take the replica; what is kept for the beneficiary is open to it."""
     if (objection := no_node(node, snapshot.nodes)) is not None:
         return objection
-    if (why := snapshot.objection_to(node, replica.job)) is not None:
+    ruled = snapshot.nodes[node].taints or replica.job in snapshot.particular
+    if ruled and (why := snapshot.objection_to(node, replica.job)) is not None:
         return Objection(Refusal.NOT_ELIGIBLE, why)
     if not replica.requests.fits(snapshot.open_room(node, beneficiary or replica.job)):
         return Objection(Refusal.NO_ROOM, f"no room on {node}")

@@ -101,8 +101,9 @@ def _quickly_refused(proposal: Proposal, snapshot: Snapshot, state: State) -> Ob
     """
     if not isinstance(proposal, Migrate) or (replica := snapshot.replicas.get(proposal.replica)) is None:
         return None
-    alone = len(snapshot.jobs[replica.job].spec.replicas) == 1
-    return objection_to_move(proposal, snapshot, state) if alone else None
+    if replica.job in snapshot.particular and len(snapshot.jobs[replica.job].spec.replicas) > 1:
+        return None
+    return objection_to_move(proposal, snapshot, state)
 
 
 def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:

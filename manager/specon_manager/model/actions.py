@@ -291,7 +291,12 @@ class Objection(Struct, frozen=True, gc=False):
     """A refusal and its words."""
 
     refusal: Refusal
-    text: str
+    said: str | Words
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return str(self.said)
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):

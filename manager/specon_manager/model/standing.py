@@ -29,11 +29,11 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
 
     One of a job whose replicas train as one moves with all of it, or not at all.
     """
+    if may_move(replica, snapshot):
+        return None
     job = snapshot.jobs[replica.job]
     if trains_as_one(job, snapshot):
         return to_move_gang(job, snapshot) or resting(job, snapshot)
-    if may_move(job, replica, snapshot):
-        return None
     return (
         _forbidden_to_move(job, replica)
         or (Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS) if job.spec.checkpointing == "none" else None)
@@ -43,21 +43,18 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
     )
 
 
-def may_move(job: Job, replica: Replica, snapshot: Snapshot) -> bool:
-    """Whether nothing of what `to_move` tells is against a move of a replica that trains by itself.
+def may_move(replica: Replica, snapshot: Snapshot) -> bool:
+    """Whether nothing of what `to_move` tells is against a move, of the only replica of an ordinary job.
 
     Thousands are asked about at each Tick: this comes to the same without looking for words.
     """
-    spec, progress = job.spec, replica.progress
+    progress = replica.progress
     return (
         replica.phase is Phase.RUNNING
         and replica.leaving is None
         and progress.step is not None
         and (progress.step_interval is None or progress.step_interval < snapshot.settings.deadlines.verify)
-        and spec.checkpointing != "none"
-        and spec.migratable
-        and not spec.immovable
-        and (not job.dropped or replica.name not in job.dropped)
+        and replica.job not in snapshot.particular
         and replica.name not in snapshot.moving
         and replica.job not in snapshot.changing
     )

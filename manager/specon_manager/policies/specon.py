@@ -101,7 +101,8 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
     counts, replicas = snapshot.counts, snapshot.replicas
     levels = Levels(score(counts.get(name, NOBODY), settings) for name in names)
     crowded = _find_crowded(names, counts, settings)
-    scores = levels.values
+    scores, particular = levels.values, snapshot.particular
+    tainted = {node.name for node in snapshot.ready_nodes if node.taints}
     # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
     # is looked at but where they are.
     for _, _, name, source in snapshot.settled_places:
@@ -123,7 +124,8 @@ def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrat
             yield Stay(replica=name, purpose=MIGRATE, reason=why)
             continue
         to = levels.first
-        if not literal and snapshot.objection_to(names[to], replica.job) is not None:
+        ruled = not literal and (names[to] in tainted or replica.job in particular)
+        if ruled and snapshot.objection_to(names[to], replica.job) is not None:
             second = _eligible(replica, names, scores, snapshot)
             if second is None or scores[second] + weight > held:
                 continue
