@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from specon_manager.core import gate
-from specon_manager.core.plan import objection_to_movers
+from specon_manager.core.move_objections import objection_to_movers
 from specon_manager.core.quotas import smallest
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Replica

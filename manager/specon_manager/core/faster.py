@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, move_budgets
+from specon_manager.core.move_objections import objection_to_movers
 from specon_manager.core.paces import setup_of
-from specon_manager.core.plan import Ruling, objection_to_movers, plan
+from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.setup_targets import onto
 from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal

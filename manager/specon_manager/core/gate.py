@@ -10,12 +10,24 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from specon_manager.core.state import Measured
-from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal
+from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGang, Objection, Refusal, Words
 from specon_manager.model.census import Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
+
+
+class _Loads(Words, frozen=True, gc=False):
+    """The replicas of the nodes of a move that is refused for them; thousands are."""
+
+    target: str
+    after: int
+    source: str
+    before: int
+
+    def __str__(self) -> str:
+        return f"{self.target} would hold {self.after} replicas, {self.source} holds {self.before}"
 
 
 class _Load(Struct, frozen=True, gc=False):
@@ -206,8 +218,7 @@ def _is_worse(after: int, cores: float, before: int, cores_before: float) -> boo
 
 
 def _swap(target: str, after: int, replica: Replica, before: int) -> Objection:
-    text = f"{target} would hold {after} replicas, {replica.node} holds {before}"
-    return Objection(Refusal.WORSE_LOADED, text)
+    return Objection(Refusal.WORSE_LOADED, _Loads(target, after, replica.node or "", before))
 
 
 def objection_to_nodes(replica: Replica, target: str, snapshot: Snapshot) -> Objection | None:

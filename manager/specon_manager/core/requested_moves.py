@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core import dry_run, gang_targets
-from specon_manager.core.plan import objection_to_gang_request, objection_to_request
+from specon_manager.core.move_objections import objection_to_gang_request, objection_to_request
 from specon_manager.core.state import HISTORY, State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model import events as ev

@@ -166,16 +166,19 @@ def _carry_out(state: State, verdicts: Iterable[Ruling], now: float, policy: str
 def _remember(state: State, verdicts: Iterable[Ruling], now: float, policy: str) -> State:
     """Keep each decision unless it says the same as the last one on that replica."""
     fresh: dict[str, Decision] = {}
+    known = state.verdicts
     for verdict in verdicts:
         proposal, objection = verdict.proposal, verdict.objection
-        target = proposal.target if isinstance(proposal, Migrate) else getattr(proposal, "node", "")
-        said = f"{type(proposal).__name__} {target}".strip()
         refusal = None if objection is None else objection.refusal
         name = subject(proposal)
-        last = state.verdicts.get(name)
+        last = known.get(name)
         # A refusal for the same reason is no news, though the target may be another one by now.
         same = refusal is not None and last is not None and last.refusal is refusal
-        if same and (refusal is not Refusal.DRY_RUN or (last is not None and last.proposal == said)):
+        if same and refusal is not Refusal.DRY_RUN:
+            continue
+        target = proposal.target if isinstance(proposal, Migrate) else getattr(proposal, "node", "")
+        said = f"{type(proposal).__name__} {target}".strip()
+        if same and last is not None and last.proposal == said:
             continue
         fresh[name] = Decision(
             at=now,
@@ -189,7 +192,7 @@ def _remember(state: State, verdicts: Iterable[Ruling], now: float, policy: str)
         return state
     return msgspec.structs.replace(
         state,
-        verdicts={**state.verdicts, **fresh},
+        verdicts={**known, **fresh},
         decisions=(*state.decisions, *fresh.values())[-_DECISIONS:],
     )
 

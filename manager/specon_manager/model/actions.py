@@ -21,7 +21,7 @@ class Words(Struct, frozen=True, gc=False):
         raise NotImplementedError
 
 
-class Admit(Struct, frozen=True, tag=True, kw_only=True):
+class Admit(Struct, frozen=True, tag=True, kw_only=True, gc=False):
     """Proposal: start a pending replica on a node."""
 
     replica: str
@@ -29,7 +29,7 @@ class Admit(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
-class Migrate(Struct, frozen=True, tag=True, kw_only=True):
+class Migrate(Struct, frozen=True, tag=True, kw_only=True, gc=False):
     """Proposal: move a running replica to another node."""
 
     replica: str
@@ -61,7 +61,7 @@ FASTER: Final = "faster"
 """The purpose of a move to where a job was measured to train faster: what it costs was weighed already."""
 
 
-class Stay(Struct, frozen=True, tag=True, kw_only=True):
+class Stay(Struct, frozen=True, tag=True, kw_only=True, gc=False):
     """Proposal: leave a replica where it is, and remember that it was looked at for this purpose."""
 
     replica: str
@@ -119,7 +119,7 @@ class Claim(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
-class Reweight(Struct, frozen=True, tag=True, kw_only=True):
+class Reweight(Struct, frozen=True, tag=True, kw_only=True, gc=False):
     """Proposal: change the weight with which a replica shares the processors of its node, in place."""
 
     replica: str
@@ -291,7 +291,12 @@ class Objection(Struct, frozen=True, gc=False):
     """A refusal and its words."""
 
     refusal: Refusal
-    text: str
+    said: str | Words
+
+    @property
+    def text(self) -> str:
+        """The words."""
+        return str(self.said)
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):

@@ -1,9 +1,10 @@
 """The immutable snapshot of the cluster that policies decide on."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -14,11 +15,12 @@ from specon_manager.model.members import Members, OnNode
 from specon_manager.model.overlay import Overlay
 from specon_manager.model.paces import KindPaces
 from specon_manager.model.queues import Queue
+from specon_manager.model.renewal import Chosen
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.settings import Settings
 from specon_manager.model.slices import NONE, Slices, slices, too_little_memory
-from specon_manager.model.survey import Survey, surveyed
+from specon_manager.model.survey import Settled, Survey, surveyed
 from specon_manager.model.transactions import Kind, Transaction
 
 
@@ -149,7 +151,12 @@ class Snapshot:
     def settled(self) -> tuple[Replica, ...]:
         """The converged replicas that run and are in no transaction, the longest converged first."""
         replicas = self.replicas
-        return tuple([replicas[name] for _, _, name in self._survey.settled])
+        return tuple([replicas[name] for _, _, name, _ in self._survey.settled])
+
+    @property
+    def settled_places(self) -> Sequence[Settled]:
+        """Of `settled`, in that order, who they are and where: without a look at their records."""
+        return self._survey.settled
 
     @cached_property
     def pending(self) -> tuple[Replica, ...]:
@@ -212,6 +219,22 @@ class Snapshot:
         census = counted(replicas)
         self._counted[node] = (replicas, census)
         return census
+
+    @property
+    def counts(self) -> Mapping[str, Census]:
+        """What `census` tells of each node on which there is anything."""
+        root = self._survey if self._root is None else self._root
+        if not self._beside:
+            return root.census
+        return {**root.census, **{node: self.census(node) for node in self._beside}}
+
+    @cached_property
+    def particular(self) -> frozenset[str]:
+        """The jobs that have several replicas, or rules of their own on whether and where these move.
+
+        Of all others a move is judged without a look at their records, of which a large cluster has many.
+        """
+        return frozenset(_particular(self.jobs))
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -395,6 +418,8 @@ class Snapshot:
                     beside[joined] = (*there, after)
             changed._beside = beside
         changed.__dict__["free"] = self.free
+        if "particular" in self.__dict__:
+            changed.__dict__["particular"] = self.particular  # the jobs do not differ
         changed._objections = self._objections  # neither nodes nor descriptions differ
         changed._counted = self._counted  # what was counted is kept with what it was counted of
         return changed
@@ -506,6 +531,21 @@ class Snapshot:
 
     def _occupies(self, job: str | None) -> bool:
         return job is not None and any(member.active for member in self.members.get(job, ()))
+
+
+def _is_particular(job: Job) -> bool:
+    spec = job.spec
+    bound = spec.constraints
+    return (
+        len(spec.replicas) != 1
+        or spec.checkpointing == "none"
+        or not spec.migratable
+        or bool(spec.immovable or job.dropped or bound.selector or bound.terms or bound.volumes)
+        or spec.share != "none"
+    )
+
+
+_particular: Final = Chosen(_is_particular)
 
 
 def _waits(replicas: Iterable[Replica], now: float) -> bool:

@@ -20,6 +20,9 @@ _MANY: Final = 0.5
 Moving = Mapping[str, Transaction]
 """The transaction in flight of each replica that is in one."""
 
+Settled = tuple[float, int, str, str]
+"""Since when a replica has converged, its position among the records, its name, and where it is."""
+
 
 class Survey:
     """What one look at every replica tells, by names: a report alone changes none of it."""
@@ -45,7 +48,7 @@ class Survey:
         """The replicas that hold room on each node once all in flight has succeeded, in that order."""
         self.census: dict[str, Census] = {}
         """The same, counted; there is none of a node with nothing on it."""
-        self._settled: list[tuple[float, int, str]] = []
+        self._settled: list[Settled] = []
         self._among: frozenset[str] | set[str] | None = frozenset()
         """Those that may have settled since `_settled` was true, or are settled no more; None: too many."""
         self.pending: tuple[str, ...] = ()
@@ -64,10 +67,10 @@ class Survey:
         return found
 
     @property
-    def settled(self) -> list[tuple[float, int, str]]:
+    def settled(self) -> list[Settled]:
         """The converged ones that run and are in no transaction, the longest converged first.
 
-        Since when, the position and the name: put in order when it is asked for, since not all policies do.
+        Put in order when it is asked for, since not all policies do.
         """
         among = self._among
         if among is None or among:
@@ -77,7 +80,7 @@ class Survey:
                 replica = self.replicas.get(name)
                 if replica is not None and _settles(replica, self.moving):
                     since = replica.progress.category_since
-                    self._settled.append((since, self.position[name], name))
+                    self._settled.append((since, self.position[name], name, replica.node or ""))
             self._settled.sort()
             self._among = frozenset()
         return self._settled
@@ -118,7 +121,7 @@ class Survey:
 
     def told(self) -> tuple[object, ...]:
         """Return all that it tells, to be compared with another."""
-        settled = [(since, name) for since, _, name in self.settled]
+        settled = [(since, name, node) for since, _, name, node in self.settled]
         return self.on_node, self.census, settled, self.pending, self.pressing, self.active
 
     # -- counting --------------------------------------------------------------------------------
@@ -147,7 +150,7 @@ class Survey:
                 place = replica.node
                 progress = replica.progress
                 if phase is running and progress.category is converged and replica.leaving is None:
-                    settled.append((progress.category_since, position[name], name))
+                    settled.append((progress.category_since, position[name], name, place or ""))
             else:
                 continue
             if place is not None:

@@ -4,21 +4,23 @@ Mao et al., arXiv 2010.11307, Algorithms 2 and 3; Algorithm 1 runs in the sideca
 in `docs/results/specon.md`; `literal` switches them off.
 """
 
-import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from specon_manager.model.actions import Migrate, Proposal, Stay, Words
-from specon_manager.model.census import Census
+from specon_manager.model.census import NOBODY, Census
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.levels import Levels
 from specon_manager.policies.placement import admit_round_robin
 
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
+_USED: Final = attrgetter("usage.cpu")
 
 
 class SpeConSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,67 +95,68 @@ def propose(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Proposal]:
 
 def _migrations(snapshot: Snapshot, settings: SpeConSettings) -> Iterator[Migrate | Stay]:
     """Algorithm 2, for each request of Algorithm 1, line 16, the longest converged first."""
-    scores = {node.name: score(snapshot.census(node.name), settings) for node in snapshot.ready_nodes}
-    # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10.
-    by_usage = sorted(snapshot.ready_nodes, key=lambda node: (node.usage.cpu, len(node.name), node.name))
-    names = [node.name for node in by_usage]
-    rank = {name: index for index, name in enumerate(names)}
-    ranking = [(scores[name], index) for index, name in enumerate(names)]
-    heapq.heapify(ranking)
     literal, weight = settings.literal, settings.converged_weight
-    crowded = _find_crowded(snapshot, settings)
-    # The longest converged first; of equals, those submitted first.
-    requests = [replica for replica in _asking(snapshot, literal=literal) if replica.node in crowded]
-    lowest, first = ranking[0]  # the score and the place in `names` of the best target
-    for replica in requests:
-        source = replica.node
-        if source is None:
+    # Among equal scores the least used node wins, by R(w, t), then node-2 before node-10: they are in order.
+    names = [node.name for node in sorted(snapshot.ready_nodes, key=_USED)]
+    counts, replicas = snapshot.counts, snapshot.replicas
+    levels = Levels(score(counts.get(name, NOBODY), settings) for name in names)
+    crowded = _find_crowded(names, counts, settings)
+    scores, particular = levels.values, snapshot.particular
+    tainted = {node.name for node in snapshot.ready_nodes if node.taints}
+    # The longest converged first; of equals, those submitted first. Most of many may not go: of these nothing
+    # is looked at but where they are.
+    for _, _, name, source in snapshot.settled_places:
+        here = crowded.get(source)
+        if here is None:
             continue
-        held = scores[source]
-        if held == lowest:
-            # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
-            if literal:
-                why = f"{source} has the lowest score, {lowest:g}"
-                yield Stay(replica=replica.name, purpose=MIGRATE, reason=why)
+        held, lowest = scores[here], levels.lowest
+        if held == lowest and not literal:
             continue
         if not literal and lowest + weight > held:
             continue  # the target would be scored worse than the source is now: nobody gains by that
-        target, there = names[first], lowest
-        if not literal and snapshot.objection_to(target, replica.job) is not None:
+        replica = replicas[name]
+        # Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move.
+        if MIGRATE in replica.moved_for or (literal and not replica.progress.falls_on):
+            continue
+        if held == lowest:
+            # Printed: the job is marked migrated for good. The authors' own logs show such jobs moving later.
+            why = f"{source} has the lowest score, {lowest:g}"
+            yield Stay(replica=name, purpose=MIGRATE, reason=why)
+            continue
+        to = levels.first
+        ruled = not literal and (names[to] in tainted or replica.job in particular)
+        if ruled and snapshot.objection_to(names[to], replica.job) is not None:
             second = _eligible(replica, names, scores, snapshot)
             if second is None or scores[second] + weight > held:
                 continue
-            target, there = second, scores[second]
-        yield Migrate(
-            replica=replica.name,
-            target=target,
-            purpose=MIGRATE,
-            reason=_Scored(replica, there, target, held, source),
-        )
-        scores[source] = held - weight
-        scores[target] = there + weight
-        if target is names[first]:
-            heapq.heapreplace(ranking, (there + weight, first))
-        else:
-            heapq.heappush(ranking, (there + weight, rank[target]))
-        heapq.heappush(ranking, (held - weight, rank[source]))
-        while ranking[0][0] != scores[names[ranking[0][1]]]:  # entries from before an earlier proposal
-            heapq.heappop(ranking)
-        lowest, first = ranking[0]
+            to = second
+        target, there = names[to], scores[to]
+        reason = _Scored(replica, there, target, held, source)
+        yield Migrate(replica=name, target=target, purpose=MIGRATE, reason=reason)
+        levels.change(here, held - weight)
+        levels.change(to, there + weight)
+        levels.settle()
 
 
-def _asking(snapshot: Snapshot, *, literal: bool) -> list[Replica]:
-    """Algorithm 1, lines 6 and 13: as printed only those whose gain falls once more ask for a move."""
-    movable = _movable(snapshot, MIGRATE)
-    return [replica for replica in movable if replica.progress.falls_on] if literal else movable
+def _find_crowded(
+    names: Iterable[str], counts: Mapping[str, Census], settings: SpeConSettings
+) -> dict[str, int]:
+    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for, and their positions."""
+    enough = 2 if settings.literal else settings.min_growing
+    found = dict[str, int]()
+    for position, name in enumerate(names):
+        census = counts.get(name, NOBODY)
+        if census.replicas - census.converged >= enough:
+            found[name] = position
+    return found
 
 
 def _eligible(
-    replica: Replica, names: Sequence[str], scores: Mapping[str, float], snapshot: Snapshot
-) -> str | None:
-    """Return the node with the lowest score that the replica may run on, of equals the first of `names`."""
-    others = (name for name in names if name != replica.node)
-    fit = (name for name in others if snapshot.objection_to(name, replica.job) is None)
+    replica: Replica, names: Sequence[str], scores: Sequence[float], snapshot: Snapshot
+) -> int | None:
+    """Return which node with the lowest score the replica may run on, of equals the first of `names`."""
+    others = (position for position, name in enumerate(names) if name != replica.node)
+    fit = (position for position in others if snapshot.objection_to(names[position], replica.job) is None)
     return min(fit, key=scores.__getitem__, default=None)
 
 
@@ -215,7 +218,8 @@ def _rebalance_as_printed(snapshot: Snapshot, taken: set[str]) -> Iterator[Migra
 def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str]]:
     """Return what each node holds, the balance factor, the idle nodes, and the nodes that are to get more."""
     nodes = snapshot.ready_nodes
-    held = {node.name: snapshot.census(node.name).replicas for node in nodes}
+    counts = snapshot.counts
+    held = {name: counts.get(name, NOBODY).replicas for name in snapshot.capacities}
     factor = sum(held.values()) // len(nodes)
     idle = [node.name for node in nodes if not held[node.name]]
     return held, factor, idle, idle or [node.name for node in nodes if held[node.name] < factor - 1]
@@ -223,7 +227,8 @@ def _short(snapshot: Snapshot) -> tuple[dict[str, int], int, list[str], list[str
 
 def _latest_converged(snapshot: Snapshot, taken: set[str]) -> list[Replica]:
     """Return the candidates, the smallest converged duration d_c first: it is expected to run longest."""
-    chosen = [replica for replica in _movable(snapshot, REBALANCE) if replica.name not in taken]
+    settled = (replica for replica in snapshot.settled if REBALANCE not in replica.moved_for)
+    chosen = [replica for replica in settled if replica.name not in taken]
     return sorted(chosen, key=lambda replica: (-replica.progress.category_since, replica.name))
 
 
@@ -245,18 +250,6 @@ def _gives(source: str, node: str, held: Mapping[str, int], floor: int | None) -
     if source == node or source not in held:
         return False
     return held[source] > (held[node] + 1 if floor is None else floor)
-
-
-def _movable(snapshot: Snapshot, purpose: str) -> list[Replica]:
-    """Return the converged replicas that run, do not move already, and were not moved for this purpose."""
-    return [replica for replica in snapshot.settled if purpose not in replica.moved_for]
-
-
-def _find_crowded(snapshot: Snapshot, settings: SpeConSettings) -> set[str]:
-    """Algorithm 1, line 15: the nodes with enough growing replicas to make room for."""
-    enough = 2 if settings.literal else settings.min_growing
-    counts = ((node.name, snapshot.census(node.name)) for node in snapshot.ready_nodes)
-    return {name for name, census in counts if census.replicas - census.converged >= enough}
 
 
 def _verdict(replica: Replica) -> str:
