@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from support.clocks import fair_time
+
+# Before anything of ours is imported.
+fair_time.install()
 # How long an example takes depends on what else the machine does; what is slow is for the benchmarks to find.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
