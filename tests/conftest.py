@@ -1,14 +1,28 @@
 """For all tests."""
 
+import signal
 from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from support.clocks import fair_time
+
+# Before anything of ours is imported.
+fair_time.install()
 # How long an example takes depends on what else the machine does; what is slow is for the benchmarks to find.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C end what tests start, also in a run that a shell put into the background.
+
+    Such a shell has it ignored, and whatever is started inherits that.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:

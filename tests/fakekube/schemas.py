@@ -1,7 +1,10 @@
 """Custom resource definitions as files: prunes what they do not name and checks what they do."""
 
+import functools
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -22,14 +25,18 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _META = ("apiVersion", "kind", "metadata")
 
 
-def read(folder: Path) -> dict[str, "Definition"]:
-    """Return the definitions in a folder by their plural; none where there is no folder."""
+@functools.cache
+def read(folder: Path) -> Mapping[str, "Definition"]:
+    """Return the definitions in a folder by their plural; none where there is no folder.
+
+    They are read once: every cluster of a test run has the same.
+    """
     found = {}
     for path in sorted(folder.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text()):
             if document and document.get("kind") == "CustomResourceDefinition":
                 found[document["spec"]["names"]["plural"]] = Definition(document)
-    return found
+    return MappingProxyType(found)
 
 
 class Definition:

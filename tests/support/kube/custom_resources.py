@@ -1,6 +1,5 @@
 """A state as its custom resources have it, and the state that a later manager makes of them."""
 
-import functools
 from pathlib import Path
 
 import msgspec
@@ -40,14 +39,9 @@ FIRST_CRDS = Path(__file__).parents[2] / "manager" / "backends" / "kube" / "reco
 def served(folder, item):
     """Return an object as a server with the definitions in that folder keeps it; refuses what they refuse."""
     sent = msgspec.json.decode(msgspec.json.encode(item))
-    kept, causes = _definitions(folder)[_PLURALS[item["kind"]]](None, sent)
+    kept, causes = schemas.read(folder)[_PLURALS[item["kind"]]](None, sent)
     assert not causes, causes
     return kept
-
-
-@functools.cache
-def _definitions(folder):
-    return schemas.read(folder)
 
 
 _PLURALS = {
