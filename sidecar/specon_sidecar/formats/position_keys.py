@@ -39,6 +39,7 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "batch": 6,
     "episode": 7,
     "episodes": 7,
+    "round": 7,
 }
 EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "ep"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})

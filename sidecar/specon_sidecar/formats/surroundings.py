@@ -46,6 +46,8 @@ _PART: Final = re.compile(
     rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
     rb"|accumulation|burn-?in|current|last|best)[ _-]{1,2})\Z"
 )
+# What is counted on such a line is of other data.
+_EVALUATES: Final = re.compile(rb"(?i:\b(?:evaluat|validat|testing|predict|inference|generat))")
 _TRAINS: Final = re.compile(rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))")
 _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
 _NEAR: Final = 24
@@ -188,7 +190,11 @@ class Surroundings:
             return
         for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
             stated = expression.search(text)
-            if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
+            if (
+                stated is not None
+                and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start())
+                and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
+            ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
         bar = _BAR_IN_WORDS.search(text)
         if bar is not None:
