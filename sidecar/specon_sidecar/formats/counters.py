@@ -22,11 +22,17 @@ _COUNTED: Final = (
     rb"(?:(?P<epochs>e)|snapshots?|checkpoints?|ckpt|gen(?:eration)?s?|rounds?|ticks?|cycles?|sweeps?|updates?"
     rb"|mini-?batch|after|at|no\.?|n|i|t)"
 )
+# What a number without a name before it counts: `[1000 eps]`, `after 2091 sentences`.
+_UNITS: Final = (
+    rb"(?:eps|episodes|games|steps|iterations|iters|its|updates|batches|samples|examples|sentences|words|tokens"
+    rb"|images|frames)"
+)
 _OWN: Final = re.compile(
     rb"\W{0,8}+(?i:(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+)?[\[(]?\s{0,8}+(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+"
     rb"(?P<n>\d{1,12}+)[\])]?(?=[\s:|,])|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+"
-    rb"(?P<bare>\d{1,12}+)(?=[\s:|,]))"
+    rb"(?P<bare>\d{1,12}+)(?=[\s:|,])|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
 )
+_AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 
 
 class Counted(msgspec.Struct, frozen=True, gc=False):
@@ -38,12 +44,14 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
 
 
 def counter_of(line: bytes) -> Counted | None:
-    """Return the counter at the head of a line."""
-    found = _OWN.match(strip(line).text)
-    if found is None:
-        return None
-    of_epochs = found["epochs"] is not None or found["bare_epochs"] is not None
-    return Counted(int(found["i"] or found["bare"]), int(found["n"] or 0), of_epochs)
+    """Return the counter at the head of a line, or the one that says after how many it was printed."""
+    text = strip(line).text
+    found = _OWN.match(text)
+    if found is not None:
+        of_epochs = found["epochs"] is not None or found["bare_epochs"] is not None
+        return Counted(int(found["i"] or found["bare"] or found["of_unit"]), int(found["n"] or 0), of_epochs)
+    found = _AFTER.search(text) if b"fter " in text else None
+    return None if found is None else Counted(int(found["after"]), 0)
 
 
 class Counters:
