@@ -20,6 +20,9 @@ _SEPARATORS: Final = (",", ";", "\t")
 # What a column is called. A sentence with commas is no header.
 _NAME: Final = re.compile(r"[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()+-]|:(?=[\w.]))++){0,3}+")
 _MOST_COLUMNS: Final = 1024
+# The file of Gym's Monitor: reward, length and end of each episode.
+_MONITOR: Final = ("r", "l", "t")
+_MONITORED: Final = {_MONITOR: ["reward", "length", "elapsed"]}
 PARTS: Final = tuple(
     f"train/{part}_loss" for part in ("box", "obj", "cls", "dfl", "seg", "pose", "kobj", "l1", "giou")
 )
@@ -54,7 +57,7 @@ class CsvWithHeader(LineParser):
                 sample = self._records.sample(zip(columns, cells, strict=True))
                 if sample is not None and (_is_placed(sample) or all(map(_is_number, cells))):
                     return None if self._comes_again(sample) else sample
-        if self.choice.may_count(line.lower()):
+        if self.choice.may_count(line.lower()) or line.startswith(b"r,l,t"):
             self._take_header(line.decode("utf-8", "replace"))
         return None
 
@@ -84,8 +87,9 @@ class CsvWithHeader(LineParser):
             if (
                 1 < len(columns) <= _MOST_COLUMNS
                 and all(_NAME.fullmatch(name) for name in columns)
-                and any(self.choice.candidate(name) for name in columns)
+                and (tuple(columns) == _MONITOR or any(self.choice.candidate(name) for name in columns))
             ):
+                columns = _MONITORED.get(tuple(columns), columns)
                 self._header_again = bool(self._columns)
                 self._separator, self._columns, self._is_ended = separator, columns, is_ended
                 return

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.formats.laps import Laps
+from specon_sidecar.formats.counters import Counted, Counters, EpochBar, counter_of, placed
 from specon_sidecar.formats.parser import Format, FormatOptions, Parser
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.series import Series
-from specon_sidecar.formats.surroundings import Bar, Surroundings
+from specon_sidecar.formats.surroundings import Surroundings
 
 # Evidence: so many finite values, at two places of the training or more.
 ENOUGH: Final = 3
@@ -28,8 +28,6 @@ SILENCE: Final = 2000
 _LONGEST_WAIT: Final = 20_000
 _LIKELIEST: Final = 3
 _COUNTED_STEPS: Final = 10_000
-# So often a bar must have grown between samples before it is believed to count them.
-_GROWN: Final = 2
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -232,7 +230,8 @@ class Candidate:
         self.series = Series(rewritten=format_.rewritten)
         self._around = around
         self._line: bytes = b""
-        self._bars = BarSteps()
+        self._bars, self._own = Counters(), Counters()
+        self._epoch_bar: EpochBar | None = EpochBar()
         self.samples: deque[tuple[int, Sample]] = deque(maxlen=HEAD)
         """The last samples, each with the number of its line."""
         self.found = 0
@@ -276,11 +275,7 @@ class Candidate:
         if around.known:
             sample = around.complete(sample, line)
         if sample.step is None:
-            if sample.epoch is None:
-                if b"%|" in line:
-                    self._around.take(line)
-                if self._around.bar is not None:
-                    sample = self._bars.complete(sample, self._around.bar)
+            sample = self._counted(sample, line)
             again = line == self._line
             self._line = line
         else:
@@ -290,6 +285,23 @@ class Candidate:
         if time is None or sample.time is not None:
             return sample
         return msgspec.structs.replace(sample, time=time)
+
+    def _counted(self, sample: Sample, line: bytes) -> Sample:
+        """Return a sample without a step with what a counter says: that of its own line, or the bar beside."""
+        around = self._around
+        if sample.epoch is not None:
+            if sample.total_epochs is None and around.bar is not None and self._epoch_bar is not None:
+                epochs = self._epoch_bar.epochs(sample.epoch, around.bar)
+                if epochs is not None:
+                    around.tell_epochs(epochs, f"the bar of {epochs} that goes with the epochs")
+                    self._epoch_bar = None
+            return sample
+        own = counter_of(line)
+        if own is not None:
+            return self._own.complete(sample, own)
+        if b"%|" in line:
+            around.take(line)
+        return sample if around.bar is None else self._bars.complete(sample, around.bar)
 
     def feed(self, line: bytes, time: float | None = None, number: int = 0) -> bool:
         """Keep the sample of a line; return whether there was one."""
@@ -314,8 +326,8 @@ class Candidate:
 
     def _keep(self, sample: Sample, number: int) -> None:
         last = self._last
-        if last is not None and last.name == sample.name and self._bars.begun:
-            self._place_by_bar()
+        if last is not None and last.name == sample.name and (self._bars.begun or self._own.begun):
+            self._place_earlier((self._bars if self._bars.begun else self._own).before())
         elif last is not None and (
             last.name != sample.name or (last.step is None and sample.step is not None)
         ):
@@ -367,16 +379,16 @@ class Candidate:
             min(1.0, self.found / max(1, lines)),
         )
 
-    def _place_by_bar(self) -> None:
-        """Place the samples before the bar was found to count the training."""
-        bars = self._bars.before()
-        if len(bars) >= len(self.samples):
+    def _place_earlier(self, counted: list[Counted]) -> None:
+        """Place the samples before the counter was found to count the training."""
+        if len(counted) >= len(self.samples):
+            of_kept = counted[len(counted) - len(self.samples) :]
             kept = [
-                (number, msgspec.structs.replace(sample, step=bar.i, total_steps=bar.n))
-                for (number, sample), bar in zip(self.samples, bars[-len(self.samples) :], strict=True)
+                (number, placed(sample, one))
+                for (number, sample), one in zip(self.samples, of_kept, strict=True)
             ]
             self.samples = deque(kept, maxlen=HEAD)
-            self._places.update(float(bar.i) for bar in bars)
+            self._places.update(float(one.i) for one in counted)
 
     def _start_over(self) -> None:
         self.samples.clear()
@@ -384,37 +396,3 @@ class Candidate:
         self.found = self._finite = 0
         self._first = self._value = None
         self._varies = False
-
-
-class BarSteps:
-    """Takes the steps of samples without any place from the bar beside them, once it is seen to count them.
-
-    It counts them where it grew from sample to sample and its length stayed the same; it may begin again.
-    """
-
-    def __init__(self) -> None:
-        self._seen: deque[Bar] = deque(maxlen=HEAD)
-        self._laps = Laps()
-        self._grown = 0
-        self._refuted = False
-        self.begun = False
-        """Whether the sample before was the first one that was placed."""
-
-    def complete(self, sample: Sample, bar: Bar) -> Sample:
-        """Return the sample with the step and the total of the bar, if that is what the bar counts."""
-        self.begun = False
-        last = self._seen[-1] if self._seen else None
-        if self._refuted or (last is not None and (bar.n != last.n or bar.i == last.i)):
-            self._refuted = True
-            return sample
-        self._grown += last is not None and bar.i > last.i
-        self._seen.append(bar)
-        step, total = self._laps.through(bar.i, bar.n)
-        if self._grown < _GROWN:
-            return sample
-        self.begun = self._grown == _GROWN
-        return msgspec.structs.replace(sample, step=step, total_steps=total)
-
-    def before(self) -> list[Bar]:
-        """Return the states at the samples before the latest one."""
-        return list(self._seen)[:-1]

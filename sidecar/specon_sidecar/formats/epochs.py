@@ -24,7 +24,8 @@ class Epochs:
         whole = int(epoch)
         self._first = min(self._first, whole)
         step = (whole - self._first) * n + i
-        total = epochs * n if epochs else None
+        # `29/29` of epochs that begin at 0 is the thirtieth.
+        total = max(epochs, whole - self._first + 1) * n if epochs else None
         return (
             step if step < _LARGEST else None,
             total if total is not None and total < _LARGEST else None,

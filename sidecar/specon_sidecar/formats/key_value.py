@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from specon_sidecar.formats import layout
+from specon_sidecar.formats.counters import counter_of
 from specon_sidecar.formats.languages import LOSS, in_english
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
@@ -17,7 +18,7 @@ from specon_sidecar.formats.metric_names import is_metric
 from specon_sidecar.formats.number import NUMBER, to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.places import Places
-from specon_sidecar.formats.position_keys import STEP_KEYS, Position, position_of
+from specon_sidecar.formats.position_keys import EPISODE, STEP_KEYS, Position, position_of
 from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
@@ -31,7 +32,7 @@ _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|num_updates"
-    rb"|iterations?|iters?|steps?|it|batch|epochs?|ep|episodes?)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch|epochs?(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     rb"[\"']?\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
     rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+)(?![\w%])"
     rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
@@ -40,7 +41,8 @@ _PLACE: Final = re.compile(
 )
 # A line that begins with the name of another data set is about that one: `Test set: Average loss: 2.1`.
 _OTHER_SET: Final = re.compile(
-    rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(val|valid|validation|eval|evaluation|test|dev)(?: set)?)"
+    rb"\W{0,4}+(?i:(?:epoch\W{0,4}\d{0,6}\W{1,4})?(?:\w{1,16}+-)?"
+    rb"(val|valid|validation|eval|evaluation|test|dev)(?: (?:set|metrics|results?))?)"
     rb"\s?[\[:(|\])]"
 )
 # The same anywhere before the first metric; `test.py` and `test_loss` are no data set.
@@ -51,11 +53,13 @@ _SETS: Final = re.compile(
 _BAR: Final = re.compile(rb"\d{1,3}%\|[^|]{0,1200}+\|[^\[|]{0,64}+\[[^\]<]{0,40}+<[^\]]{0,1000}+\]")
 _MOST_WORDS: Final = 3
 _BATCH: Final = STEP_KEYS["batch"]
+# `[500/50000] loss 0.1 | batch 16` and `Episode 3 | steps 200` have their place elsewhere on the line.
+_LENGTHS: Final = (b"batch", b"steps")
 # The Trainer's last words: `{'train_runtime': 24.7, 'train_loss': 1.5}`.
 _SUMMARY: Final = b"_runtime'"
 # The same for an epoch of any number of digits.
 _OTHER_SET_LATER: Final = re.compile(_OTHER_SET.pattern.replace(rb"\d{0,6}", rb"\d*+"))
-PROGRESS: Final = re.compile(rb"%\||\[\s{0,8}+\d{1,15}+/\d{1,15}+\]")
+PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
 """What a line within a validation holds, whose value is that of some of its data: `Test: [10/50]`, a bar."""
 # Where the number is not bare: `loss: tensor(0.3, grad_fn=...)`.
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
@@ -65,6 +69,7 @@ NAMED: Final = re.compile(
     rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(" + NUMBER + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
+_NUMBERED: Final = re.compile(r"(?i:[ _](?:num|number|no\.?))\Z")
 # `nan` and `inf` are numbers here, no words.
 _TEXT: Final = rb"(?!(?i:nan|inf|infinity)(?!\w))" + _WORD
 BARE: Final = re.compile(_BEGIN + rb"(" + _TEXT + rb"(?: " + _TEXT + rb"){0,4}+)\s{1,8}+(" + NUMBER + rb")")
@@ -247,7 +252,7 @@ def pairs(choice: MetricChoice, pair: re.Pattern[bytes], text: bytes) -> list[tu
 def _position(key: bytes) -> tuple[Position, int] | None:
     if key.lower() == b"train":  # `[Train 10/1882]`
         return Position.STEP, STEP_KEYS["it"]
-    return position_of(key.decode("ascii"))
+    return position_of(_NUMBERED.sub("", key.decode("ascii")))
 
 
 def named_places(
@@ -260,6 +265,7 @@ def named_places(
     epochs: int | None = None
     total: int | None = None
     of_step: int | None = None
+    named, episode = b"", None
     for key, number, of, batch, of_batch in _PLACE.findall(text):
         position = _position(key)
         if position is None:
@@ -269,14 +275,26 @@ def named_places(
             step, step_rank, of_step = to_step(batch), _BATCH, to_step(of_batch)
         if kind is Position.STEP:
             counted = to_step(number)
+            if rank == EPISODE:
+                episode = counted
             if counted is not None and (step is None or rank < step_rank):
-                step, step_rank = counted, rank
+                step, step_rank, named = counted, rank, key
                 of_step = to_step(of) if of else None
         elif kind is Position.EPOCH and epoch is None:
             epoch, epochs = to_float(number), to_step(of) if of else None
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
+    if of_step is None and named.lower() in _LENGTHS:
+        if episode is not None:
+            step, step_rank = episode, EPISODE
+        elif counter_of(text) is not None:
+            step, step_rank = None, 0
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _may_be_length(line: bytes, body: int) -> bool:
+    """Whether one of the places may say how long an episode or how large a batch is."""
+    return any(found[1].lower() in _LENGTHS for found in _PLACE.finditer(line[body:]))
 
 
 def _span(found: re.Match[bytes], group: int, body: int) -> layout.Span:
@@ -308,4 +326,6 @@ def _place_spans(line: bytes, body: int) -> layout.Places | None:
             epoch, epochs = number, of
         elif kind is Position.TOTAL_STEPS:
             total = number
+    if of_step is None and _may_be_length(line, body):
+        return None
     return layout.Places(step, step_rank, of_step, epoch, epochs, total)

@@ -31,6 +31,8 @@ _OF_TRAINING: Final = frozenset(
     },
 )
 
+_DATA_SETS: Final = VALIDATION | {"train", "training"}
+
 # Words that tell one way to print a loss from another: both are the same loss.
 _SAME_LOSS: Final = frozenset(
     {
@@ -75,6 +77,7 @@ _LESS_IS_BETTER: Final = frozenset(
             "merror",
             "trl",
             "tel",
+            "cost",
         ),
     },
 )
@@ -106,6 +109,9 @@ _ERRORS: Final = frozenset(
         *("logloss", "mlogloss", "deviance", "fid", "xentropy", "crossentropy"),
     },
 )
+# An error by itself is one of a program; `cost 3.2` may be a time.
+_ERROR_OF: Final = frozenset({"error", "err"})
+_COSTS: Final = frozenset({"cost", "costs"})
 _NO_ERROR: Final = frozenset({"time", "rate", "count", "num"})
 # A likelihood that is printed with its sign turned is one where less is better.
 _LIKELIHOOD: Final = re.compile(r"log[ _-]?likelihood")
@@ -115,7 +121,7 @@ SCORE_NEEDLES: Final = (
     *(b"acc", b"auc", b"auroc", b"bleu", b"dice", b"iou", b"ndcg", b"psnr", b"ssim", b"rouge"),
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
-    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood"),
+    *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
 )
 
 _FEWEST_PARTS: Final = 2
@@ -220,7 +226,12 @@ def is_return(name: str) -> bool:
 def is_last_resort(name: str) -> bool:
     """Whether a name is that of an error or a perplexity, followed where there is nothing else."""
     found = words(name)
-    known = not _ERRORS.isdisjoint(found) or _LIKELIHOOD.search(name.casefold()) is not None
+    known = (
+        not _ERRORS.isdisjoint(found)
+        or _LIKELIHOOD.search(name.casefold()) is not None
+        or (found[-1:] != [] and found[-1] in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
+        or (found[-1:] != [] and found[-1] in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
+    )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
 
 

@@ -10,6 +10,8 @@ from specon_sidecar.formats.position_keys import STEP_KEYS
 _LAST_GLOBAL: Final = STEP_KEYS["global_step"]
 _BATCH: Final = STEP_KEYS["batch"]
 
+_NEVER: Final = -(2**31)
+
 
 class Places:
     """Finds where in the training a line stands, by the names that logs use for that."""
@@ -19,6 +21,9 @@ class Places:
         self._before: tuple[float, int] | None = None
         self._step_is_global = False
         self._step_of_epoch = False
+        self._grows_by: int | None = None
+        self._goes_through = False
+        self._grown_over = 0
 
     def through(  # noqa: PLR0917 - the numbers of a line in the order in which they are found
         self,
@@ -39,6 +44,8 @@ class Places:
             step_rank <= _LAST_GLOBAL or (epoch is None and step_rank != _BATCH)
         ) and not self._starts_again(epoch, step):
             return step, epoch, of_step, epochs
+        elif epoch is not None and self._is_numbered_through(epoch, step):
+            return step, epoch, of_step, epochs
         if epoch is not None:
             step, total = self.epochs.through(epoch, epochs, step, of_step)
         return step, epoch, total, epochs
@@ -52,6 +59,19 @@ class Places:
         if before is not None and epoch > before[0]:
             self._step_is_global = step > before[1]
         return self._step_is_global
+
+    def _is_numbered_through(self, epoch: float, step: int) -> bool:
+        """Whether `epoch: 3, iter: 620/10000` counts the training: from one epoch to the next it grows as ever.
+
+        Where there is one line an epoch, it has grown from each to the next.
+        """
+        before, self._before = self._before, (epoch, step)
+        if before is not None and epoch > before[0]:
+            self._grown_over = self._grown_over + 1 if step > before[1] else _NEVER
+            self._goes_through = step - before[1] == self._grows_by or self._grown_over > 1
+        elif before is not None and epoch == before[0]:
+            self._grows_by = step - before[1]
+        return self._goes_through
 
     def _starts_again(self, epoch: float | None, step: int) -> bool:
         """Whether `Epoch 1 | Step 10/6501` was found to count within the epoch: it went back at a new one."""

@@ -35,11 +35,15 @@ STEP_KEYS: Final[Mapping[str, int]] = {
     "iter": 3,
     "iters": 3,
     "it": 4,
+    "i": 4,
     "num_updates": 5,
     "batch": 6,
     "episode": 7,
     "episodes": 7,
+    "round": 7,
 }
+EPISODE: Final = STEP_KEYS["episode"]
+"""Rank of an episode: beside one, `steps` says how long it was."""
 EPOCH_KEYS: Final = frozenset({"epoch", "epochs", "ep"})
 TOTAL_KEYS: Final = frozenset({"total_steps", "max_steps"})
 TIME_KEYS: Final = frozenset({"time", "timestamp", "ts", "wall_time", "time_ms", "@timestamp"})

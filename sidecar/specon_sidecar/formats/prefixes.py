@@ -23,8 +23,8 @@ PREFIX: Final = re.compile(
     # srun -l; a tab after the colon is CatBoost's iteration
     rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn)"
     rb"|\[(?P<bare>\d{1,6})\](?= :::)"
-    # docker compose; kubectl --prefix
-    rb"|[\w.-]{1,64}+ {1,40}\|(?= )|\[pod/[^\]\s]{1,300}+\]"
+    # docker compose, but not `Valid | Epoch 3`; kubectl --prefix
+    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
     rb"|\[?(?:\d{4}[-/])?\d\d[-/]\d\d[T ]"

@@ -6,12 +6,14 @@ from typing import Final
 from specon_sidecar.formats.metric_choice import LONGEST_NAME, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import SUM_OF_PARTS
 from specon_sidecar.formats.number import to_float, to_step
-from specon_sidecar.formats.position_keys import Position, position_of
+from specon_sidecar.formats.position_keys import EPISODE, Position, position_of
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import wall_time
 
 _REMEMBERED: Final = 1024
+_EPISODE: Final = (Position.STEP, EPISODE)
+_LENGTHS: Final = ("steps", "Steps", "step", "Step")
 
 _Role = tuple[Candidate | None, tuple[Position, int] | None]
 _UNKNOWN: Final[_Role] = (None, None)
@@ -36,6 +38,7 @@ class RecordReader:
         found: list[tuple[Candidate, float]] = []
         places: dict[Position, tuple[int, object]] = {}
         roles = self._roles
+        episode: object = None
         if self._parts:
             record = self._with_sum(list(record))
         for key, raw in record:
@@ -50,6 +53,10 @@ class RecordReader:
                 if value is not None:
                     found.append((candidate, value))
             if position is not None:
+                if position == _EPISODE:
+                    episode = raw
+                elif episode is not None and key in _LENGTHS:
+                    continue  # how long the episode was
                 _note(places, position, raw)
         return self._pick(found, places) if found else None
 

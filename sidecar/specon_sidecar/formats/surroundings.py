@@ -37,7 +37,7 @@ _EPOCHS: Final = re.compile(
     + _COUNT
 )
 _FOR: Final = re.compile(
-    rb"(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)"
+    rb"(?:(?i:\b(?:for|of|run(?:ning)?|train(?:ing)?)\s{1,4}+)|\()"
     + _COUNT
     + rb"\s(?i:(?:train(?:ing)?|total|more)?\s?(epochs|steps|iterations|iters|updates)\b)"
 )
@@ -46,15 +46,20 @@ _PART: Final = re.compile(
     rb"(?i:(?:warm-?up|decay|save|patience|eval\w{0,8}|val\w{0,8}|every|per|early|stop\w{0,8}|freeze|log\w{0,4}"
     rb"|accumulation|burn-?in|current|last|best)[ _-]{1,2})\Z"
 )
-_TRAINS: Final = re.compile(rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))")
+# What is counted on such a line is of other data.
+_EVALUATES: Final = re.compile(rb"(?i:\b(?:evaluat|validat|testing|predict|inference|generat))")
+_TRAINS: Final = re.compile(
+    rb"(?i:\b(?:train|run|fit|fine-?tun|optimi|start))|" + "训练|訓練|学習|훈련".encode()
+)
 _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
+_WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
     rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
     rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
-    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
+    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
     rb"|training|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
@@ -188,13 +193,22 @@ class Surroundings:
             return
         for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
             stated = expression.search(text)
-            if stated is not None and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start()):
+            if (
+                stated is not None
+                and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start())
+                and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
+            ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
         bar = _BAR_IN_WORDS.search(text)
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
         said = _FOR.search(text)
-        if said is not None and _TRAINS.search(text) and not _WAITS.search(text):
+        if (
+            said is not None
+            and _TRAINS.search(text)
+            and not _WAITS.search(text, 0, said.end())
+            and not _WAITED.search(text, said.end())
+        ):
             self._state("epochs" if said[2].lower() == b"epochs" else "steps", to_step(said[1]), text)
 
     def _is_heading(self, text: bytes) -> bool:

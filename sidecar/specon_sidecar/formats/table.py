@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from specon_sidecar.formats.blank_table import BlankTable
 from specon_sidecar.formats.columns import TABLES, Columns
 from specon_sidecar.formats.csv_header import CsvWithHeader
 from specon_sidecar.formats.families import FAMILIES
@@ -68,6 +69,13 @@ _FORMATS: Final = (
         CsvWithHeader,
         needs_place=True,
         writers="Keras CSVLogger, Lightning metrics.csv, Ultralytics results.csv",
+    ),
+    Format(
+        "columns",
+        "a table whose columns stand below their names, with blanks between",
+        BlankTable,
+        needs_place=True,
+        writers="DeePMD-kit (`lcurve.out`), and scripts that print tables for people",
     ),
     Format(
         "key-value",

@@ -1,0 +1,91 @@
+"""Tables whose heading and rows are only kept apart by blanks, of no particular framework.
+
+The heading names a step or an epoch and a metric (`#  step  rmse_val  rmse_trn  lr`); a row has as many
+numbers. `14/29` is the fourteenth of 29.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+from specon_sidecar.formats.metric_choice import MetricChoice
+from specon_sidecar.formats.number import to_float, to_step
+from specon_sidecar.formats.parser import FormatOptions, LineParser
+from specon_sidecar.formats.places import Places
+from specon_sidecar.formats.position_keys import Position, position_of
+from specon_sidecar.formats.prefixes import strip
+from specon_sidecar.formats.record import RecordReader
+from specon_sidecar.formats.sample import Sample
+
+_LONGEST: Final = 2000
+_NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){3,64}+")
+_PLACES: Final = ("tep", "poch", "ter", "TEP", "POCH", "TER")
+_FRACTION: Final = re.compile(r"(\d{1,15})/(\d{1,15})")
+_TOTAL: Final = "total"
+_STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
+
+
+class BlankTable(LineParser):
+    """Parser of the rows below a heading."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        self.choice = MetricChoice(options.metric, last_resorts=True)
+        self._named = options.metric is not None
+        self._records = RecordReader(self.choice)
+        self._places = Places()
+        self._columns: list[str] = []
+
+    def parse(self, line: bytes) -> Sample | None:
+        """Return the sample of this row; take the line for the heading if it is one."""
+        if len(line) > _LONGEST:
+            return None
+        columns = self._columns
+        if columns and line.lstrip()[:1] and line.rstrip()[-1:].isdigit():
+            cells = strip(line).text.decode("utf-8", "replace").split()
+            if len(cells) == len(columns) and cells[0][:1].isdigit():
+                return self._row(cells)
+        text = line.decode("latin-1")
+        if any(map(text.__contains__, _PLACES)):
+            self._take_heading(line)
+        return None
+
+    def _take_heading(self, line: bytes) -> None:
+        text = strip(line).text.decode("utf-8", "replace").rstrip()
+        if not _NAMES.fullmatch(text):
+            return
+        columns = text.lstrip("# \t").split()
+        places = [position_of(name) for name in columns]
+        if not any(one is not None and one[0] in _STEP_OR_EPOCH for one in places):
+            return
+        if not any(self.choice.candidate(name) for name in columns):
+            # The whole beside its parts: `box  conf  id  total`.
+            if self._named or _TOTAL not in columns or len(columns) < 4:  # noqa: PLR2004 - a place, a part
+                return
+            columns[columns.index(_TOTAL)] = "total loss"
+        self._columns = columns
+
+    def _row(self, cells: list[str]) -> Sample | None:
+        """Return the sample of a row, if all its cells are numbers."""
+        of: dict[Position, int] = {}
+        rank = 0
+        for number, cell in enumerate(cells):
+            fraction = _FRACTION.fullmatch(cell)
+            if fraction is not None:
+                cells[number] = fraction[1]
+                position = position_of(self._columns[number])
+                total = to_step(fraction[2].encode())
+                if position is not None and total is not None:
+                    of[position[0]] = total
+                    rank = position[1] if position[0] is Position.STEP else rank
+            elif to_float(cell) is None:
+                return None
+        sample = self._records.sample(zip(self._columns, cells, strict=True))
+        if sample is None or not of:
+            return sample
+        step, epoch, total_steps, epochs = self._places.through(
+            sample.step, rank, of.get(Position.STEP), sample.epoch, of.get(Position.EPOCH), None
+        )
+        return msgspec.structs.replace(
+            sample, step=step, epoch=epoch, total_steps=total_steps, total_epochs=epochs
+        )
