@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from specon_manager.backends.kube.admission.injection import inject
 from specon_manager.backends.kube.admission.sidecar_container import InjectionSettings
-from specon_manager.backends.kube.objects.annotations import PREFIX, read_options
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.records.progress_record import progress_object, progress_status
 from specon_manager.backends.kube.records.records import status_of
 from specon_manager.model.cluster import Phase, Progress, Replica

@@ -5,7 +5,7 @@ import re
 
 import kubernetes_validate
 
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.serving.serve_settings import add_arguments
 from support.packaging.chart_notes import trial_pod
 from support.packaging.helm import CHART, NAMESPACE, RELEASE, helm, of_kind, render, the

@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.objects.annotations import SIDECAR_NAME, read_options
+from specon_manager.backends.kube.objects.annotation_keys import SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.owner import slim_job
 from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
 

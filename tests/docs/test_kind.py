@@ -12,7 +12,8 @@ import yaml
 from fakekube import schemas
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import review
-from specon_manager.backends.kube.objects.annotations import INJECTED, SIDECAR_LABEL, read_options
+from specon_manager.backends.kube.objects.annotation_keys import INJECTED, SIDECAR_LABEL
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.volumes import judged, slim_claim, slim_volume

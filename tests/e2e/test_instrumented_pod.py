@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from support.kube.pods import annotated, pod, trainer
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]

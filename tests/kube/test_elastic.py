@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE
 from specon_manager.backends.kube.objects.pod import slim_node
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, NAMESPACES, NODES, PDBS, PODS

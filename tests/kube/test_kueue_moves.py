@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from fakekube.kinds import CLUSTER_QUEUES, JOBS
-from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.objects.annotation_keys import SUSPENDED_FOR
 from support.kube.cluster_stage import STATES
 from support.kube.kueue_move_stage import KueueMoveStage
 from support.kube.permissions import all_asked, permitted

@@ -9,7 +9,7 @@ import yaml
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import review
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_sidecar.checkpoints.pause_lease import lease_file
 from specon_sidecar.parse import checkpoint_mode
 from specon_sidecar.settings import read_settings

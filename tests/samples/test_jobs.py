@@ -11,7 +11,7 @@ import yaml
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import review
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.settings import read_settings
 

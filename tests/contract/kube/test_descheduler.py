@@ -12,7 +12,7 @@ import time
 import pytest
 
 from specon_manager.backends.kube.admission.webhook import WebhookSettings
-from specon_manager.backends.kube.objects.annotations import EVICT_ONLY, IN_PROGRESS
+from specon_manager.backends.kube.objects.annotation_keys import EVICT_ONLY, IN_PROGRESS
 from specon_manager.backends.kube.transport.resources import NODES
 from support.kube import server
 from support.kube.real_descheduler import TAINT, RealDescheduler, program

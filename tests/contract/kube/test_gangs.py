@@ -10,7 +10,7 @@ import os
 import pytest
 
 from specon_manager.backends.kube.backend import KubeSettings
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOBS, PODS
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings

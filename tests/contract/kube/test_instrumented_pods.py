@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from support.kube.pods import annotated
 
 RESTRICTED = {

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from specon_manager.__main__ import main
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.cli.study.classification import annotations
 from specon_manager.cli.study.course import Course, KeptSamples, Mark, by_count, by_time
 from specon_manager.cli.study.curve_view import draw

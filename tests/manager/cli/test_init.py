@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from specon_manager.__main__ import main
-from specon_manager.backends.kube.objects.annotations import PREFIX, read_options
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.local.jobs import read_job_file
 from specon_manager.cli.begin.line import UNSURE
 from specon_manager.cli.begin.script import LONGEST, read_script

@@ -148,7 +148,6 @@ async def test_an_unknown_identity_is_no_refusal(manager, tmp_path):
 async def test_the_leader_may_go_while_a_token_is_looked_at(manager, tmp_path):
     """A report is not for a controller that has ended."""
     await manager.running("a")
-    stage = Stage(tmp_path, manager.controller)
 
     class Slow:
         async def may_report(self, token, replica, incarnation):
@@ -159,8 +158,7 @@ async def test_the_leader_may_go_while_a_token_is_looked_at(manager, tmp_path):
             stage.server.controller = None
             return True
 
-    stage.server._identities = Slow()
-    async with stage:
+    async with Stage(tmp_path, manager.controller, identities=Slow()) as stage:
         steps = len(manager.steps)
         for method, path, data in (("POST", "/v1/reports", REPORT), ("GET", "/v1/state", None)):
             stage.server.controller = manager.controller

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import JOB_SETS, JOBS, TF_JOBS

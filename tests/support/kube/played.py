@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from specon_manager.backends.kube.admission.gate import awaited
 from specon_manager.backends.kube.admission.injection import Injection
-from specon_manager.backends.kube.objects.annotations import PINNED, REPLICA
+from specon_manager.backends.kube.objects.annotation_keys import PINNED, REPLICA
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import JOBS, NODES, PODS, Resource

@@ -9,7 +9,7 @@ from typing import Any
 from fakekube.cluster import FakeCluster
 from fakekube.kinds import PODS, Kind
 from fakekube.store import Entry
-from specon_manager.backends.kube.objects.annotations import SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotation_keys import SIDECAR_NAME
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate

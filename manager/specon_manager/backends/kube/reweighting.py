@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from specon_manager.backends.kube.objects.annotations import WHOLE_CPU
+from specon_manager.backends.kube.objects.annotation_keys import WHOLE_CPU
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import PodInfo, trainer_of
 from specon_manager.backends.kube.objects.weights import quantity, requested_cpu, whole_cpu

@@ -10,12 +10,10 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
-from specon_manager.backends.kube.objects.annotations import (
-    PREFIX,
-    AnnotationError,
-    doubts,
-    read_options,
-)
+from specon_manager.backends.kube.objects.annotation_conflicts import doubts
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
+from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.cli.begin.folder import Folder, script_at
 from specon_manager.cli.begin.line import Checked, Line, checked

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.cli.pattern_proposal import Proposal
 from specon_manager.cli.study.course import Course, Mark, place
 from specon_manager.cli.study.likeliest import Reading

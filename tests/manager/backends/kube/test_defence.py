@@ -11,7 +11,7 @@ from specon_manager.backends.kube.admission.gate import awaited
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.guards import Guard, guards_of
-from specon_manager.backends.kube.objects.annotations import PINNED, REPLICA
+from specon_manager.backends.kube.objects.annotation_keys import PINNED, REPLICA
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.placeholder import placeholder_name
 from specon_manager.backends.kube.rooms import RoomSettings

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from specon_manager.backends.kube.admission.injection import HOSTNAME, Injection
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED, QUEUE, REPLICA
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED, QUEUE, REPLICA
 from specon_manager.backends.kube.objects.capability import SINCE
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, identity_of

@@ -27,7 +27,7 @@ from specon_manager.backends.kube.admission.trainer_container import (
     paths_of,
     trainer_of,
 )
-from specon_manager.backends.kube.objects.annotations import (
+from specon_manager.backends.kube.objects.annotation_keys import (
     CA,
     EVICT_ONLY,
     IN_PROGRESS,
@@ -40,8 +40,8 @@ from specon_manager.backends.kube.objects.annotations import (
     SIDECAR_LABEL,
     SIDECAR_NAME,
     STDOUT,
-    Options,
 )
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.identity import controller_of, identity_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
 from specon_manager.backends.kube.objects.time_share import why_no_turns

@@ -10,7 +10,8 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from specon_manager.backends.kube.admission.trainer_container import RefusedError, items, mounts_of
-from specon_manager.backends.kube.objects.annotations import PREFIX, Options
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.volumes import LOST
 from specon_manager.backends.kube.transport.resources import Object
 

@@ -20,7 +20,9 @@ from specon_manager.backends.kube.admission.gate import awaited, gated
 from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
-from specon_manager.backends.kube.objects.annotations import AnnotationError, doubts, read_options
+from specon_manager.backends.kube.objects.annotation_conflicts import doubts
+from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.transport.reading import in_words
 from specon_manager.backends.kube.transport.resources import Object
 

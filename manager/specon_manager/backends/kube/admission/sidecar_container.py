@@ -23,7 +23,8 @@ from specon_manager.backends.kube.admission.trainer_container import (
     items,
     mount_of,
 )
-from specon_manager.backends.kube.objects.annotations import CA, PREFIX, SIDECAR_NAME, STDOUT, Options
+from specon_manager.backends.kube.objects.annotation_keys import CA, PREFIX, SIDECAR_NAME, STDOUT
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.transport.resources import Object
 
 AUDIENCE: Final = "specon.io/manager"

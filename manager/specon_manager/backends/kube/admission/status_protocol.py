@@ -6,7 +6,7 @@ transformers' KubeflowCallback switches itself on by the first of them, whatever
 from typing import Final
 
 from specon_manager.backends.kube.admission.trainer_container import items
-from specon_manager.backends.kube.objects.annotations import CA
+from specon_manager.backends.kube.objects.annotation_keys import CA
 from specon_manager.backends.kube.transport.resources import Object
 
 URL: Final = "KUBEFLOW_TRAINER_SERVER_URL"

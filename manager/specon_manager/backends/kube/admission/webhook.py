@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from specon_manager.backends.kube.admission.injection import InjectionSettings
 from specon_manager.backends.kube.admission.review import Entry, NoReviewError
 from specon_manager.backends.kube.admission.reviews import BusyError, Reviews, TooLargeError
-from specon_manager.backends.kube.objects.annotations import INJECT, QUEUE
+from specon_manager.backends.kube.objects.annotation_keys import INJECT, QUEUE
 from specon_manager.backends.kube.transport.resources import Object
 
 Observer = Callable[[str, str], None]

@@ -18,7 +18,7 @@ from specon_manager.backends.kube.certificates.bundle import (
     renewed,
     to_secret_data,
 )
-from specon_manager.backends.kube.objects.annotations import CA, INJECTED, SIDECAR_LABEL
+from specon_manager.backends.kube.objects.annotation_keys import CA, INJECTED, SIDECAR_LABEL
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import (
     MUTATING_WEBHOOKS,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from specon_manager.backends.kube.interception.facts import PodFacts, budget_facts, node_facts, pod_facts
-from specon_manager.backends.kube.objects.annotations import INJECTED, SIDECAR_LABEL
+from specon_manager.backends.kube.objects.annotation_keys import INJECTED, SIDECAR_LABEL
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import NODES, PDBS, PODS

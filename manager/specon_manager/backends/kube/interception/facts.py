@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import EVICT_ONLY, IN_PROGRESS, options_said
+from specon_manager.backends.kube.objects.annotation_keys import EVICT_ONLY, IN_PROGRESS
+from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.node_warnings import warnings_of

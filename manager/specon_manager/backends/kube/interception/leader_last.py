@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_manager.backends.kube.interception.decision import EVACUATION, FORGOTTEN_SECONDS
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.records.decoding import moment
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError

@@ -15,7 +15,7 @@ from typing import Final
 from specon_manager.backends.kube.interception.decision import is_open
 from specon_manager.backends.kube.interception.desk import Desk
 from specon_manager.backends.kube.interception.facts import PodFacts
-from specon_manager.backends.kube.objects.annotations import IN_PROGRESS, OURS
+from specon_manager.backends.kube.objects.annotation_keys import IN_PROGRESS, OURS
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import PODS
 

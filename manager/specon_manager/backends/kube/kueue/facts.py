@@ -11,7 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from specon_manager.backends.kube.kueue.peculiarity import peculiarity
-from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.objects.annotation_keys import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.quantities import Amounts, amounts_of, quantity, requested
 from specon_manager.backends.kube.transport.resources import Object

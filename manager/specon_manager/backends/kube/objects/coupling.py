@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import PREFIX, Options
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mappings
 
 _TOGETHER: Final = frozenset({"TFJob", "PyTorchJob", "MPIJob", "JobSet", "TrainJob"})

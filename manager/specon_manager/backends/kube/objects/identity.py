@@ -27,7 +27,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.job_set import index_in_set
 from specon_manager.backends.kube.transport.resources import Object
 from specon_sidecar.wire import ReplicaName

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from specon_manager.backends.kube.objects.annotations import SCALED, SUSPENDED_FOR
+from specon_manager.backends.kube.objects.annotation_keys import SCALED, SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.transport.resources import Object
 

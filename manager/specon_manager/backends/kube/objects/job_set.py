@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from specon_manager.backends.kube.objects.annotations import options_said
+from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.job_patch import indexes_of
 from specon_manager.backends.kube.objects.quantities import requested, resources_of

@@ -10,7 +10,7 @@
 from datetime import UTC, datetime
 from typing import Final
 
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.transport.resources import Object
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects import annotations as names
+from specon_manager.backends.kube.objects import annotation_keys as names
+from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.coupling import Coupling, coupling, hint_in
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
@@ -380,7 +381,7 @@ def _owner(
         controller="" if controller is None else f"{controller.get('kind')} {controller.get('name')}",
         volcano=volcano_in(pod, annotations) or volcano_in(pod, mapping(of_pods.get("annotations"))),
         scaled=scaled,
-        options=names.options_said(mapping(of_pods.get("annotations"))),
+        options=options_said(mapping(of_pods.get("annotations"))),
         constraints=constraints_of(pod),
         grace_seconds=float(grace) if isinstance(grace, int | float) else 30.0,
         priority_class=str(pod.get("priorityClassName") or ""),

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects import annotations as names
+from specon_manager.backends.kube.objects import annotation_keys as names
+from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import Identity, controller_of, identity_of
@@ -246,7 +247,7 @@ def _detail(pod: Object) -> Detail:
     pinned = str(annotations.get(names.PINNED, ""))
     return Detail(
         identity=identity_of(pod),
-        options=names.options_said(annotations),
+        options=options_said(annotations),
         created=str(metadata.get("creationTimestamp", "")),
         owner=_owner(pod),
         constraints=_keep(constraints_of(spec, pinned=pinned)),

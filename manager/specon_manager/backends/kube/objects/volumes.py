@@ -5,7 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import STDOUT, Options
+from specon_manager.backends.kube.objects.annotation_keys import STDOUT
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import Detail, Mount
 from specon_manager.backends.kube.objects.scheduling import terms_of

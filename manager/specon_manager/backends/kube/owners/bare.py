@@ -6,7 +6,7 @@ Source of what a manifest must not have: what a real API server refuses, or sets
 import copy
 from typing import Final
 
-from specon_manager.backends.kube.objects.annotations import PINNED, WHOLE_CPU
+from specon_manager.backends.kube.objects.annotation_keys import PINNED, WHOLE_CPU
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, trainer_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import SUSPENDED_FOR
+from specon_manager.backends.kube.objects.annotation_keys import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobPatch, JobWish, job_patch
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo

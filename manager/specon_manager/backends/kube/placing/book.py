@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.objects.annotations import HELD
+from specon_manager.backends.kube.objects.annotation_keys import HELD
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.placing.wishes import workers_in

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME

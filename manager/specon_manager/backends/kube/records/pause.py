@@ -6,7 +6,7 @@ The Lease is the one object that a leader reads every few seconds, and that a ne
 from collections.abc import Mapping
 from typing import Final
 
-from specon_manager.backends.kube.objects.annotations import PREFIX
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.transport.resources import Object
 

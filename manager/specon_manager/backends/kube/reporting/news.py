@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from specon_manager.backends.kube.objects.annotations import PREFIX, SIDECAR_NAME
+from specon_manager.backends.kube.objects.annotation_keys import PREFIX, SIDECAR_NAME
 from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.transaction_news import words_of_transactions
 from specon_manager.core.state import State

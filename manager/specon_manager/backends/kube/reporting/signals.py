@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.backends.kube.objects.annotations import SIGNALS
+from specon_manager.backends.kube.objects.annotation_keys import SIGNALS
 from specon_manager.backends.kube.reporting.boost_value import steady
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import (

@@ -13,7 +13,7 @@ from specon_manager.backends.base import Emit
 from specon_manager.backends.kube.background import Background
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
 from specon_manager.backends.kube.kueue.standings import Standings
-from specon_manager.backends.kube.objects.annotations import INJECT
+from specon_manager.backends.kube.objects.annotation_keys import INJECT
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, slim_node, slim_pod

@@ -7,7 +7,7 @@ import pytest
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_sidecar.settings import read_settings
 from support.kube.pods import (
     CLAIM,

@@ -9,7 +9,8 @@ import pytest
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
 from specon_manager.backends.kube.admission.instrumentation import SAFE_TO_EVICT
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
-from specon_manager.backends.kube.objects.annotations import AnnotationError, read_options
+from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from support.kube.pods import CLAIM, MOUNT, annotated, job_pod, kubeflow_pod, pod, trainer
 
 SETTINGS = InjectionSettings(image="registry.example/specon-sidecar:0.2.0", manager="https://reports:443")

@@ -6,7 +6,7 @@ import kubernetes_validate
 import pytest
 
 from specon_manager.backends.kube.admission.injection import InjectionSettings, inject
-from specon_manager.backends.kube.objects.annotations import read_options
+from specon_manager.backends.kube.objects.annotation_reader import read_options
 from support.kube.pods import job_pod, pod, trainer
 
 SETTINGS = InjectionSettings(

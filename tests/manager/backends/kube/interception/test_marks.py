@@ -7,7 +7,7 @@ import pytest
 
 from specon_manager.backends.kube.interception.decision import Situation, is_put_off
 from specon_manager.backends.kube.interception.marks import Marks
-from specon_manager.backends.kube.objects.annotations import EVICT_ONLY, IN_PROGRESS, OURS
+from specon_manager.backends.kube.objects.annotation_keys import EVICT_ONLY, IN_PROGRESS, OURS
 from specon_manager.backends.kube.records.external import MoveState
 from support.kube.eviction_facts import NOW, pod, wish
 

@@ -7,16 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.objects import annotations as annotations_module
-from specon_manager.backends.kube.objects.annotations import (
-    ANNOTATIONS,
-    WRITTEN_BY_US,
-    AnnotationError,
-    Options,
-    doubts,
-    options_said,
-    read_options,
-)
+from specon_manager.backends.kube.objects import annotation_conflicts
+from specon_manager.backends.kube.objects.annotation_conflicts import doubts
+from specon_manager.backends.kube.objects.annotation_keys import WRITTEN_BY_US
+from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
+from specon_manager.backends.kube.objects.annotation_reader import options_said, read_options
+from specon_manager.backends.kube.objects.annotations import ANNOTATIONS, Options
 from specon_sidecar.parse import CheckpointMode
 from specon_tools.documentation.annotations import table
 from support.kube.pods import annotated
@@ -280,7 +276,7 @@ def test_whatever_a_reader_raises_is_a_mistake_of_the_text(monkeypatch, error):
     def raising(*_):
         raise error
 
-    monkeypatch.setattr(annotations_module, "make_reader", raising)
+    monkeypatch.setattr(annotation_conflicts, "make_reader", raising)
     pattern = f"(?P<value>never seen before {error})"
     (mistake,) = mistakes_of(annotated(pattern=pattern))
     assert mistake.startswith("specon.io/format, specon.io/pattern: cannot be read: ")

@@ -2,7 +2,9 @@
 
 import pytest
 
-from specon_manager.backends.kube.objects.annotations import AnnotationError, Options, read_options
+from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
+from specon_manager.backends.kube.objects.annotation_reader import read_options
+from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.coupling import coupling, hint_in
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
 from support.kube.job_objects import job_object

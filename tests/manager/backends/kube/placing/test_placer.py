@@ -8,7 +8,7 @@ from fakekube.failures import FailureError
 from fakekube.kinds import JOB_SETS as FAKE_JOB_SETS
 from fakekube.kinds import JOBS as FAKE_JOBS
 from fakekube.kinds import TF_JOBS as FAKE_TF_JOBS
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.owners import patching
 from specon_manager.backends.kube.transport.resources import JOBS, PDBS, PODS, TF_JOBS

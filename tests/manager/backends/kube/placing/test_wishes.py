@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.objects.annotations import ADMISSION_GATE, PINNED
+from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.objects.job_patch import job_patch, workers_of
 from specon_manager.backends.kube.owners.context import EditedError, RefusedError
 from specon_manager.backends.kube.placing.gates import released

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from specon_manager.backends.kube.objects.annotations import SIGNALS
+from specon_manager.backends.kube.objects.annotation_keys import SIGNALS
 from specon_manager.backends.kube.reporting.protections import (
     DO_NOT_DISRUPT,
     SAFE_TO_EVICT,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.backends.kube.objects.annotations import SIGNALS
+from specon_manager.backends.kube.objects.annotation_keys import SIGNALS
 from specon_manager.backends.kube.reporting.signals import (
     ANNOTATIONS,
     EVICTION_COST,
