@@ -100,7 +100,8 @@ async def test_the_descheduler_empties_nodes_from_checkpoints(stage, background)
     states = [each["status"]["state"] for each in await stage.wishes()]
     lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
     print(  # noqa: T201
-        f"{done} evictions, {len(instrumented)} of instrumented pods: {len(moved)} moved, {sum(lost.values())} steps lost;"
+        f"{done} evictions, {len(instrumented)} of instrumented pods: {len(moved)} moved,"
+        f" {sum(lost.values())} steps lost;"
         f" it said {theirs.said('Eviction in background assumed')} times that one is under way,"
         f" {theirs.said('Error evicting pod')} times that one failed"
     )
