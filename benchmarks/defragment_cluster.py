@@ -65,11 +65,11 @@ async def made_room(nodes: int, jobs: int, lacking: int) -> tuple[float, float, 
                 await stage.cluster.add_node(f"node-{number}", extra={"nvidia.com/gpu": str(_GPUS)})
             manager = await stage.manage_and_lead(decisions=_SETTINGS)
             for number in range(jobs):
-                await _create(stage, gang(f"job-{number}", PODS, _GPUS // 2))
-            await stage.until(lambda: _train(manager.state, jobs), "all gangs train", seconds=_PATIENCE)
+                await create(stage, gang(f"job-{number}", PODS, _GPUS // 2))
+            await stage.until(lambda: train(manager.state, jobs), "all gangs train", seconds=_PATIENCE)
             began, first = fair_now(), list[float]()
             waits = nodes - jobs * PODS + lacking
-            await _create(stage, gang("waiting", waits, _GPUS, **{"specon.io/queue": "team"}))
+            await create(stage, gang("waiting", waits, _GPUS, **{"specon.io/queue": "team"}))
 
             def runs() -> bool:
                 if not first and _moves(manager.state):
@@ -80,11 +80,12 @@ async def made_room(nodes: int, jobs: int, lacking: int) -> tuple[float, float, 
             return first[0], fair_now() - began, _moves(manager.state)
 
 
-async def _create(stage: ClusterStage, manifest: dict[str, Any]) -> None:
+async def create(stage: ClusterStage, manifest: dict[str, Any]) -> None:
+    """Create a Job where its pods train."""
     await stage.cluster.machinery.create(JOB_KIND, "training", manifest)
 
 
-def _train(state: State, jobs: int) -> bool:
+def train(state: State, jobs: int) -> bool:
     """Whether all pods run, and the first of each gang has named a step."""
     leads = [state.replicas.get(f"training/job-{number}/worker/0") for number in range(jobs)]
     running = sum(each.phase is Phase.RUNNING for each in state.replicas.values())

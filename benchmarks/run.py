@@ -14,6 +14,7 @@ import checkpoints
 import cluster
 import defragment
 import defragment_cluster
+import drain_cluster
 import fair_shares
 import gang_move
 import helper_call
@@ -69,6 +70,7 @@ BENCHMARKS: dict[str, tuple[str, Measure, Measure]] = {
         defragment_cluster.measure,
         defragment_cluster.smallest,
     ),
+    "drain-cluster": ("gangs leave 200 drained nodes", drain_cluster.measure, drain_cluster.smallest),
     "manager-memory": ("a manager of 10,000 replicas", manager_memory.measure, manager_memory.smallest),
     "cluster": ("the manager of a large cluster", cluster.measure, cluster.smallest),
     "simulator": ("simulations of full size", simulator.measure, simulator.smallest),

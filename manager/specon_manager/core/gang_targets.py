@@ -24,11 +24,14 @@ def to_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[s
 def off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
     """Return where each replica is to run so that none is left on this node; else why that cannot be.
 
-    What leaves it goes first where others of the job are, then where most is open.
+    What leaves it goes first where others of the job are, then where most is open. What is on another node
+    that takes nobody any more leaves too: all of the job starts again, and could not do so there.
     """
     members = _present(job, snapshot)
-    leavers = [member for member in members if member.node == node]
-    others = Counter(member.node for member in members if member.node != node)
+    here = {member.node or "" for member in members}
+    left = {name for name in here if (known := snapshot.nodes.get(name)) is None or not known.ready} | {node}
+    leavers = [member for member in members if member.node in left]
+    others = Counter(member.node for member in members if member.node not in left)
     nodes = [each.name for each in snapshot.ready_nodes if each.name != node]
     nodes.sort(key=lambda name: (-others[name], -_open_share(name, job, snapshot)))  # else by name
     return _place(job, members, leavers, nodes, snapshot)

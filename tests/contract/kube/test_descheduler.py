@@ -63,6 +63,11 @@ async def emptied(stage, node, *, seconds=300.0):
     return here, seconds
 
 
+def is_instrumented(pod):
+    """Whether its trainer has the helper, which an init container copies to an emptyDir."""
+    return any("emptyDir" in volume for volume in pod["spec"].get("volumes", ()))
+
+
 def fullest(stage):
     return max(stage.nodes, key=lambda name: len(stage.on_node(name)))
 
@@ -80,12 +85,14 @@ async def moves_over(stage, number):
 @pytest.mark.parametrize("background", [True, False], ids=["background", "without-its-gate"])
 async def test_the_descheduler_empties_nodes_from_checkpoints(stage, background):
     """It asks once with its gate, else in each round; each pod leaves by one move, and no step is lost."""
-    replicas = await stage.train("train", 10)
+    replicas = await stage.train("train", 5) + await stage.train("instrumented", 5, instrument="true")
     theirs = descheduler(stage, background=background)
-    done, moved = 0, set()
+    done, moved, instrumented = 0, set(), set()
     with theirs.running(stage.config_of("descheduler")):
         while done < EVICTIONS:
-            number, seconds = await emptied(stage, fullest(stage))
+            node = fullest(stage)
+            instrumented |= {pod["metadata"]["uid"] for pod in stage.on_node(node) if is_instrumented(pod)}
+            number, seconds = await emptied(stage, node)
             done += number
             await moves_over(stage, len(replicas) + done)
             moved |= {each["metadata"]["name"] for each in await stage.wishes()}
@@ -93,12 +100,14 @@ async def test_the_descheduler_empties_nodes_from_checkpoints(stage, background)
     states = [each["status"]["state"] for each in await stage.wishes()]
     lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
     print(  # noqa: T201
-        f"{done} evictions: {len(moved)} moved, {sum(lost.values())} steps lost;"
+        f"{done} evictions, {len(instrumented)} of instrumented pods: {len(moved)} moved,"
+        f" {sum(lost.values())} steps lost;"
         f" it said {theirs.said('Eviction in background assumed')} times that one is under way,"
         f" {theirs.said('Error evicting pod')} times that one failed"
     )
     assert (len(stage.sidecars.first) - len(replicas), len(moved)) == (done, done)
     assert (set(states), lost) == ({"Succeeded"}, {})
+    assert 0 < len(instrumented) < done
     assert theirs.said("Evicted pod") == 0
     assert bool(theirs.said("Error evicting pod")) is not background
     assert theirs.said("Eviction in background assumed") == (done if background else 0)

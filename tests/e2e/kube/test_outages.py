@@ -28,8 +28,9 @@ SPARE_SECONDS = 5.0
 """For what lies between a look at the age of a checkpoint and the end of a container, on busy nodes."""
 
 
-async def trains(live: LiveStage, name: str = "mover"):
-    await live.create(live.jobs.job(name, *FLAGS, annotations=SIGNAL))
+async def trains(live: LiveStage, name: str = "mover", kind: str = "job"):
+    annotations = SIGNAL if kind == "job" else {**SIGNAL, "specon.io/recreate": "true"}
+    await live.create(getattr(live.jobs, kind)(name, *FLAGS, annotations=annotations))
     pod = await live.training(name)
     await live.reported(name, step=20)
     return pod
@@ -71,14 +72,15 @@ async def test_a_lone_manager_that_stands_still_for_a_minute_in_a_move(live: Liv
     await check_cost(live, f"frozen alone in {state}", migration)
 
 
-async def test_a_leader_that_stands_still_for_a_minute_is_replaced(live: LiveStage):
+@pytest.mark.parametrize("kind", ["job", "pod"])
+async def test_a_leader_that_stands_still_for_a_minute_is_replaced(live: LiveStage, kind: str):
     """The standby leads and ends a move; the former leader wakes up, orders nothing, and stands by.
 
     The API server may still have connections to the former one. A pod that it asks about over one of them
     comes without a sidecar, and comes again.
     """
     await live.manage("first", "second", decisions=MOVES_NOTHING)
-    pod = await trains(live)
+    pod = await trains(live, kind=kind)
     frozen = await live.leader()
     assert frozen is not None
     began = time.monotonic()
@@ -97,7 +99,7 @@ async def test_a_leader_that_stands_still_for_a_minute_is_replaced(live: LiveSta
     frozen.send(signal.SIGCONT)
     await asyncio.sleep(10)
     assert "PlaceJob" not in frozen.tail
-    await check_cost(live, f"frozen with a standby, which led after {took:.1f} s", migration)
+    await check_cost(live, f"{kind}: frozen with a standby, which led after {took:.1f} s", migration)
 
 
 async def test_two_releases_over_one_namespace_do_not_fight(live: LiveStage, tmp_path):

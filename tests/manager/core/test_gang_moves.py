@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.core.requested_moves import answer_to, answer_to_job
+from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import (
     EvictReplica,
@@ -388,6 +389,19 @@ def test_what_a_person_asks_for(event, after):
         change = change_of(cluster)
         assert (change.id, change.policy, change.state) == ("mine", "request", TransactionState.PROPOSED)
         assert dict(change.after) == after
+
+
+def test_a_gang_over_two_nodes_that_are_drained_leaves_both_by_one_move():
+    """All of it starts again: it could not do so where it stays, and would leave twice."""
+    with runs(**FIXED) as cluster:
+        there = msgspec.structs.replace(cluster.state.replicas[W1], node="node-1")
+        state = cluster.state.with_replica(there)
+        drained = {
+            name: msgspec.structs.replace(state.nodes[name], ready=False) for name in ("node-0", "node-1")
+        }
+        state = msgspec.structs.replace(state, nodes={**state.nodes, **drained})
+        state, _ = step(state, ev.MoveRequested(id="drain", replica=W1, leave="node-1"), cluster.now)
+        assert dict(state.transactions["drain"].after) == on("node-2", W0, W1)
 
 
 def test_one_that_is_to_leave_its_node_waits_for_the_move_of_its_gang():

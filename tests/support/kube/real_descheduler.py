@@ -59,6 +59,8 @@ class RealDescheduler:
 
 def _policy() -> dict[str, object]:
     plugin = "RemovePodsViolatingNodeTaints"
+    # Else it leaves pods with an emptyDir alone, and that is where the helper of instrumented ones is.
+    protections = {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]}}
     return {
         "apiVersion": "descheduler/v1alpha2",
         "kind": "DeschedulerPolicy",
@@ -66,7 +68,7 @@ def _policy() -> dict[str, object]:
             {
                 "name": "emptied",
                 "pluginConfig": [
-                    {"name": "DefaultEvictor"},
+                    {"name": "DefaultEvictor", "args": protections},
                     {"name": plugin, "args": {"includedTaints": [TAINT]}},
                 ],
                 "plugins": {"deschedule": {"enabled": [plugin]}},

@@ -38,6 +38,7 @@ from specon_manager.backends.kube.transport.resources import (
     Resource,
 )
 from support.kube import server
+from support.kube.pods import annotated
 from support.kube.scripted_sidecar import Sidecars
 from support.kube.training_templates import training_template
 from support.live.manager import LiveManager
@@ -182,11 +183,15 @@ class RealStage:
         found = await self.api.get(VALIDATING_WEBHOOKS, "specon")
         return bool(found["webhooks"][0]["clientConfig"].get("caBundle"))
 
-    async def train(self, name: str, number: int) -> list[str]:
-        """Create so many StatefulSets of one trainer; return their replicas once all of them report."""
+    async def train(self, name: str, number: int, **options: str) -> list[str]:
+        """Create so many StatefulSets of one trainer; return their replicas once all of them report.
+
+        `options` are more annotations of specon's, such as `instrument="true"`.
+        """
         names = [f"{name}-{index}" for index in range(number)]
         for each in names:
             template = training_template(each)
+            template["metadata"]["annotations"] |= annotated(**options)
             template["spec"] |= {"restartPolicy": "Always", "serviceAccountName": "default"}
             selector = {"matchLabels": {"job": each}}
             spec = {"replicas": 1, "serviceName": each, "selector": selector, "template": template}

@@ -15,6 +15,7 @@ from specon_manager.backends.kube.transport.access import direct_access
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.lease import Elector, StillWorkingError
 from specon_manager.core.state import State
+from specon_manager.model.events import Event
 from specon_manager.model.settings import Settings
 from specon_manager.serving import cluster_manager
 from specon_manager.serving.cluster_manager import ClusterManager
@@ -89,6 +90,12 @@ class Manager:
         controller = self.serves._server.controller
         assert controller is not None
         return controller.state
+
+    def post(self, event: Event) -> None:
+        """Hand in an event; raises AssertionError before it leads."""
+        controller = self.serves._server.controller
+        assert controller is not None
+        controller.post(event)
 
     def _gated(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def sent(method: str, path: str, **rest: Any) -> Any:
