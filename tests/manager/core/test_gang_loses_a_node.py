@@ -1,4 +1,4 @@
-"""A node is lost in each state of a gang's move: all of it runs in the end, on what is left, and nobody twice."""
+"""A node is lost in each state of a gang's move: all of it runs again on what is left, and nobody twice."""
 
 import pytest
 
