@@ -34,17 +34,15 @@ def save(number):
 """
 
 
-def section(root):
+def page(root):
     """Return what the page says of several pods that train as one."""
-    return (
-        (root / "docs/how-to/frameworks.md").read_text().partition("## Several pods that train as one\n")[2]
-    )
+    return (root / "docs/how-to/gang.md").read_text()
 
 
 @pytest.fixture
 def loop(root):
-    """Return the first block of Python of that section."""
-    return section(root).partition("```python\n")[2].partition("```")[0]
+    """Return the first block of Python of the page."""
+    return page(root).partition("```python\n")[2].partition("```")[0]
 
 
 class Gang:
@@ -109,7 +107,7 @@ def test_a_gang_that_is_asked_saves_pauses_together_and_trains_on(gang):
 
 def test_the_job_is_a_gang_whose_trainer_can_be_asked_to_pause(root):
     """Its sidecar may write beside the request file, nowhere else; its pods are moved as one."""
-    text = section(root).partition("```yaml\n")[2].partition("```")[0]
+    text = page(root).partition("```yaml\n")[2].partition("```")[0]
     job = yaml.safe_load(text)
     template = job["spec"]["template"]
     pod = {

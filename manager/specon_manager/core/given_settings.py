@@ -4,7 +4,8 @@ Job files of the local backend and the configuration of `specon serve` share the
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from types import NoneType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -94,8 +95,20 @@ def converted(value: object, kind: Any, place: str, mistakes: list[str]) -> Any 
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        mistakes.append(f"{place}: {error}, not {shortened(value)}")
+        known = _words_of(kind)
+        said = f"must be one of {', '.join(known)}" if known else str(error)
+        mistakes.append(f"{place}: {said}, not {shortened(value)}")
         return UNSET
+
+
+def _words_of(kind: Any) -> list[str]:
+    """Return the words of which the value has to be one; none where other values are possible, too."""
+    parts = (
+        [kind] if get_origin(kind) is Literal else [each for each in get_args(kind) if each is not NoneType]
+    )
+    if not all(get_origin(each) is Literal for each in parts):
+        return []
+    return [str(word) for each in parts for word in get_args(each)]
 
 
 def shortened(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
-from specon_manager.model.cluster import Job, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Transaction
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable, replica_label

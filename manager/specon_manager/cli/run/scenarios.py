@@ -104,9 +104,7 @@ PROMISES: Final[Mapping[str, tuple[Promise, ...]]] = {
         Promise("a gang moves as a whole, and not a step of it is lost", _has_moved_whole),
         Promise("a gang that waited starts in the room that a move has made", _has_made_room),
     ),
-    "gather": (
-        Promise("a gang on two nodes moves to one, where it trains faster", _is_brought_together),
-    ),
+    "gather": (Promise("a gang on two nodes moves to one, where it trains faster", _is_brought_together),),
     "frameworks": (
         Promise("each script, unchanged, was moved and went on with the next step", _all_went_on),
     ),

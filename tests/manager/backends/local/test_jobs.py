@@ -49,6 +49,16 @@ jobs:
     assert [dict(job.environment) for job in file.jobs] == [{"A": "1", "B": "1"}, {"A": "1", "B": "2"}]
 
 
+def test_a_word_that_is_not_known_is_answered_with_those_that_are():
+    """Of an optional field, too."""
+    told = mistakes_of("jobs: [{name: a, command: x, resizing: none, on_hang: retry, savers: 3}]")
+    assert sorted(told) == [
+        "jobs[0] (a).on_hang: must be one of report, restart, not 'retry'",
+        "jobs[0] (a).resizing: must be one of restart, live, not 'none'",
+        "jobs[0] (a).savers: must be one of lead, all, not 3",
+    ]
+
+
 def test_every_mistake_is_named_at_once():
     """A wrong file is refused with each field that is wrong, its job and its value."""
     found = "\n".join(
