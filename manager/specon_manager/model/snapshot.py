@@ -286,6 +286,11 @@ class Snapshot:
         )
 
     @cached_property
+    def doomed(self) -> frozenset[str]:
+        """The jobs of which `about_to_end` holds."""
+        return self._told | {job for job, each in self.changing.items() if not each.wanted}
+
+    @cached_property
     def _ending(self) -> frozenset[str]:
         """The jobs of which something occupies a node and is to end with the rest of it."""
         return frozenset(each.job for each in self.pressing if each.active and _ends(each))
