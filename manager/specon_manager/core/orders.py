@@ -37,7 +37,7 @@ def order(state: State, accepted: Iterable[Proposal], now: float, *, policy: str
     for proposal in accepted:
         state, ordered = _order(state, proposal, now, policy)
         actions += ordered
-    return state.flattened(), actions
+    return state, actions
 
 
 def _order(state: State, proposal: Proposal, now: float, policy: str) -> Step:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from specon_manager.model.cluster import Job
-from specon_manager.model.renewal import positions, renewed
-from specon_manager.model.resources import NOTHING, Resources
+from specon_manager.model.renewal import positions, renewed, told_touched
+from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.victims import (
     Candidate,
@@ -73,10 +73,10 @@ class Running:
         Of those `apart`, and of those that are about to end, no account is taken but that they are named.
         """
         kept = self._kept
-        gone = [name for name in {*self._apart, *self._snapshot.doomed} if name in kept.at]
         left = {kind: len(names) for kind, names in kept.kinds.items()}
-        for name in gone:
-            left[kept.at[name][0]] -= 1
+        for name in {*self._apart, *self._snapshot.doomed}:
+            if (kind := kept.at.get(name)) is not None:
+                left[kind] -= 1
         return {kind: kept.kinds[kind] for kind, number in left.items() if number}
 
     def candidate(self, name: str) -> Candidate | None:
@@ -104,15 +104,19 @@ class Kinds:
         self._whole, self._others = snapshot.capacities, _list_unready(snapshot)
         self._seen: dict[tuple[int, Resources, Resources, float], Kind] = {}
         self.kinds: dict[Kind, list[Named]] = {}
-        self.at: dict[str, tuple[Kind, int]] = {}
-        """Of each job its kind and its number."""
-        for name in snapshot.active_jobs:
-            job = snapshot.jobs[name]
-            if gives_way_to_trials(job):
-                kind = self._kind_of(job, snapshot)
-                self.at[name] = kind, job.order
-                self.kinds.setdefault(kind, []).append((job.order, name))
-        for names in self.kinds.values():
+        self.at: dict[str, Kind] = {}
+        """The kind of each job."""
+        jobs, found = snapshot.jobs, self.kinds
+        for name, active in snapshot.active_jobs.items():
+            job = jobs[name]
+            if not gives_way_to_trials(job):
+                continue
+            self.at[name] = kind = self._kind_of(job, active, snapshot)
+            if kind in found:
+                found[kind].append((job.order, name))
+            else:
+                found[kind] = [(job.order, name)]
+        for names in found.values():
             names.sort()
 
     def renewed(self, snapshot: Snapshot) -> "Kinds | None":
@@ -124,8 +128,10 @@ class Kinds:
         if snapshot.capacities is not self._whole or _list_unready(snapshot) != self._others:
             return None
         touched = {name for name in jobs[1] if not _is_same(self._jobs[0].get(name), snapshot.jobs.get(name))}
-        for name in replicas[1]:
-            was, now = self._replicas[0].get(name), snapshot.replicas.get(name)
+        former, present = self._replicas[0], snapshot.replicas
+        told = told_touched(former, present)
+        for name in replicas[1] if told is None else told:
+            was, now = former.get(name), present.get(name)
             if was is None or now is None:
                 touched |= {each.job for each in (was, now) if each is not None}
             elif was.phase is not now.phase or was.node != now.node or was.requests != now.requests:
@@ -138,10 +144,10 @@ class Kinds:
         twin.kinds, twin.at = self.kinds, self.at
         if touched:
             twin.kinds, twin.at = dict(self.kinds), dict(self.at)
-            twin._renew(touched, snapshot)
+            twin._renew(touched, self._jobs[0], snapshot)
         return twin
 
-    def _renew(self, touched: Iterable[str], snapshot: Snapshot) -> None:
+    def _renew(self, touched: Iterable[str], former: Mapping[str, Job], snapshot: Snapshot) -> None:
         own = set[Kind]()  # the other lists are shared with those before
 
         def names_of(kind: Kind) -> list[Named]:
@@ -153,30 +159,29 @@ class Kinds:
         active = snapshot.active_jobs
         for name in touched:
             if (known := self.at.pop(name, None)) is not None:
-                names = names_of(known[0])
-                del names[bisect_left(names, (known[1], name))]
+                names = names_of(known)
+                del names[bisect_left(names, (former[name].order, name))]
             if name in active and gives_way_to_trials(job := snapshot.jobs[name]):
-                kind = self._kind_of(job, snapshot)
-                self.at[name] = kind, job.order
+                self.at[name] = kind = self._kind_of(job, active[name], snapshot)
                 insort(names_of(kind), (job.order, name))
 
-    def _kind_of(self, job: Job, snapshot: Snapshot) -> Kind:
-        """Return the kind of a job; of those whose replicas are alike and together it is known mostly."""
-        spec, replicas, whole = job.spec, snapshot.replicas, self._whole
-        number, node, requests = 0, "", NOTHING
-        for name in spec.replicas if not job.dropped else ():
-            replica = replicas[name]
-            if not replica.active:
-                continue
-            if not number:
-                node, requests = replica.node or "", replica.requests
-            elif replica.node != node or replica.requests != requests:
-                number = 0
-                break
-            number += 1
-        if not number or node not in whole:
+    def _kind_of(self, job: Job, active: int, snapshot: Snapshot) -> Kind:
+        """Return the kind of a job of which so many replicas are active.
+
+        Of jobs whose replicas are alike, and together on one node, most are known by their number.
+        """
+        spec, replicas = job.spec, snapshot.replicas
+        names = spec.replicas
+        first = replicas[names[0]]
+        node, requests = first.node, first.requests
+        whole = self._whole.get(node or "")
+        if whole is None or job.dropped or active != len(names):
             return self._judge(job, snapshot)
-        key = number, requests, whole[node], spec.grace_seconds
+        for name in names[1:]:
+            replica = replicas[name]
+            if replica.node != node or replica.requests != requests:
+                return self._judge(job, snapshot)
+        key = active, requests, whole, spec.grace_seconds
         kind = self._seen.get(key)
         if kind is None:
             kind = self._seen[key] = self._judge(job, snapshot)
