@@ -145,7 +145,8 @@ def _tell_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
 
 
 def _claim(state: State, proposal: Claim, now: float) -> State:
-    claims = {name: claim for name, claim in state.claims.items() if name != proposal.job}
+    claims = dict(state.claims)
+    claims.pop(proposal.job, None)
     claim = claimed(proposal, now, wait=state.settings.deadlines.claim)
     if claim is not None:
         claims[proposal.job] = claim

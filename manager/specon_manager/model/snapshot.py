@@ -55,7 +55,9 @@ class Snapshot:
         self.jobs = jobs
         self.replicas = replicas
         self.transactions: Mapping[str, Transaction] = {} if transactions is None else transactions
-        self.claims = {job: claim for job, claim in (claims or {}).items() if claim.until > now}
+        self.claims: Mapping[str, Claimed] = {
+            job: claim for job, claim in (claims or {}).items() if claim.until > now
+        }
         self.served: Mapping[str, Served] = {} if served is None else served
         self.paces: Mapping[str, Mapping[int, float]] = {} if paces is None else paces
         self.setup_paces: Mapping[str, KindPaces] = {} if setup_paces is None else setup_paces
@@ -366,8 +368,11 @@ class Snapshot:
 
     def with_claim(self, job: str, claim: Claimed | None) -> "Snapshot":
         """Return the snapshot in which the job has this claim, or none."""
-        claims = {name: other for name, other in self.claims.items() if name != job}
-        return self._change([], claims=claims if claim is None else {**claims, job: claim})
+        claims = dict(self.claims)
+        claims.pop(job, None)
+        if claim is not None and claim.until > self.now:
+            claims[job] = claim
+        return self._change([], claims=claims)
 
     def without(self, withheld: Mapping[str, str]) -> "Snapshot":
         """Return the snapshot in which these waiting jobs are not seen, each for its reason."""
@@ -400,7 +405,6 @@ class Snapshot:
             jobs=self.jobs,
             replicas=replicas,
             transactions=self.transactions if transactions is None else transactions,
-            claims=self.claims if claims is None else claims,
             served=self.served,
             paces=self.paces,
             setup_paces=self.setup_paces,
@@ -409,6 +413,7 @@ class Snapshot:
             withheld=self.withheld if withheld is None else withheld,
             settings=self.settings,
         )
+        changed.claims = self.claims if claims is None else claims  # of those that hold now
         changed._root = self._survey if self._root is None else self._root
         changed._beside = self._beside
         if records:

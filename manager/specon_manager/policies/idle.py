@@ -1,20 +1,20 @@
 """What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
-from specon_manager.model.resources import NOTHING, Resources, total
+from specon_manager.model.resources import NOTHING, Resources, largest, total
 from specon_manager.model.rooms import Parts
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.claimed_room import ClaimedRoom
+from specon_manager.policies.known_fits import KnownFits
+from specon_manager.policies.layer import Layer, copied
 
 NodeChoice = Literal["first-fit", "best-fit"]
 
-_FEW: Final = 1 / 16
-"""Of the nodes: those that have room for something are remembered where they are no more."""
-_REMEMBERED: Final = 16
 _ROUNDING: Final = 1e-9
 """How far, as a share of the whole, two sums of the same amounts in another order may lie apart."""
 
@@ -46,20 +46,24 @@ class Idle:
             if job in snapshot.jobs:
                 self.keep(snapshot.jobs[job].spec, dict(claim.placement))
 
-    def _begin(self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]) -> None:
+    def _begin(
+        self,
+        room: MutableMapping[str, Resources],
+        parts: MutableMapping[str, Parts],
+        replicas: MutableMapping[str, int],
+    ) -> None:
         self._room, self._replicas = room, replicas
-        self._claims: dict[str, dict[str, Resources]] = {}
-        """By node, then by job."""
+        self._claims = ClaimedRoom()
         # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
         # differences of fractions would round otherwise.
         self._taken: dict[str, Resources] = {}
-        self._unclaimed = dict(room)
+        self._unclaimed: MutableMapping[str, Resources] = (
+            dict(room) if isinstance(room, dict) else Layer(room)
+        )
         """What is there beside all claims, before anything was taken."""
         self._left = parts
         """What is left at most."""
-        self._known: dict[Parts, set[str]] = {}
-        """Of amounts that were looked for, the nodes with at least as much left, as long as those are few.
-        What is as large in every respect has room on those alone."""
+        self._known = KnownFits(len(room), self._rooms.rank)
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -78,7 +82,7 @@ class Idle:
     @property
     def touched(self) -> set[str]:
         """Those of which something was taken in this call, or is claimed."""
-        return {*self._taken, *(node for node, claims in self._claims.items() if claims)}
+        return {*self._taken, *self._claims.nodes}
 
     def __contains__(self, node: object) -> bool:
         return node in self._room
@@ -92,14 +96,14 @@ class Idle:
             self._rooms,
             self._held,
         )
-        twin._room, twin._replicas = self._room.copy(), self._replicas.copy()
-        twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
+        twin._room, twin._replicas = copied(self._room), copied(self._replicas)
+        twin._claims = self._claims.copy()
         twin._taken, twin._unclaimed, twin._left = (
             self._taken.copy(),
-            self._unclaimed.copy(),
-            self._left.copy(),
+            copied(self._unclaimed),
+            copied(self._left),
         )
-        twin._known = {asked: set(nodes) for asked, nodes in self._known.items()}
+        twin._known = self._known.copy()
         return twin
 
     def emptied(self) -> "Idle":
@@ -107,28 +111,31 @@ class Idle:
         return self._with_room(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self._room, 0))
 
     def unclaimed(self) -> "Idle":
-        """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on."""
-        room, parts = self._unclaimed.copy(), self._left.copy()
-        for node in self._taken:
-            room[node] = free = self.open(node)
-            parts[node] = _parts(free)
+        """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on.
+
+        Only until something is taken from this one, or given to it: most nodes are looked at when asked for.
+        """
+
+        def left(node: str) -> Parts:
+            return _parts(self.open(node)) if node in self._taken else self._left[node]
+
+        room, parts = Layer(self._room, self.open), Layer(self._left, left)
+        twin = self._with_room(room, parts, Layer(self._replicas))
         # It has no more than is left here, so what is known of that is true of it.
-        twin = self._with_room(room, parts, self._replicas.copy(), self._known)
+        twin._known = self._known.copy()
         twin.__dict__["most"] = self.most
         return twin
 
     def _with_room(
         self,
-        room: dict[str, Resources],
-        parts: dict[str, Parts],
-        replicas: dict[str, int],
-        known: Mapping[Parts, set[str]] | None = None,
+        room: MutableMapping[str, Resources],
+        parts: MutableMapping[str, Parts],
+        replicas: MutableMapping[str, int],
     ) -> "Idle":
         twin = object.__new__(Idle)
         twin.capacity, twin.choice = self.capacity, self.choice
         twin._rooms, twin._held = self._rooms, self._held
         twin._begin(room, parts, replicas)
-        twin._known = {asked: set(nodes) for asked, nodes in (known or {}).items()}
         return twin
 
     # -- looking ---------------------------------------------------------------------------------
@@ -144,13 +151,13 @@ class Idle:
 
     def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
         """Return the nodes for which `fits` holds."""
-        if job is not None and any(job in claims for claims in self._claims.values()):
+        if job is not None and job in self._claims:
             return [node for node in self._room if self.fits(node, requests, job)]
         return [node for node in self.roomy(requests) if self._surely(node, requests)]
 
     def anywhere(self, requests: Resources, job: str | None = None) -> bool:
         """Whether there is a node for which `fits` holds."""
-        if job is not None and any(job in claims for claims in self._claims.values()):
+        if job is not None and job in self._claims:
             return any(self.fits(node, requests, job) for node in self._room)
         cpu, memory, gpu = asked = _parts(requests)
         return any(
@@ -177,7 +184,7 @@ class Idle:
                 if self._surely(node, requests):
                     return node
                 roomy.append(node)
-        self._learn(asked, roomy)
+        self._known.learn(asked, roomy)
         return None
 
     def roomy(self, requests: Resources) -> list[str]:
@@ -189,30 +196,13 @@ class Idle:
             for node, (free_cpu, free_memory, free_gpu) in self._among(asked)
             if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory
         ]
-        self._learn(asked, found)
+        self._known.learn(asked, found)
         return found
 
     def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
         """Return the nodes that may have room for this much, in their order, with what is left of each."""
-        fewest = None
-        for known, nodes in self._known.items():
-            if (fewest is None or len(nodes) < len(fewest)) and _within(known, asked):
-                fewest = nodes
-        if fewest is None:
-            return self._left.items()
-        ordered = sorted(fewest, key=self._rooms.rank.__getitem__) if len(fewest) > 1 else fewest
-        return [(node, self._left[node]) for node in ordered]
-
-    def _learn(self, asked: Parts, nodes: Sequence[str]) -> None:
-        """Remember that those are the nodes with so much left; others get more by `_has_more` alone."""
-        if len(nodes) > _FEW * len(self._left):
-            return
-        others = self._known.items()
-        if not nodes:  # what covers more says less
-            self._known = {known: since for known, since in others if not _within(asked, known)}
-        elif len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[asked] = set(nodes)
+        found = self._known.among(asked)
+        return self._left.items() if found is None else [(node, self._left[node]) for node in found]
 
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
         """Return for how many of these, at most `most`, the node has room that is open to the job."""
@@ -223,7 +213,8 @@ class Idle:
 
     def will_hold(self, node: str, requests: Resources, leaving: Resources) -> bool:
         """Whether this much fits beside all claims once so much has left the node, roundings aside."""
-        needed = total([requests, *self._claims.get(node, {}).values(), self._taken.get(node, NOTHING)])
+        claims = self._claims.on(node) or {}
+        needed = total([requests, *claims.values(), self._taken.get(node, NOTHING)])
         room, capacity = self._room[node] + leaving, self.capacity[node]
         return all(
             need <= has + _ROUNDING * whole
@@ -332,13 +323,12 @@ class Idle:
 
     def reserve(self, job: str, node: str, requests: Resources) -> None:
         """Keep this much more of the node for the waiting job."""
-        claims = self._claims.setdefault(node, {})
-        claims[job] = claims.get(job, NOTHING) + requests
+        self._claims.add(job, node, requests)
         self._count(node)
 
     def release(self, job: str) -> dict[str, Resources]:
         """Give up what is kept for the job and return it, by node."""
-        held = {node: claims.pop(job) for node, claims in self._claims.items() if job in claims}
+        held = self._claims.pop(job)
         for node in held:
             self._count(node, more=True)
         return held
@@ -346,42 +336,40 @@ class Idle:
     # -- small parts -----------------------------------------------------------------------------
 
     def _beside_claims(self, node: str, job: str | None) -> Resources:
-        claims = self._claims.get(node)
-        if job is None or not claims or job not in claims:
+        claims = None if job is None else self._claims.on(node)
+        if claims is None or job not in claims:
             return self._unclaimed[node]
-        return self._room[node] - total([claim for owner, claim in claims.items() if owner != job])
+        return self._room[node] - self._claims.beside(node, job)
 
     def _surely(self, node: str, requests: Resources) -> bool:
         """Whether what passed by `_left` fits: without anything taken that is exact already."""
         return node not in self._taken or self.fits(node, requests)
 
     def _has_more(self, node: str) -> None:
-        for nodes in self._known.values():
-            nodes.add(node)
-        self.__dict__.pop("most", None)
+        """Take note that more is left on a node; what the most of all is said to be may then be too much."""
+        self._known.add(node)
+        if (most := self.__dict__.get("most")) is not None:
+            cpu, memory, gpu = self._left[node]
+            if cpu > most.cpu or memory > most.memory or gpu > most.gpu:
+                self.__dict__["most"] = largest((most, Resources(cpu=cpu, memory=memory, gpu=gpu)))
 
     def _count(self, node: str, *, more: bool = False) -> None:
-        if more:
-            self._has_more(node)
         room, taken = self._room[node], self._taken.get(node)
-        if claims := self._claims.get(node):
-            room -= total(list(claims.values()))
+        if self._claims.on(node) is not None:
+            room -= self._claims.beside(node, None)
         self._unclaimed[node] = room
         if taken is None:
             self._left[node] = _parts(room)
-            return
-        # Never too little: what passes here is tested exactly before a node is chosen.
-        left = room - taken
-        self._left[node] = (
-            left.cpu + _ROUNDING * room.cpu,
-            left.memory + _ROUNDING * room.memory,
-            left.gpu + _ROUNDING * room.gpu,
-        )
-
-
-def _within(one: Parts, other: Parts) -> bool:
-    """Whether one amount is no larger than another in any respect."""
-    return one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
+        else:
+            # Never too little: what passes here is tested exactly before a node is chosen.
+            left = room - taken
+            self._left[node] = (
+                left.cpu + _ROUNDING * room.cpu,
+                left.memory + _ROUNDING * room.memory,
+                left.gpu + _ROUNDING * room.gpu,
+            )
+        if more:
+            self._has_more(node)
 
 
 def _parts(amount: Resources) -> Parts:
