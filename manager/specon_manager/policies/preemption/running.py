@@ -95,14 +95,17 @@ class Running:
 class Kinds:
     """All best-effort jobs that occupy nodes, by their kinds."""
 
-    __slots__ = ("_jobs", "_others", "_replicas", "_seen", "_whole", "at", "kinds")
+    __slots__ = ("_jobs", "_others", "_replicas", "_seen", "_size", "_whole", "at", "kinds")
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Look at every job."""
         self._jobs = snapshot.jobs, positions(snapshot.jobs)
         self._replicas = snapshot.replicas, positions(snapshot.replicas)
         self._whole, self._others = snapshot.capacities, _list_unready(snapshot)
-        self._seen: dict[tuple[int, Resources, Resources, float], Kind] = {}
+        sizes: dict[Resources, int] = {}
+        self._size = {name: sizes.setdefault(each, len(sizes)) for name, each in self._whole.items()}
+        """The number of the capacity of each ready node: a cluster has few, and numbers are found sooner."""
+        self._seen: dict[tuple[float, ...], Kind] = {}
         self.kinds: dict[Kind, list[Named]] = {}
         self.at: dict[str, Kind] = {}
         """The kind of each job."""
@@ -140,7 +143,8 @@ class Kinds:
             return None
         twin = object.__new__(Kinds)
         twin._jobs, twin._replicas = (snapshot.jobs, jobs[0]), (snapshot.replicas, replicas[0])
-        twin._whole, twin._others, twin._seen = self._whole, self._others, self._seen
+        twin._whole, twin._others = self._whole, self._others
+        twin._size, twin._seen = self._size, self._seen
         twin.kinds, twin.at = self.kinds, self.at
         if touched:
             twin.kinds, twin.at = dict(self.kinds), dict(self.at)
@@ -174,14 +178,15 @@ class Kinds:
         names = spec.replicas
         first = replicas[names[0]]
         node, requests = first.node, first.requests
-        whole = self._whole.get(node or "")
-        if whole is None or job.dropped or active != len(names):
+        size = self._size.get(node or "")
+        if size is None or job.dropped or active != len(names):
             return self._judge(job, snapshot)
         for name in names[1:]:
             replica = replicas[name]
-            if replica.node != node or replica.requests != requests:
+            other = replica.requests
+            if replica.node != node or (other is not requests and other != requests):
                 return self._judge(job, snapshot)
-        key = active, requests, whole, spec.grace_seconds
+        key = active, size, requests.cpu, requests.memory, requests.gpu, spec.grace_seconds
         kind = self._seen.get(key)
         if kind is None:
             kind = self._seen[key] = self._judge(job, snapshot)
