@@ -37,7 +37,7 @@ def order(state: State, accepted: Iterable[Proposal], now: float, *, policy: str
     for proposal in accepted:
         state, ordered = _order(state, proposal, now, policy)
         actions += ordered
-    return state.flattened(), actions
+    return state, actions
 
 
 def _order(state: State, proposal: Proposal, now: float, policy: str) -> Step:
@@ -145,7 +145,8 @@ def _tell_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
 
 
 def _claim(state: State, proposal: Claim, now: float) -> State:
-    claims = {name: claim for name, claim in state.claims.items() if name != proposal.job}
+    claims = dict(state.claims)
+    claims.pop(proposal.job, None)
     claim = claimed(proposal, now, wait=state.settings.deadlines.claim)
     if claim is not None:
         claims[proposal.job] = claim

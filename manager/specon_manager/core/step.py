@@ -65,6 +65,7 @@ def step(state: State, event: ev.Event, now: float) -> Step:
         before = state
         state, decided = _decide(before, now)
         state, followed = settle(before, state, now)
+        state = state.flattened()
         actions += decided + followed
         forget_compared()
     return state, actions

@@ -27,6 +27,8 @@ class _Compared(Struct):
     gone: list[str]
     positions: list[tuple[Positions, Positions]]
     """Before and after, of each cache that asked."""
+    touched: Iterable[str] | None = None
+    """What one of them found to be different in more than what sidecars say."""
 
 
 _AT_ONCE: Final = 512
@@ -74,14 +76,32 @@ def renewed(
     return latter, found.names
 
 
+def tell_touched(before: Mapping[str, V], after: Mapping[str, V], touched: Iterable[str]) -> None:
+    """Take from one cache, for others, which of the records differ in more than what sidecars say."""
+    for each in _compared:
+        if each.before is before and each.after is after:
+            each.touched = touched
+
+
+def told_touched(before: Mapping[str, V], after: Mapping[str, V]) -> Iterable[str] | None:
+    """Return that, or None where nobody has told it; a few others may be among them."""
+    found = (each.touched for each in _compared if each.before is before and each.after is after)
+    return next(found, None)
+
+
 def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
     if _follows(before, after):
         names = tuple(differing(before, after))
         added = [name for name in names if name not in before]
         return _Compared(before, after, names, added, [], [])
     was, now = flat(before), flat(after)
-    old, new, former, present = list(was), list(now), list(was.values()), list(now.values())
-    found, gone, at, to = list[str](), list[str](), 0, 0
+    old, new = list(was), list(now)
+    if len(old) <= len(new) and old == (new if len(old) == len(new) else new[: len(old)]):
+        # As mostly nothing is gone, and what is new comes last.
+        found, added = list(compress(old, map(is_not, was.values(), now.values()))), new[len(old) :]
+        return _Compared(before, after, (*found, *added), added, [], [])
+    former, present = list(was.values()), list(now.values())
+    found, gone, at, to = [], list[str](), 0, 0
     # Side by side, many at once: to look each name up takes several times as long.
     while at < len(old) and to < len(new):
         length = min(_AT_ONCE, len(old) - at, len(new) - to)

@@ -45,7 +45,7 @@ class Rooms:
         self.largest: Resources = largest(set(self.capacity.values()))
         """The largest amount of each kind that one of them has."""
         self.total: Resources = total(list(self.capacity.values()))
-        self.whole: dict[str, Parts] = {name: _parts(each) for name, each in self.capacity.items()}
+        self.whole: dict[str, Parts] = {name: parts_of(each) for name, each in self.capacity.items()}
         """The capacity as three numbers."""
         self.rank: dict[str, int] = {name: number for number, name in enumerate(self.capacity)}
         self.free: Amounts = {}
@@ -100,7 +100,7 @@ class Rooms:
             self.sharing[name] = census.sharing
         else:
             self.sharing.pop(name, None)
-        self.parts[name] = _parts(free)
+        self.parts[name] = parts_of(free)
 
 
 def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
@@ -114,7 +114,8 @@ def rooms(nodes: Mapping[str, Node], census: Mapping[str, Census]) -> Rooms:
 _last: Rooms | None = None
 
 
-def _parts(amount: Resources) -> Parts:
+def parts_of(amount: Resources) -> Parts:
+    """Return the amount as three numbers."""
     return amount.cpu, amount.memory, amount.gpu
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from specon_manager.model.census import Census, counted
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.renewal import Positions, merged, positions, renewed
+from specon_manager.model.renewal import Positions, merged, positions, renewed, tell_touched
 from specon_manager.model.transactions import Transaction
 from specon_sidecar.classify import Category
 
@@ -63,7 +63,7 @@ class Survey:
         """Look at every replica."""
         found = cls(replicas, moving, positions(replicas))
         found._take(replicas)
-        found._settled.sort()
+        found._among = None
         return found
 
     @property
@@ -74,14 +74,21 @@ class Survey:
         """
         among = self._among
         if among is None or among:
-            kept = () if among is None else self._settled
-            self._settled = [each for each in kept if among is None or each[2] not in among]
-            for name in self.replicas if among is None else among:
-                replica = self.replicas.get(name)
-                if replica is not None and _settles(replica, self.moving):
-                    since = replica.progress.category_since
-                    self._settled.append((since, self.position[name], name, replica.node or ""))
-            self._settled.sort()
+            if among is None:
+                found, names = list[Settled](), iter(self.replicas)
+            else:
+                found, names = [each for each in self._settled if each[2] not in among], iter(among)
+            replicas, position, moving = self.replicas, self.position, self.moving
+            running, converged = Phase.RUNNING, Category.CONVERGED
+            for name in names:
+                replica = replicas.get(name)
+                if replica is None or replica.phase is not running or replica.leaving is not None:
+                    continue
+                progress = replica.progress
+                if progress.category is converged and name not in moving:
+                    found.append((progress.category_since, position[name], name, replica.node or ""))
+            found.sort()
+            self._settled = found
             self._among = frozenset()
         return self._settled
 
@@ -104,6 +111,7 @@ class Survey:
                 touched.append(name)
             elif not _is_judged_alike(was, now):
                 judged.append(name)
+        tell_touched(before, replicas, touched)
         if len(touched) + len(judged) > _MANY * len(replicas):
             return Survey.of(replicas, moving)
         twin = Survey(replicas, moving, position)
@@ -126,14 +134,13 @@ class Survey:
 
     # -- counting --------------------------------------------------------------------------------
 
-    def _take(self, names: Iterable[str]) -> None:  # noqa: C901  (one pass over every replica, for speed)
+    def _take(self, names: Iterable[str]) -> None:
         """Look at these for the first time, in the order of the records."""
-        replicas, moving, position = self.replicas, self.moving, self.position
-        settled, active = self._settled, self.active
+        replicas, moving = self.replicas, self.moving
+        active = self.active
         nodes: dict[str, list[str]] = {}
         pending, pressing = [], []
         running, starting, waiting = Phase.RUNNING, Phase.STARTING, Phase.PENDING
-        converged = Category.CONVERGED
         for name in names:
             replica = replicas[name]
             phase = replica.phase
@@ -143,14 +150,11 @@ class Survey:
                 active[replica.job] = active.get(replica.job, 0) + 1
             if replica.leaving is not None or replica.lost_at is not None or phase is starting:
                 pressing.append(name)
-            # `_place` and `_settles`, written out.
+            # `_place`, written out.
             if moving and name in moving:
                 place = _place(replica, moving)
             elif phase is running or phase is starting or replica.holds:
                 place = replica.node
-                progress = replica.progress
-                if phase is running and progress.category is converged and replica.leaving is None:
-                    settled.append((progress.category_since, position[name], name, place or ""))
             else:
                 continue
             if place is not None:
@@ -241,15 +245,6 @@ def _place(replica: Replica, moving: Moving) -> str | None:
         if transaction is not None and (node := transaction.wanted.get(replica.name)):
             return node
     return replica.node if replica.occupies else None
-
-
-def _settles(replica: Replica, moving: Moving) -> bool:
-    return (
-        replica.phase is Phase.RUNNING
-        and replica.progress.category is Category.CONVERGED
-        and replica.leaving is None
-        and replica.name not in moving
-    )
 
 
 def _presses(replica: Replica) -> bool:

@@ -43,7 +43,7 @@ class Expectation:
         self._snapshot, self._size_power, self._quality = snapshot, size_power, _QUALITY[objective]
         self._known: dict[str, float] = {}
         self._works: dict[str, float] = {}
-        self._shares: dict[Resources, float] = {}
+        self._factors: dict[tuple[Resources, int], float] = {}  # a large cluster has few kinds of requests
         self._measures: dict[str, float | None] = {}
         served = [each for each in snapshot.served.values() if each.jobs >= _ENOUGH]
         jobs = sum(each.jobs for each in served)
@@ -80,7 +80,14 @@ class Expectation:
         return known
 
     def _factor(self, job: Job) -> float:
-        return self._size(job) ** self._size_power if self._size_power else 1.0
+        if not self._size_power:
+            return 1.0
+        spec = job.spec
+        key = spec.requests, spec.fewest_workers if reserves(spec) else -1
+        found = self._factors.get(key)
+        if found is None:
+            found = self._factors[key] = self._size(job) ** self._size_power
+        return found
 
     def most_work(self, longer: float = 0.0) -> Iterator[Left]:
         """Yield the jobs that occupy nodes and were measured to have `longer` left, the most work first.
@@ -142,10 +149,7 @@ class Expectation:
         spec = job.spec
         if not reserves(spec):
             return 1.0
-        share = self._shares.get(spec.requests)  # a large cluster has few kinds of requests
-        if share is None:
-            share = max(spec.requests.shares(self._snapshot.largest), default=1.0)
-            self._shares[spec.requests] = share
+        share = max(spec.requests.shares(self._snapshot.largest), default=1.0)
         return max(share, 1e-6) * spec.fewest_workers
 
     def attained(self, job: Job) -> float:

@@ -4,9 +4,9 @@ H. Yabuuchi, D. Taniwaki, S. Omura, "Low-latency job scheduling with preemption 
 learning", arXiv 1902.01613, OpML 2019. Equations (1) to (4); decisions in `docs/results/fitgpp.md`.
 """
 
-from collections.abc import Container, Iterator, Sequence
-from itertools import groupby
-from math import hypot
+from collections.abc import Container, Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from operator import itemgetter
 from typing import Annotated
 
@@ -18,12 +18,15 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
+from specon_manager.policies.preemption.running import Kind, Named, Running
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
 from specon_manager.policies.preemption.victims import (
     Candidate,
     Choice,
     gives_way,
+    length_of,
     one_by_one,
+    preemptible,
     shuffled,
 )
 
@@ -40,7 +43,7 @@ class FitGppSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unkn
 def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
     """Start trials, preempt for those that have no room, then start best-effort jobs."""
 
-    def strategy_of(running: list[Candidate]) -> FittingGracePeriod:
+    def strategy_of(running: Running) -> FittingGracePeriod:
         return FittingGracePeriod(running, settings, snapshot.now)
 
     return trials_first(snapshot, settings, strategy_of)
@@ -48,47 +51,33 @@ def propose(snapshot: Snapshot, settings: FitGppSettings) -> Iterator[Proposal]:
 
 def size(candidate: Candidate) -> float:
     """Return equation (1): the length of the vector of requests, as shares of a node's capacity."""
-    return _length(candidate.shares)
+    return length_of(candidate.shares)
 
 
-def _length(shares: Resources) -> float:
-    return hypot(shares.cpu, shares.memory, shares.gpu)
-
-
-def scores(running: Sequence[Candidate], grace_weight: float) -> list[float]:
+def scores(kinds: Iterable[Kind], grace_weight: float) -> dict[Kind, float]:
     """Return equation (3) of each: Size / max Size + s GP / max GP, the maxima over all that run."""
-    lengths = dict[int, float]()  # by the very amount: of those even a large cluster has few
-    asked = list[tuple[float, float]]()
-    for candidate in running:
-        shares = candidate.shares
-        length = lengths.get(id(shares))
-        if length is None:
-            length = lengths[id(shares)] = _length(shares)
-        asked.append((length, candidate.job.spec.grace_seconds))
-    largest, longest = (max((each[part] for each in asked), default=0.0) for part in (0, 1))
-    return [
-        (length / largest if largest > 0 else 0.0) + (grace_weight * grace / longest if longest > 0 else 0.0)
-        for length, grace in asked
-    ]
+    known = list(kinds)
+    largest = max((kind.length for kind in known), default=0.0)
+    longest = max((kind.grace for kind in known), default=0.0)
+    return {
+        kind: (kind.length / largest if largest > 0 else 0.0)
+        + (grace_weight * kind.grace / longest if longest > 0 else 0.0)
+        for kind in known
+    }
 
 
 class FittingGracePeriod:
     """The strategy of equation (4) for one call."""
 
-    def __init__(self, running: Sequence[Candidate], settings: FitGppSettings, now: float) -> None:
+    def __init__(self, running: Running, settings: FitGppSettings, now: float) -> None:
         """Rank those that may be preempted; the maxima of equation (3) run over the others too."""
-        self._settings, self._now = settings, now
-        cap = settings.max_preemptions
-        ranked = [
-            (score, candidate)
-            for score, candidate in zip(scores(running, settings.grace_weight), running, strict=True)
-            if cap is None or candidate.job.preemptions < cap
-        ]
-        ranked.sort(key=itemgetter(0))  # of equals who was submitted first
-        self._alike = [
-            (amount, list(group)) for amount, group in groupby(ranked, lambda each: _held(each[1]))
-        ]
-        """In the order of their scores, those together that free the same amount on one node."""
+        self._running, self._settings, self._now = running, settings, now
+        named = running.kinds()
+        by_score = dict[float, list[Ahead]]()
+        for kind, score in scores(named, settings.grace_weight).items():
+            by_score.setdefault(score, []).append(Ahead(kind.freed, named[kind]))
+        self._ranked = sorted(by_score.items(), key=itemgetter(0))
+        """In the order of their scores, those of one kind together."""
         self._drawn: list[Candidate] | None = None
         self._scores: dict[str, float] = {}
         """Of those that were chosen."""
@@ -118,19 +107,23 @@ class FittingGracePeriod:
     ) -> tuple[Candidate, str] | None:
         """Return equation (4): the lowest score of those for which (2) holds, and the node where it does."""
         most = idle.most
-        for amount, group in self._alike:
-            if amount is not None and not amounts.fits(most + amount):
-                continue  # on no node is so much free that one of these would be enough
-            gone = next((n for n, each in enumerate(group) if each[1].name not in self._gone), len(group))
-            del group[:gone]
-            for score, candidate in group:
-                if not gives_way(candidate, trial):
+        for score, kinds in self._ranked:
+            # Of others so much is free on no node that one of them would be enough.
+            enough = [each for each in kinds if each.freed is None or amounts.fits(most + each.freed)]
+            for _, name in merge(*[each.left(self._gone) for each in enough]):
+                candidate = self._candidate(name)
+                if candidate is None or not gives_way(candidate, trial):
                     continue
                 for node, held in candidate.frees:
                     if amounts.fits(idle.open(node) + held) and self._may_go(candidate, victims):
-                        self._scores[candidate.name] = score
+                        self._scores[name] = score
                         return candidate, node
         return None
+
+    def _candidate(self, name: str) -> Candidate | None:
+        """Return a job as one that may be preempted once more; None where it was so often enough."""
+        found, cap = self._running.candidate(name), self._settings.max_preemptions
+        return found if found is not None and (cap is None or found.job.preemptions < cap) else None
 
     def _at_random(
         self,
@@ -143,8 +136,8 @@ class FittingGracePeriod:
         """Return random victims until the replicas fit; printed, it is one, whatever comes of it."""
         settings = self._settings
         if self._drawn is None:
-            ranked = (each for _, group in self._alike for _, each in group)
-            self._drawn = shuffled((each for each in ranked if each.evictable), settings.seed, self._now)
+            running = preemptible(self._running.all(), settings.max_preemptions)
+            self._drawn = shuffled(running, settings.seed, self._now)
         left = [c for c in self._drawn if gives_way(c, trial) and self._is_left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:
@@ -179,6 +172,16 @@ class FittingGracePeriod:
         )
 
 
-def _held(candidate: Candidate) -> Resources | None:
-    """Return what its end frees on its node; None where those are several, or none."""
-    return candidate.frees[0][1] if len(candidate.frees) == 1 else None
+class Ahead:
+    """The jobs of one kind, of which the first are chosen one after the other."""
+
+    def __init__(self, freed: Resources | None, names: list[Named]) -> None:
+        """Take them in the order of their submission, and what the end of one frees on one node."""
+        self.freed, self._names, self._passed = freed, names, 0
+
+    def left(self, gone: Container[str]) -> Iterator[Named]:
+        """Yield those that are left, but for the first of them that are gone."""
+        names = self._names
+        while self._passed < len(names) and names[self._passed][1] in gone:
+            self._passed += 1
+        return islice(names, self._passed, None)

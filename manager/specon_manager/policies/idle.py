@@ -1,158 +1,29 @@
 """What is idle on each ready node, as one call of a policy uses it up: the one book of all policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
-from operator import itemgetter
-from typing import Final, Literal
 
 from specon_manager.model.cluster import JobSpec, Replica
 from specon_manager.model.resources import NOTHING, Resources, total
-from specon_manager.model.rooms import Parts
-from specon_manager.model.snapshot import Snapshot
+from specon_manager.model.rooms import Parts, parts_of
+from specon_manager.policies.room_book import ROUNDING, NodeChoice, RoomBook
 
-NodeChoice = Literal["first-fit", "best-fit"]
-
-_FEW: Final = 1 / 16
-"""Of the nodes: those that have room for something are remembered where they are no more."""
-_REMEMBERED: Final = 16
-_ROUNDING: Final = 1e-9
-"""How far, as a share of the whole, two sums of the same amounts in another order may lie apart."""
+__all__ = ["Idle", "NodeChoice"]
 
 
-class Idle:
-    """The room on each ready node that nobody uses and nobody else has a claim to.
-
-    A copy for one call, which takes from it and gives back to it. What other jobs have a claim to is not idle
-    for a job. Nodes go by name, in the order of their names.
-    """
-
-    def __init__(
-        self, snapshot: Snapshot, *, emptied: bool = False, choice: NodeChoice = "first-fit"
-    ) -> None:
-        """Take the room as it is, or as it would be with nothing on the nodes and no claims.
-
-        `choice` is how `find` chooses among the nodes that fit.
-        """
-        self.capacity: Mapping[str, Resources] = snapshot.capacities
-        self.choice = choice
-        self._rooms = snapshot.free
-        self._held: dict[tuple[Resources, ...], bool] = {}
-        """Whether replicas that ask for so much have room on empty nodes; copies share it."""
-        if emptied:
-            self._begin(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self.capacity, 0))
-        else:
-            self._begin(*snapshot.rooms())
-        for job, claim in () if emptied else sorted(snapshot.claims.items()):
-            if job in snapshot.jobs:
-                self.keep(snapshot.jobs[job].spec, dict(claim.placement))
-
-    def _begin(self, room: dict[str, Resources], parts: dict[str, Parts], replicas: dict[str, int]) -> None:
-        self._room, self._replicas = room, replicas
-        self._claims: dict[str, dict[str, Resources]] = {}
-        """By node, then by job."""
-        # What was taken is summed up apart, as the planner does: it must come to the same verdict, and
-        # differences of fractions would round otherwise.
-        self._taken: dict[str, Resources] = {}
-        self._unclaimed = dict(room)
-        """What is there beside all claims, before anything was taken."""
-        self._left = parts
-        """What is left at most."""
-        self._known: dict[Parts, set[str]] = {}
-        """Of amounts that were looked for, the nodes with at least as much left, as long as those are few.
-        What is as large in every respect has room on those alone."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """The ready nodes."""
-        return tuple(self._room)
-
-    @cached_property
-    def most(self) -> Resources:
-        """The largest amount of each kind that may be left on one node: never too little."""
-        parts = self._left.values()
-        if not parts:
-            return NOTHING
-        cpu, memory, gpu = (max(map(itemgetter(kind), parts)) for kind in range(3))
-        return Resources(cpu=cpu, memory=memory, gpu=gpu)
-
-    @property
-    def touched(self) -> set[str]:
-        """Those of which something was taken in this call, or is claimed."""
-        return {*self._taken, *(node for node, claims in self._claims.items() if claims)}
-
-    def __contains__(self, node: object) -> bool:
-        return node in self._room
-
-    def copy(self) -> "Idle":
-        """Return a copy to try something on."""
-        twin = object.__new__(Idle)
-        twin.capacity, twin.choice, twin._rooms, twin._held = (
-            self.capacity,
-            self.choice,
-            self._rooms,
-            self._held,
-        )
-        twin._room, twin._replicas = self._room.copy(), self._replicas.copy()
-        twin._claims = {node: dict(claims) for node, claims in self._claims.items()}
-        twin._taken, twin._unclaimed, twin._left = (
-            self._taken.copy(),
-            self._unclaimed.copy(),
-            self._left.copy(),
-        )
-        twin._known = {asked: set(nodes) for asked, nodes in self._known.items()}
-        return twin
-
-    def emptied(self) -> "Idle":
-        """Return what would be idle with nothing on the nodes and no claims."""
-        return self._with_room(dict(self.capacity), dict(self._rooms.whole), dict.fromkeys(self._room, 0))
-
-    def unclaimed(self) -> "Idle":
-        """Return what is idle now as if it were all: N of FitGpp's equation (2), to try choices on."""
-        room, parts = self._unclaimed.copy(), self._left.copy()
-        for node in self._taken:
-            room[node] = free = self.open(node)
-            parts[node] = _parts(free)
-        # It has no more than is left here, so what is known of that is true of it.
-        twin = self._with_room(room, parts, self._replicas.copy(), self._known)
-        twin.__dict__["most"] = self.most
-        return twin
-
-    def _with_room(
-        self,
-        room: dict[str, Resources],
-        parts: dict[str, Parts],
-        replicas: dict[str, int],
-        known: Mapping[Parts, set[str]] | None = None,
-    ) -> "Idle":
-        twin = object.__new__(Idle)
-        twin.capacity, twin.choice = self.capacity, self.choice
-        twin._rooms, twin._held = self._rooms, self._held
-        twin._begin(room, parts, replicas)
-        twin._known = {asked: set(nodes) for asked, nodes in (known or {}).items()}
-        return twin
-
-    # -- looking ---------------------------------------------------------------------------------
-
-    def open(self, node: str, job: str | None = None) -> Resources:
-        """Return the room on a node that no job but this one has a claim to."""
-        room, taken = self._beside_claims(node, job), self._taken.get(node, NOTHING)
-        return room if taken is NOTHING else room - taken
-
-    def fits(self, node: str, requests: Resources, job: str | None = None) -> bool:
-        """Whether the node has room for this much that is open to the job."""
-        return (self._taken.get(node, NOTHING) + requests).fits(self._beside_claims(node, job))
+class Idle(RoomBook):
+    """The room on each ready node, looked through for what has to be placed."""
 
     def fitting(self, requests: Resources, job: str | None = None) -> list[str]:
         """Return the nodes for which `fits` holds."""
-        if job is not None and any(job in claims for claims in self._claims.values()):
+        if job is not None and job in self._claims:
             return [node for node in self._room if self.fits(node, requests, job)]
         return [node for node in self.roomy(requests) if self._surely(node, requests)]
 
     def anywhere(self, requests: Resources, job: str | None = None) -> bool:
         """Whether there is a node for which `fits` holds."""
-        if job is not None and any(job in claims for claims in self._claims.values()):
+        if job is not None and job in self._claims:
             return any(self.fits(node, requests, job) for node in self._room)
-        cpu, memory, gpu = asked = _parts(requests)
+        cpu, memory, gpu = asked = parts_of(requests)
         return any(
             cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory and self._surely(node, requests)
             for node, (free_cpu, free_memory, free_gpu) in self._among(asked)
@@ -170,49 +41,32 @@ class Idle:
         return best
 
     def _find_first(self, requests: Resources) -> str | None:
-        cpu, memory, gpu = asked = _parts(requests)
+        cpu, memory, gpu = asked = parts_of(requests)
         roomy = []
         for node, (free_cpu, free_memory, free_gpu) in self._among(asked):
             if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory:
                 if self._surely(node, requests):
                     return node
                 roomy.append(node)
-        self._learn(asked, roomy)
+        self._known.learn(asked, roomy)
         return None
 
     def roomy(self, requests: Resources) -> list[str]:
         """Return the nodes on which there may be room for this much beside all claims, roundings aside."""
         # A long queue on a large cluster asks a million times: most nodes are passed over by three numbers.
-        cpu, memory, gpu = asked = _parts(requests)
+        cpu, memory, gpu = asked = parts_of(requests)
         found = [
             node
             for node, (free_cpu, free_memory, free_gpu) in self._among(asked)
             if cpu <= free_cpu and gpu <= free_gpu and memory <= free_memory
         ]
-        self._learn(asked, found)
+        self._known.learn(asked, found)
         return found
 
     def _among(self, asked: Parts) -> Iterable[tuple[str, Parts]]:
         """Return the nodes that may have room for this much, in their order, with what is left of each."""
-        fewest = None
-        for known, nodes in self._known.items():
-            if (fewest is None or len(nodes) < len(fewest)) and _within(known, asked):
-                fewest = nodes
-        if fewest is None:
-            return self._left.items()
-        ordered = sorted(fewest, key=self._rooms.rank.__getitem__) if len(fewest) > 1 else fewest
-        return [(node, self._left[node]) for node in ordered]
-
-    def _learn(self, asked: Parts, nodes: Sequence[str]) -> None:
-        """Remember that those are the nodes with so much left; others get more by `_has_more` alone."""
-        if len(nodes) > _FEW * len(self._left):
-            return
-        others = self._known.items()
-        if not nodes:  # what covers more says less
-            self._known = {known: since for known, since in others if not _within(asked, known)}
-        elif len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
-        self._known[asked] = set(nodes)
+        found = self._known.among(asked)
+        return self._left.items() if found is None else [(node, self._left[node]) for node in found]
 
     def room_for(self, node: str, requests: Resources, most: int, job: str | None = None) -> int:
         """Return for how many of these, at most `most`, the node has room that is open to the job."""
@@ -223,11 +77,12 @@ class Idle:
 
     def will_hold(self, node: str, requests: Resources, leaving: Resources) -> bool:
         """Whether this much fits beside all claims once so much has left the node, roundings aside."""
-        needed = total([requests, *self._claims.get(node, {}).values(), self._taken.get(node, NOTHING)])
+        claims = self._claims.on(node) or {}
+        needed = total([requests, *claims.values(), self._taken.get(node, NOTHING)])
         room, capacity = self._room[node] + leaving, self.capacity[node]
         return all(
-            need <= has + _ROUNDING * whole
-            for need, has, whole in zip(_parts(needed), _parts(room), _parts(capacity), strict=True)
+            need <= has + ROUNDING * whole
+            for need, has, whole in zip(parts_of(needed), parts_of(room), parts_of(capacity), strict=True)
         )
 
     def ever_hold(self, replicas: Sequence[Replica]) -> bool:
@@ -251,30 +106,16 @@ class Idle:
         kinds = [
             (kind, most)
             for kind, (most, wanted) in enumerate(
-                zip(_parts(self._rooms.largest), _parts(asked), strict=True)
+                zip(parts_of(self._rooms.largest), parts_of(asked), strict=True)
             )
             if most > 0 and wanted > 0
         ]
 
         def share(node: str) -> float:
-            room = _parts(self.open(node, spec.name))
+            room = parts_of(self.open(node, spec.name))
             return sum(room[kind] / most for kind, most in kinds)
 
         return sorted(names, key=share, reverse=True)  # stable, also reversed: of equals the first by name
-
-    # -- taking and giving -----------------------------------------------------------------------
-
-    def take(self, node: str, requests: Resources) -> None:
-        """Count one more replica on a node, and this much of it as used."""
-        self._taken[node] = self._taken.get(node, NOTHING) + requests
-        self._replicas[node] += 1
-        self._count(node)
-
-    def give(self, node: str, requests: Resources) -> None:
-        """Count this much more of a node as idle, as it is when someone has left; no other node counts."""
-        if node in self._room:
-            self._room[node] += requests
-            self._count(node, more=True)
 
     def place(self, replicas: Sequence[Replica]) -> dict[str, str] | None:
         """Take room for each replica in turn; None, and nothing is taken, if one of them has none."""
@@ -316,82 +157,11 @@ class Idle:
             self.take(node, spec.requests_of(replica))
         self.release(spec.name)
 
-    # -- claims ----------------------------------------------------------------------------------
-
-    def keep(self, spec: JobSpec, placement: Mapping[str, str]) -> None:
-        """Count this room as kept for a waiting job, beside what it has a claim to already.
-
-        For that lasts through the call: the planner judges claims after all that starts something. An empty
-        placement gives up what it has.
-        """
-        if not placement:
-            self.release(spec.name)
-        for replica, node in placement.items():
-            if node in self._room:
-                self.reserve(spec.name, node, spec.requests_of(replica))
-
-    def reserve(self, job: str, node: str, requests: Resources) -> None:
-        """Keep this much more of the node for the waiting job."""
-        claims = self._claims.setdefault(node, {})
-        claims[job] = claims.get(job, NOTHING) + requests
-        self._count(node)
-
-    def release(self, job: str) -> dict[str, Resources]:
-        """Give up what is kept for the job and return it, by node."""
-        held = {node: claims.pop(job) for node, claims in self._claims.items() if job in claims}
-        for node in held:
-            self._count(node, more=True)
-        return held
-
-    # -- small parts -----------------------------------------------------------------------------
-
-    def _beside_claims(self, node: str, job: str | None) -> Resources:
-        claims = self._claims.get(node)
-        if job is None or not claims or job not in claims:
-            return self._unclaimed[node]
-        return self._room[node] - total([claim for owner, claim in claims.items() if owner != job])
-
-    def _surely(self, node: str, requests: Resources) -> bool:
-        """Whether what passed by `_left` fits: without anything taken that is exact already."""
-        return node not in self._taken or self.fits(node, requests)
-
-    def _has_more(self, node: str) -> None:
-        for nodes in self._known.values():
-            nodes.add(node)
-        self.__dict__.pop("most", None)
-
-    def _count(self, node: str, *, more: bool = False) -> None:
-        if more:
-            self._has_more(node)
-        room, taken = self._room[node], self._taken.get(node)
-        if claims := self._claims.get(node):
-            room -= total(list(claims.values()))
-        self._unclaimed[node] = room
-        if taken is None:
-            self._left[node] = _parts(room)
-            return
-        # Never too little: what passes here is tested exactly before a node is chosen.
-        left = room - taken
-        self._left[node] = (
-            left.cpu + _ROUNDING * room.cpu,
-            left.memory + _ROUNDING * room.memory,
-            left.gpu + _ROUNDING * room.gpu,
-        )
-
-
-def _within(one: Parts, other: Parts) -> bool:
-    """Whether one amount is no larger than another in any respect."""
-    return one[0] <= other[0] and one[1] <= other[1] and one[2] <= other[2]
-
-
-def _parts(amount: Resources) -> Parts:
-    return amount.cpu, amount.memory, amount.gpu
-
 
 def _share_left(free: Resources, requests: Resources, whole: Resources) -> float:
     """Return what would stay free, as shares of the whole added up."""
     return sum(
         (has - asked) / most
-        for has, asked, most in zip(_parts(free), _parts(requests), _parts(whole), strict=True)
+        for has, asked, most in zip(parts_of(free), parts_of(requests), parts_of(whole), strict=True)
         if most > 0
     )

@@ -41,6 +41,8 @@ class Lateness:
         if age <= self._settings.patience:
             return False
         alone = self._expected.attained(job) + self._expected.remaining(job)
+        if age <= self._settings.patience_factor * alone:
+            return False  # whatever others ask for, which takes a look at every job
         return age > self._settings.patience_factor * self.contention * alone
 
     @cached_property

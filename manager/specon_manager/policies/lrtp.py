@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
-from specon_manager.policies.preemption.victims import Candidate, Sequential, preemptible
+from specon_manager.policies.preemption.victims import Sequential, preemptible
 from specon_manager.policies.remaining_work import remaining_seconds
 
 
@@ -21,8 +22,8 @@ class LrtpSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknow
 def propose(snapshot: Snapshot, settings: LrtpSettings) -> Iterator[Proposal]:
     """Start trials, preempt the longest for those that have no room, then start best-effort jobs."""
 
-    def strategy_of(running: list[Candidate]) -> Sequential:
-        candidates = preemptible(running, settings.max_preemptions)
+    def strategy_of(running: Running) -> Sequential:
+        candidates = preemptible(running.all(), settings.max_preemptions)
         seconds = {candidate.name: remaining_seconds(candidate.job, snapshot) for candidate in candidates}
         candidates.sort(key=lambda one: (-_read_remaining(seconds[one.name]), one.job.order, one.name))
         return Sequential(candidates, lambda one: _why(seconds[one.name]))

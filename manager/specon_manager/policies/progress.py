@@ -25,9 +25,9 @@ from specon_manager.policies.making_way import make_way
 from specon_manager.policies.model_choice import ModelChoice
 from specon_manager.policies.preemption.admission import restart
 from specon_manager.policies.preemption.queues import Queues
+from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.shorter import ShorterFirst
 from specon_manager.policies.preemption.trials import PreemptionSettings, Trials
-from specon_manager.policies.preemption.victims import Candidate
 from specon_manager.policies.reservation import Reservation, awaited
 from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.shares import Shares
@@ -157,7 +157,7 @@ def propose(snapshot: Snapshot, settings: ProgressSettings) -> Iterator[Proposal
 
 
 def _victims(
-    running: list[Candidate], snapshot: Snapshot, idle: Idle, settings: ProgressSettings
+    running: Running, snapshot: Snapshot, idle: Idle, settings: ProgressSettings
 ) -> FittingGracePeriod:
     """Choose victims as FitGpp does, but none whose room is waited for: it would go to who has the claim."""
     kept = awaited(snapshot, idle)
@@ -166,10 +166,7 @@ def _victims(
         node_choice=settings.node_choice,
         grace_weight=settings.grace_weight,
     )
-    free = running
-    if kept:
-        free = [candidate for candidate in running if not any(node in kept for node, _ in candidate.frees)]
-    return FittingGracePeriod(free, choice, snapshot.now)
+    return FittingGracePeriod(running.beside(kept), choice, snapshot.now)
 
 
 def _rank(job: Job, expected: Expectation, late: Lateness) -> tuple[bool, float, int]:

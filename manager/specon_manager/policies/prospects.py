@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.cluster import Job, Progress, Replica
 from specon_manager.model.renewal import positions, renewed
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.falling import Falling
@@ -58,22 +58,34 @@ def reported(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] |
     A report may be older than the last start: while a job waits nothing of what is left gets done.
     """
     for name in job.spec.replicas:
-        progress = replicas[name].progress
-        left, at = progress.remaining_seconds, progress.reported_at
-        if progress.step is None or progress.total_steps is None or left is None or at is None:
-            continue
-        return left.value, inf if job.trains_since is None else max(at, job.trains_since)
+        if (found := _reported(job, replicas[name].progress)) is not None:
+            return found
     return None
+
+
+def _reported(job: Job, progress: Progress) -> tuple[float, float] | None:
+    left, at = progress.remaining_seconds, progress.reported_at
+    if progress.step is None or progress.total_steps is None or left is None or at is None:
+        return None
+    since = job.trains_since
+    if since is None:
+        return left.value, inf
+    return left.value, max(at, since)
 
 
 def until_converged(job: Job, replicas: Mapping[str, Replica]) -> float | None:
     """Return the part of what is left until the job has converged, 0 where it has; None: unknown."""
     for name in job.spec.replicas:
-        progress = replicas[name].progress
-        if progress.category is Category.CONVERGED:
-            return 0.0
-        if progress.until_converged is not None and progress.category in _GAINS:
-            return progress.until_converged
+        if (found := _until_converged(replicas[name].progress)) is not None:
+            return found
+    return None
+
+
+def _until_converged(progress: Progress) -> float | None:
+    if progress.category is Category.CONVERGED:
+        return 0.0
+    if progress.until_converged is not None and progress.category in _GAINS:
+        return progress.until_converged
     return None
 
 
@@ -161,20 +173,32 @@ class Prospects:
         for name in gone:
             self.others.pop(name, None)
             self.varying.pop(name, None)
+        earlier = self.works or None
         for name in names:
             job = jobs[name]
-            if varies(job, self._active[name]):
+            spec, known = job.spec, None if earlier is None else earlier.get(name)
+            # Most have one replica: its report is all that there is to look at.
+            alone = replicas[spec.replicas[0]].progress if len(spec.replicas) == 1 else None
+            if alone is None and varies(job, self._active[name]):
                 self.varying[name] = job
-            spec, known = job.spec, self.works.get(name)
             alike = known if known is not None and known.job.spec is spec else None
-            found = reported(job, replicas) if alike is not None or reserves(spec) else None
+            if alike is None and not reserves(spec):
+                found = None
+            else:
+                found = reported(job, replicas) if alone is None else _reported(job, alone)
             if found is None:
                 self.others[name] = job
                 continue
-            size, grows = (factor(job), spec.elastic) if alike is None else (alike.factor, alike.elastic)
-            part = until_converged(job, replicas) if weight else None
+            if alike is not None:
+                size, grows = alike.factor, alike.elastic
+            else:
+                size, grows = factor(job), alone is None and spec.elastic
+            if not weight:
+                part = None
+            else:
+                part = until_converged(job, replicas) if alone is None else _until_converged(alone)
             each = Prospect(job, *found, part, size, grows)
-            remaining = max(1e-3, each.left(now))
+            remaining = max(_LEAST, each.left(now))
             works.append((name, rank(remaining, part, weight) * size, each))
             if grows:
                 elastic.append((name, remaining, each))

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
+from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
-from specon_manager.policies.preemption.victims import Candidate, Sequential, preemptible, shuffled
+from specon_manager.policies.preemption.victims import Sequential, preemptible, shuffled
 
 
 class RandSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +22,8 @@ class RandSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknow
 def propose(snapshot: Snapshot, settings: RandSettings) -> Iterator[Proposal]:
     """Start trials, preempt at random for those that have no room, then start best-effort jobs."""
 
-    def strategy_of(running: list[Candidate]) -> Sequential:
-        candidates = preemptible(running, settings.max_preemptions)
+    def strategy_of(running: Running) -> Sequential:
+        candidates = preemptible(running.all(), settings.max_preemptions)
         order = shuffled(candidates, settings.seed, snapshot.now)
         return Sequential(order, lambda _: "this one was drawn at random")
 

@@ -10,7 +10,6 @@ from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
-from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
 from support.decisions.gangs import gang, on, server, with_gang, worker
 from support.decisions.snapshots import move_of
@@ -104,7 +103,7 @@ def test_jobs_that_their_owners_place_neither_wait_nor_run_here():
     assert (names(snapshot.waiting), names(snapshot.running)) == ([B], [A])
     assert names(snapshot.unplaced) == names(snapshot.pending) == [worker("b")]
     assert names(snapshot.on_node["node-1"]) == [worker("o")]
-    candidates = running_best_effort(snapshot, Idle(snapshot, choice="first-fit"))
+    candidates = running_best_effort(snapshot)
     assert [each.name for each in candidates] == [A]
 
 

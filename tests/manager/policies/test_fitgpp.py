@@ -13,7 +13,6 @@ from specon_manager.model.cluster import Leaving
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies import fifo, fitgpp, lrtp, rand
 from specon_manager.policies.fitgpp import FitGppSettings, propose, size
-from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.victims import running_best_effort
 from support.decisions.jobs import NOW, Line, refused, snapshot_of_jobs, state_of
 
@@ -97,7 +96,7 @@ def test_size_is_the_euclidean_length_of_the_shares():
     assert told(lines, nodes=TWO)[1] == ["even"]
     by_hand = {"even": math.sqrt(0.5**2 + 0.5**2), "uneven": math.sqrt(0.75**2 + 0.125**2)}
     snapshot = snapshot_of_jobs(lines, nodes=TWO)
-    running = running_best_effort(snapshot, Idle(snapshot, choice="first-fit"))
+    running = running_best_effort(snapshot)
     sizes = {short(candidate.name): size(candidate) for candidate in running if candidate.frees}
     assert sizes == pytest.approx(by_hand)
 

@@ -16,6 +16,7 @@ from specon_manager.policies import prospects
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Falling, Seen
 from specon_manager.policies.lateness import Lateness
+from specon_manager.policies.preemption import running
 from specon_manager.policies.progress import ProgressSettings
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
@@ -42,6 +43,7 @@ def renewed():
     """Let nothing be made anew for the reason that much of it differs: these worlds are small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(prospects, "_MANY", inf)
+        patch.setattr(running, "_MANY", inf)
         patch.setattr(survey, "_MANY", inf)
         yield
 

@@ -13,6 +13,8 @@ from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.survey import Survey, surveyed
 from specon_manager.policies.expectation import Expectation
+from specon_manager.policies.preemption.running import Kind, Kinds, Running, kinds
+from specon_manager.policies.preemption.victims import length_of, running_best_effort
 from specon_manager.policies.prospects import Left, varies
 from support.decisions import transaction_invariants
 
@@ -241,6 +243,21 @@ def check_survey(state: State, now: float) -> None:
     for each in ("largest", "rank", "sharing", "total", "whole"):
         assert getattr(kept, each) == getattr(anew, each)
     check_order(state.snapshot(now))
+    check_kinds(state.snapshot(now))
+
+
+def check_kinds(snapshot: Snapshot) -> None:
+    """Assert that jobs are kept by kinds as a look at every job tells, and as each one alone is."""
+    kept, anew = kinds(snapshot), Kinds(snapshot)
+    assert kept.at == anew.at
+    assert {kind: names for kind, names in kept.kinds.items() if names} == anew.kinds
+    running = Running(snapshot)
+    alone = {each.name: each for each in running_best_effort(snapshot)}
+    assert {name for name in anew.at if running.candidate(name) is not None} == alone.keys()
+    for name, each in alone.items():
+        freed = each.frees[0][1] if len(each.frees) == 1 else None
+        assert anew.at[name] == Kind(length_of(each.shares), each.job.spec.grace_seconds, freed)
+    assert running.kinds().keys() == {anew.at[name] for name in alone}
 
 
 def check_order(snapshot: Snapshot) -> None:

@@ -114,7 +114,7 @@ class ShorterFirst:
     def _candidate(self, job: Job) -> Candidate | None:
         """Return a job as one that may be preempted, None where it may not; few of many are asked for."""
         if job.name not in self._candidates:
-            found = candidate_of(job, self._snapshot, self._idle)
+            found = candidate_of(job, self._snapshot)
             spared = found is None or not found.evictable or self._late(job)
             self._candidates[job.name] = None if spared else found
         return self._candidates[job.name]

@@ -13,7 +13,8 @@ from specon_manager.policies.idle import Idle, NodeChoice
 from specon_manager.policies.preemption.admission import in_order, restart, start
 from specon_manager.policies.preemption.claims import comes, left_soon
 from specon_manager.policies.preemption.queues import Queued, Queues
-from specon_manager.policies.preemption.victims import Candidate, Choice, Strategy, running_best_effort
+from specon_manager.policies.preemption.running import Running
+from specon_manager.policies.preemption.victims import Choice, Strategy
 
 
 class PreemptionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -35,7 +36,7 @@ class TrialsFirstSettings(PreemptionSettings, frozen=True, kw_only=True, forbid_
 def trials_first(
     snapshot: Snapshot,
     settings: TrialsFirstSettings,
-    strategy_of: Callable[[list[Candidate]], Strategy],
+    strategy_of: Callable[[Running], Strategy],
 ) -> Iterator[Proposal]:
     """Propose everything that is to happen now.
 
@@ -66,10 +67,10 @@ class Trials:
         snapshot: Snapshot,
         queues: Queues,
         idle: Idle,
-        strategy_of: Callable[[list[Candidate]], Strategy],
+        strategy_of: Callable[[Running], Strategy],
     ) -> None:
         self._snapshot, self._queues, self._idle = snapshot, queues, idle
-        self._strategy_of = strategy_of
+        self._strategy_of, self._running = strategy_of, Running(snapshot)
         self._strategy: Strategy | None = None
         self._too_much: list[Resources] = []
         self._hopeless: dict[int, list[Resources]] = {}
@@ -121,8 +122,7 @@ class Trials:
     def _choose(self, trial: Queued) -> Choice | None:
         idle = self._idle
         if self._strategy is None:
-            running = running_best_effort(self._snapshot, idle)
-            self._strategy = self._strategy_of(running)
+            self._strategy = self._strategy_of(self._running)
         return self._strategy(trial, idle.unclaimed())
 
     def _carry_out(self, trial: Queued, choice: Choice) -> Iterator[Proposal]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from math import hypot
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -14,13 +15,14 @@ from specon_manager.model.standing import to_preemption
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
 
+Shares = dict[tuple[Resources, Resources], Resources]
+"""Amounts as shares of others, as far as they are known: a cluster has few."""
+
 
 class Candidate(Struct, frozen=True, gc=False):
     """A best-effort job that runs and was not told to end."""
 
     job: Job
-    replicas: Sequence[Replica]
-    """Those that occupy nodes."""
     frees: Sequence[tuple[str, Resources]]
     """What its end frees, by node, the first node first."""
     shares: Resources
@@ -53,35 +55,33 @@ A job that it chose is chosen for nobody else. None: nobody's end would help, th
 """
 
 
-def running_best_effort(snapshot: Snapshot, idle: Idle) -> list[Candidate]:
+def running_best_effort(snapshot: Snapshot) -> list[Candidate]:
     """Return the best-effort jobs that run, in the order of their submission."""
     jobs = [snapshot.jobs[name] for name in snapshot.active_jobs]
     jobs.sort(key=attrgetter("order"))
-    known = dict[tuple[Resources, Resources], Resources]()
-    candidates = (candidate_of(job, snapshot, idle, known) for job in jobs)
+    known: Shares = {}
+    candidates = (candidate_of(job, snapshot, known) for job in jobs)
     return [candidate for candidate in candidates if candidate is not None]
 
 
-def candidate_of(
-    job: Job,
-    snapshot: Snapshot,
-    idle: Idle,
-    known: dict[tuple[Resources, Resources], Resources] | None = None,
-) -> Candidate | None:
-    """Return a job that occupies nodes as a candidate; None where it is a trial, or goes already.
-
-    `known` are shares of amounts of others: a cluster has few.
-    """
-    spec = job.spec
-    if not _gives_way_to_trials(job) or snapshot.about_to_end(spec.name):
+def candidate_of(job: Job, snapshot: Snapshot, known: Shares | None = None) -> Candidate | None:
+    """Return a job that occupies nodes as a candidate; None where it is a trial, or goes already."""
+    if not gives_way_to_trials(job) or snapshot.about_to_end(job.spec.name):
         return None
-    known = {} if known is None else known
+    shares, frees = demand_of(job, snapshot, {} if known is None else known)
+    return Candidate(job, frees, shares, snapshot)
+
+
+def demand_of(
+    job: Job, snapshot: Snapshot, known: Shares
+) -> tuple[Resources, Sequence[tuple[str, Resources]]]:
+    """Return `shares` and `frees` of a job as a candidate."""
+    spec, ready = job.spec, snapshot.capacities
     if len(spec.replicas) == 1 and not job.dropped:  # as most: nothing is to be added up
         alone = snapshot.replicas[spec.replicas[0]]
         node, wanted = alone.node, alone.requests
-        if alone.active and node is not None and node in idle.capacity:
-            shares = _shares(wanted, idle.capacity[node], known)
-            return Candidate(job, (alone,), ((node, wanted),), shares, snapshot)
+        if alone.active and node is not None and node in ready:
+            return _shares(wanted, ready[node], known), ((node, wanted),)
     members = (snapshot.replicas[name] for name in (*spec.replicas, *job.dropped))
     # Sums of fractions depend on their order.
     replicas = sorted((each for each in members if each.active), key=attrgetter("name"))
@@ -91,12 +91,17 @@ def candidate_of(
             continue
         wanted = replica.requests
         shares += _shares(wanted, snapshot.nodes[replica.node].capacity, known)
-        if replica.node in idle:
+        if replica.node in ready:
             frees[replica.node] = frees.get(replica.node, NOTHING) + wanted
-    return Candidate(job, replicas, sorted(frees.items()), shares, snapshot)
+    return shares, sorted(frees.items())
 
 
-def _gives_way_to_trials(job: Job) -> bool:
+def length_of(shares: Resources) -> float:
+    """Return equation (1) of FitGpp: the length of the vector of requests, as shares of a node's capacity."""
+    return hypot(shares.cpu, shares.memory, shares.gpu)
+
+
+def gives_way_to_trials(job: Job) -> bool:
     """Whether it is best effort, and not only its owner's to end."""
     spec = job.spec
     return spec.job_class != "trial" and (spec.held or spec.placed_by != "owner")
@@ -167,9 +172,7 @@ class Sequential:
         return Choice([(candidate, self._why(candidate)) for candidate in gone], placement)
 
 
-def _shares(
-    wanted: Resources, whole: Resources, known: dict[tuple[Resources, Resources], Resources]
-) -> Resources:
+def _shares(wanted: Resources, whole: Resources, known: Shares) -> Resources:
     """Return the amounts as shares of a node; nothing where it has nothing."""
     found = known.get((wanted, whole))
     if found is None:
