@@ -26,8 +26,10 @@ LOCK = env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(VENV)/lock/bin/u
 	--default-index https://pypi.org/simple --python-version 3.11 --python-platform linux --only-binary :all: \
 	--generate-hashes --custom-compile-command "make lock"
 
+PYTEST = $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --durations=15 --durations-min=1
+
 .DEFAULT_GOAL := help
-.PHONY: help demo frameworks test check lint prose types contracts format bench fuzz fuzz-objects properties outages docs recording audit sbom images chart wheel lock clean
+.PHONY: help demo frameworks test test-long check lint prose types contracts format bench fuzz fuzz-objects properties outages docs recording audit sbom images chart wheel lock clean
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,8 +37,11 @@ help:  ## list the targets
 demo: $(VENV)/.demo  ## run the main job: twelve training jobs on the virtual nodes of this machine
 	$(BIN)/specon demo $(ARGS)
 
-test: $(VENV)/.dev  ## run the tests, and say how long the slowest took
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --durations=15 --durations-min=1 $(ARGS)
+test: $(VENV)/.dev  ## run the tests but the long ones, and say how long the slowest took
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(VENV)/.dev  ## run the long ones, which wait for real processes
+	$(PYTEST) -m long $(ARGS)
 
 check: lint prose types contracts  ## lint, formatting, English, types and import contracts
 

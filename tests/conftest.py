@@ -2,6 +2,7 @@
 
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ fair_time.install()
 # How long an example takes depends on what else the machine does; what is slow is for the benchmarks to find.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+LONG = pytest.StashKey[int]()
+"""How many long tests are left out."""
 
 
 def pytest_configure() -> None:
@@ -33,6 +36,20 @@ def pytest_make_parametrize_id(val: Any, argname: str) -> str | None:
     return argname if isinstance(val, bytes) and not val.isascii() else None
 
 
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count the long tests that are left out; the worker of a parallel run tells the others' number."""
+    for item in items:
+        if item.get_closest_marker("long") is not None:
+            item.config.stash[LONG] = item.config.stash.get(LONG, 0) + 1
+            getattr(item.config, "workeroutput", {})["long"] = item.config.stash[LONG]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear of a worker's number: each has collected the same tests."""
+    node.config.stash[LONG] = getattr(node, "workeroutput", {}).get("long", 0)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say once for each reason how many tests it skipped: a line for each test would hide what failed."""
     reasons = Counter(
@@ -44,3 +61,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped")
     for reason, number in reasons.most_common():
         terminalreporter.write_line(f"{number} skipped: {reason}")
+    if long := terminalreporter.config.stash.get(LONG, 0):
+        terminalreporter.section("left out")
+        terminalreporter.write_line(f"{long} long tests: `make test-long` runs them")

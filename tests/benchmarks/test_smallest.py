@@ -36,6 +36,7 @@ LEAST = {
 
 
 @pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", sorted(LEAST))
 def test_a_benchmark_in_its_smallest_form_gives_all_of_its_figures(tmp_path, name):

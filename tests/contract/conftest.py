@@ -11,6 +11,7 @@ import pytest
 from fakekube.cluster import FakeCluster
 from specon_manager.backends.kube.transport.api import Api, ApiError
 from specon_manager.backends.kube.transport.resources import NAMESPACES, NODES, Object, Resource
+from support.clocks.fair_time import be_fair
 from support.kube import context as kube_context
 from support.kube.backend_contract import LocalStage, Stage
 from support.kube.contract_stage import OWNERS, ClusterStage, FakeStage, Owner
@@ -53,6 +54,7 @@ async def _made(request: pytest.FixtureRequest, directory: Path) -> AsyncIterato
         if where == "local":
             stage = LocalStage(directory)
         elif where == "fake":
+            be_fair()
             cluster = await stack.enter_async_context(FakeCluster(nodes=2))
             api = Api(cluster.url)
             stack.push_async_callback(api.close)

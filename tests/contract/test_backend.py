@@ -123,7 +123,9 @@ async def test_an_end_by_somebody_else_is_reported(stage: Stage):
 
 def _needs_ends(stage: Stage) -> None:
     if not stage.ends_by_itself:
-        pytest.skip("its containers are begun again in place: that is no end of an incarnation")
+        pytest.skip(
+            "does not hold of a StatefulSet, whose containers begin again in place: other owners run it"
+        )
 
 
 @pytest.mark.parametrize("named", [True, False])

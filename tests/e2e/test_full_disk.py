@@ -100,6 +100,7 @@ def test_a_manager_that_is_killed_on_a_full_disk_has_lost_nothing_it_acknowledge
     assert recovered.state.replicas[REPLICA].starts == 1
 
 
+@pytest.mark.long
 def test_a_manager_that_is_stopped_on_a_full_disk_ends_everything_and_says_so(stage: Stage, disk: SmallDisk):
     """Exit code 1, one sentence with the file, and no process is left."""
     running, manager = started(stage)

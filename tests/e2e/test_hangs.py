@@ -10,7 +10,7 @@ import yaml
 
 from support.local import hanging_trainer
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 COMMAND = (
     *("{python}", hanging_trainer.__file__, "--checkpoints", "{checkpoint_path}"),

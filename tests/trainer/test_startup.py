@@ -40,7 +40,7 @@ def test_users_own_is_run_once_and_nothing_is_said(tmp_path, python, socket):
     )
     done = run(python, program, tmp_path, **socket)
     if "No module named" in done.stderr or "command not found" in done.stderr:
-        pytest.skip(f"{python} is none")
+        pytest.skip(f"the {Path(python).name} in PATH starts no Python: put one there that does")
     assert done.stderr == "mine once"
     assert done.stdout.split() == [str(tmp_path / "sitecustomize.py"), "True", str(TRAINER)]
 

@@ -8,6 +8,7 @@ from specon_manager.backends.kube.records.memory import ClusterMemory
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model import events as ev
 from specon_sidecar.classify import Category
+from support.clocks.fair_time import be_fair
 from support.decisions.cluster import SETTINGS
 from support.decisions.owners import Owners, described
 
@@ -52,9 +53,10 @@ class Remembered(Owners):
 
 
 class Memories:
-    """Makes memories of one cluster, and looks at what they wrote."""
+    """Makes memories of one cluster, and looks at what they wrote; who waits for them waits in no time."""
 
     def __init__(self, cluster, stack):
+        be_fair()
         self.cluster = cluster
         self._stack = stack
         self.api = Api(server=cluster.url, token="")

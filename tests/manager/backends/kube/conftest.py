@@ -22,7 +22,7 @@ def settings():
 
 @pytest.fixture
 async def cluster(nodes):
-    """Yield the cluster; a wait is as long as it works, however long others keep the machine."""
+    """Yield the cluster; waiting takes no time, and nothing is late because others have the machine."""
     be_fair()
     async with FakeCluster(nodes=nodes) as made:
         yield made
