@@ -38,6 +38,17 @@ async def placed(stage, *owners):
     return replicas
 
 
+async def evicted_once(stage):
+    """Evict a pod of a StatefulSet, whose next one has its name; return the replica and that name."""
+    await stage.manage_and_lead()
+    (replica,) = await placed(stage, "StatefulSet")
+    name = stage.pod_of(replica)["metadata"]["name"]
+    await stage.evict(name)
+    await stage.no_moves_but(1)
+    await stage.trains(replica)
+    return replica, name
+
+
 @pytest.mark.parametrize("how", ["drain", "scale_down"])
 async def test_who_empties_a_node_moves_what_trains_there(stage, how):
     """`kubectl drain`, or the cluster autoscaler: neither is told anything of us."""
@@ -146,12 +157,7 @@ async def test_the_answer_is_one_that_the_descheduler_knows_and_client_go_does_n
 
 async def test_the_next_pod_of_the_name_is_not_evicted_by_who_meant_the_former_one(stage):
     """`kubectl drain` asks again by the name, which a StatefulSet gives to the next pod."""
-    await stage.manage_and_lead()
-    (replica,) = await placed(stage, "StatefulSet")
-    name = stage.pod_of(replica)["metadata"]["name"]
-    await stage.evict(name)
-    await stage.no_moves_but(1)
-    await stage.trains(replica)
+    replica, name = await evicted_once(stage)
     moved = stage.pod_of(replica)
     status, message, _ = await stage.evict(name)
     assert (status, "not found" in message) == (404, True)
@@ -163,12 +169,7 @@ async def test_the_next_pod_of_the_name_is_not_evicted_by_who_meant_the_former_o
 
 async def test_the_next_pod_of_the_name_is_moved_off_a_node_that_gets_a_taint_against_it(stage):
     """The descheduler evicts by that: it means the pod that is there, though it does not cordon the node."""
-    await stage.manage_and_lead()
-    (replica,) = await placed(stage, "StatefulSet")
-    name = stage.pod_of(replica)["metadata"]["name"]
-    await stage.evict(name)
-    await stage.no_moves_but(1)
-    await stage.trains(replica)
+    replica, name = await evicted_once(stage)
     node = stage.node_of(replica)
     taint = {"key": "example.com/emptied", "effect": "NoSchedule"}
     await stage.cluster.machinery.patch(NODES, ("", node), "merge", {"spec": {"taints": [taint]}})

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from specon_lab.engine.outcome import Outcome
-from specon_manager.model.settings import Settings
+from specon_manager.model.settings import Budgets, Settings
 from specon_sidecar.classify import ClassifierSettings
 
 Measures = Mapping[str, float]
@@ -30,6 +30,14 @@ class Run(Struct, frozen=True, kw_only=True):
     ticks_only: bool = False
 
 
+UNBOUNDED_MOVES: Final = Budgets(
+    moves_at_once=10**6,
+    moves_at_once_per_node=10**6,
+    moves_per_replica=10**6,
+    cooldown=0.0,
+    retry_cooldown=0.0,
+)
+"""For papers that bound no moves."""
 FEWEST: Final = 5
 """Seeds; a figure of fewer gets no verdict."""
 

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from specon_lab.engine.outcome import Outcome
 from specon_lab.engine.run import preempting_freely, settings_for
-from specon_lab.reproduction.experiment import Measures, Run
+from specon_lab.reproduction.experiment import UNBOUNDED_MOVES, Measures, Run
 from specon_lab.results.figures import figures_of
 from specon_lab.workloads.table import workload_named
-from specon_manager.model.settings import Budgets, Gate, Settings
+from specon_manager.model.settings import Gate, Settings
 from specon_sidecar.classify import ClassifierSettings
 
 OURS: Final = "progress"
@@ -28,13 +28,6 @@ FAIRNESS, PREEMPTIONS, PAUSED = "fairness.p99", "preemptions", "paused"
 """Finish-time fairness; means over the jobs of preemptions, and of seconds placed without training."""
 _SEEDS: Final = range(20)
 _QUICK: Final = range(2)
-_WIDE: Final = Budgets(
-    moves_at_once=10**6,
-    moves_at_once_per_node=10**6,
-    moves_per_replica=10**6,
-    cooldown=0.0,
-    retry_cooldown=0.0,
-)
 
 
 class Contest(Struct, frozen=True, kw_only=True):
@@ -127,7 +120,7 @@ def _run(contest: Contest, seed: int, policy: str, mode: str, **rest: Any) -> Ru
 def _without_gate(workload: str, seed: int, *, wide: bool) -> Settings:
     settings = settings_for(workload_named(workload, seed))
     return msgspec.structs.replace(
-        settings, gate=Gate(enabled=False), budgets=_WIDE if wide else settings.budgets
+        settings, gate=Gate(enabled=False), budgets=UNBOUNDED_MOVES if wide else settings.budgets
     )
 
 

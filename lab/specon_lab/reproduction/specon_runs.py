@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from specon_lab.engine.outcome import Outcome
 from specon_lab.engine.run import settings_for
-from specon_lab.reproduction.experiment import Run
+from specon_lab.reproduction.experiment import UNBOUNDED_MOVES, Run
 from specon_lab.workloads.specon import MIXED_SECONDS, UNDISTURBED
 from specon_lab.workloads.table import workload_named
-from specon_manager.model.settings import Budgets, Gate
+from specon_manager.model.settings import Gate
 from specon_sidecar.classify import ClassifierSettings
 
 JOB: Final = "job "
@@ -22,13 +22,6 @@ JOB: Final = "job "
 SEEDS: Final = range(20)
 _FEWER: Final = range(10)
 _QUICK: Final = range(2)
-_WIDE: Final = Budgets(
-    moves_at_once=10**6,
-    moves_at_once_per_node=10**6,
-    moves_per_replica=10**6,
-    cooldown=0.0,
-    retry_cooldown=0.0,
-)
 
 
 class Mode(Struct, frozen=True, kw_only=True):
@@ -167,7 +160,7 @@ def _specon(cell: Cell, mode: Mode, seeds: Sequence[int]) -> Iterator[Run]:
         settings = msgspec.structs.replace(
             settings,
             gate=Gate(enabled=mode.gate),
-            budgets=settings.budgets if mode.budgets else _WIDE,
+            budgets=settings.budgets if mode.budgets else UNBOUNDED_MOVES,
         )
         yield Run(
             key=cell.key(mode),

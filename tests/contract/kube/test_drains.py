@@ -19,6 +19,7 @@ from support.kube.real_stage import SYSTEM, RealStage
 
 EVICTIONS = int(os.environ.get("SPECON_DRAINS", "8"))
 KUBECTL = os.environ.get("KUBECTL") or shutil.which("kubectl")
+FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -37,16 +38,41 @@ async def drained(stage, node):
     return here, seconds, said.count("Eviction triggered evacuation")
 
 
+def programs():
+    """Return where the programs are; skips the test where there are none."""
+    found = server.assets()
+    if found is None or not (found / "kube-scheduler").exists():
+        pytest.skip(
+            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
+        )
+    return found
+
+
+async def until_all_moves_end(stage, replicas, evictions):
+    """Wait until as many moves as evictions have begun, and all of them ended."""
+
+    async def over():
+        ended = [each.get("status", {}).get("state") for each in await stage.wishes()]
+        begun = len(stage.sidecars.first) - len(replicas)
+        return begun >= evictions and all(each in FINAL for each in ended)
+
+    await stage.eventually(over, "all moves are over", seconds=120)
+
+
+async def count_moves(stage, replicas, evictions):
+    """Return which moves failed, of the last ten of each replica, how many there were, and the steps lost."""
+    failed = [each for each in await stage.wishes() if each["status"]["state"] != "Succeeded"]
+    moved = len(stage.sidecars.first) - len(replicas)
+    lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
+    print(f"{evictions} evictions: {moved} moved, {sum(lost.values())} steps lost in all {lost}")  # noqa: T201
+    return failed, moved, lost
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl: set KUBECTL")
 @pytest.mark.parametrize("pauses", [True, False], ids=["hold", "no-hold"])
 async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
     """Node after node, until so many pods were evicted; then the same without us."""
-    programs = server.assets()
-    if programs is None or not (programs / "kube-scheduler").exists():
-        pytest.skip(
-            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
-        )
-    async with RealStage(tmp_path, programs) as stage:
+    async with RealStage(tmp_path, programs()) as stage:
         stage.sidecars.pauses, stage.sidecars.saves_every = pauses, 10.0
         replicas = await stage.train("train", min(EVICTIONS, 40))
         done, times = 0, []
@@ -56,18 +82,8 @@ async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
             print(f"{node}: {number} pods in {seconds:.1f} s, told {told} times to wait", flush=True)  # noqa: T201
             done += number
             times.append(seconds / number)
-
-            async def over(done=done):
-                ended = [each.get("status", {}).get("state") for each in await stage.wishes()]
-                begun = len(stage.sidecars.first) - len(replicas)
-                return begun >= done and all(each in FINAL for each in ended)
-
-            await stage.eventually(over, "all moves are over", seconds=120)
-        # Of each replica the last ten Migrations are kept.
-        failed = [each for each in await stage.wishes() if each["status"]["state"] != "Succeeded"]
-        moved = len(stage.sidecars.first) - len(replicas)
-        lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
-        print(f"{done} evictions: {moved} moved, {sum(lost.values())} steps lost in all {lost}")  # noqa: T201
+            await until_all_moves_end(stage, replicas, done)
+        failed, moved, lost = await count_moves(stage, replicas, done)
         assert (failed, moved) == ([], done)
         if pauses:
             assert not lost
@@ -86,12 +102,7 @@ async def test_kubectl_drains_from_checkpoints(tmp_path, pauses):
 
 async def test_the_cluster_autoscaler_empties_nodes_from_checkpoints(tmp_path):
     """It asks again every ten seconds for two minutes, and never has to give a node up."""
-    programs = server.assets()
-    if programs is None or not (programs / "kube-scheduler").exists():
-        pytest.skip(
-            "no etcd, kube-apiserver, kube-controller-manager, kube-scheduler: set KUBEBUILDER_ASSETS"
-        )
-    async with RealStage(tmp_path, programs) as stage:
+    async with RealStage(tmp_path, programs()) as stage:
         stage.sidecars.pauses = True
         replicas = await stage.train("train", min(EVICTIONS, 40))
         done = 0
@@ -100,18 +111,6 @@ async def test_the_cluster_autoscaler_empties_nodes_from_checkpoints(tmp_path):
             number, seconds, told = await scale_down(stage, node)
             print(f"{node}: {number} pods in {seconds:.1f} s, told {told} times to wait", flush=True)  # noqa: T201
             done += number
-
-            async def over(done=done):
-                ended = [each.get("status", {}).get("state") for each in await stage.wishes()]
-                begun = len(stage.sidecars.first) - len(replicas)
-                return begun >= done and all(each in FINAL for each in ended)
-
-            await stage.eventually(over, "all moves are over", seconds=120)
-        failed = [each for each in await stage.wishes() if each["status"]["state"] != "Succeeded"]
-        moved = len(stage.sidecars.first) - len(replicas)
-        lost = {replica: steps for replica, steps in stage.sidecars.lost.items() if steps}
-        print(f"{done} evictions: {moved} moved, {sum(lost.values())} steps lost in all {lost}")  # noqa: T201
+            await until_all_moves_end(stage, replicas, done)
+        failed, moved, lost = await count_moves(stage, replicas, done)
         assert (failed, moved, lost) == ([], done, {})
-
-
-FINAL = {"Succeeded", "RolledBack", "Failed", "Refused"}

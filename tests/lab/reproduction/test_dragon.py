@@ -6,28 +6,19 @@ from collections import defaultdict
 import pytest
 
 from specon_lab.commands.dragon_plot import plot
-from specon_lab.engine.run import simulate
 from specon_lab.reproduction.dragon import REPRODUCTION
 from specon_lab.reproduction.dragon_runs import INTENSITIES, SCHEDULERS, SECONDS, sweep_key, table_key
 from specon_lab.reproduction.dragon_tables import sweep_points, waiting_shorter
-from specon_lab.workloads.table import workload_named
+from support.lab.quick_runs import measure_quick_runs
 
 ELAPSED = "Figure 7: elapsed time of a job, in units of Kubeflow's"
 RUNNING = "Figure 6: running time of a job, in units of DRAGON's"
 
 
-def carried_out(run):
-    workload = workload_named(run.workload, run.seed)
-    outcome = simulate(workload, run.policy, parameters=run.parameters, settings=run.settings)
-    return run.measure(outcome)
-
-
 @pytest.fixture(scope="module")
 def collected():
-    found = defaultdict(list)
-    for run in REPRODUCTION.runs(True):
-        found[run.key].append(carried_out(run))
-    return dict(found)
+    """Measures of the quick runs."""
+    return measure_quick_runs(REPRODUCTION)
 
 
 def rows_of(collected):

@@ -8,6 +8,7 @@ from specon_lab.engine.run import simulate
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.fitgpp import REPRODUCTION
 from specon_lab.workloads.table import workload_named
+from support.lab.quick_runs import carry_out
 
 
 @pytest.fixture(scope="module")
@@ -17,14 +18,7 @@ def measured():
     for run in REPRODUCTION.runs(True):
         if not run.key.startswith(("table/", "unlimited/")):
             continue
-        outcome = simulate(
-            workload_named(run.workload, run.seed),
-            run.policy,
-            parameters=run.parameters,
-            settings=run.settings,
-            ticks_only=run.ticks_only,
-        )
-        found[run.key].append(run.measure(outcome))
+        found[run.key].append(carry_out(run))
     return found
 
 

@@ -10,25 +10,13 @@ from specon_lab.reproduction.kod2 import REPRODUCTION
 from specon_lab.reproduction.kod2_runs import CELLS, SEEDS, measure
 from specon_lab.reproduction.kod2_tables import computed_increase, held_increase, reduction
 from specon_lab.workloads.table import workload_named
-
-
-def carried_out(run):
-    outcome = simulate(
-        workload_named(run.workload, run.seed),
-        run.policy,
-        parameters=run.parameters,
-        settings=run.settings,
-        ticks_only=run.ticks_only,
-    )
-    return run.measure(outcome)
+from support.lab.quick_runs import measure_quick_runs
 
 
 @pytest.fixture(scope="module")
 def collected():
-    found = defaultdict(list)
-    for run in REPRODUCTION.runs(True):
-        found[run.key].append(carried_out(run))
-    return dict(found)
+    """Measures of the quick runs."""
+    return measure_quick_runs(REPRODUCTION)
 
 
 def rows_of(collected):

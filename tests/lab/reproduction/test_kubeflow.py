@@ -4,24 +4,14 @@ from collections import defaultdict
 
 import pytest
 
-from specon_lab.engine.run import simulate
 from specon_lab.reproduction.kubeflow import MODES, PLACEMENTS, REPRODUCTION, SCENARIOS, SEEDS
-from specon_lab.workloads.table import workload_named
+from support.lab.quick_runs import measure_quick_runs
 
 
 @pytest.fixture(scope="module")
 def collected():
-    found = defaultdict(list)
-    for run in REPRODUCTION.runs(True):
-        outcome = simulate(
-            workload_named(run.workload, run.seed),
-            run.policy,
-            parameters=run.parameters,
-            settings=run.settings,
-            ticks_only=run.ticks_only,
-        )
-        found[run.key].append(run.measure(outcome))
-    return dict(found)
+    """Measures of the quick runs."""
+    return measure_quick_runs(REPRODUCTION)
 
 
 def rows_of(collected):

@@ -5,11 +5,10 @@ from statistics import fmean
 
 import pytest
 
-from specon_lab.engine.run import simulate
 from specon_lab.reproduction.ours import REPRODUCTION
 from specon_lab.reproduction.ours_runs import AVERAGE, CONTESTS, JOB
 from specon_lab.reproduction.ours_tables import beside, later, later_row, paired, part_of_the_way
-from specon_lab.workloads.table import workload_named
+from support.lab.quick_runs import measure_quick_runs
 
 QUICK = {"specon-fixed", "specon-random", "kod2 vgg-16, 32", "dragon-table1", "kubeflow, scenario 3"}
 
@@ -17,17 +16,7 @@ QUICK = {"specon-fixed", "specon-random", "kod2 vgg-16, 32", "dragon-table1", "k
 @pytest.fixture(scope="module")
 def collected():
     """Measures of the quick runs."""
-    found = defaultdict(list)
-    for run in REPRODUCTION.runs(True):
-        outcome = simulate(
-            workload_named(run.workload, run.seed),
-            run.policy,
-            parameters=run.parameters,
-            settings=run.settings,
-            classifier=run.classifier,
-        )
-        found[run.key].append(run.measure(outcome))
-    return dict(found)
+    return measure_quick_runs(REPRODUCTION)
 
 
 def rows_of(collected, beginning):

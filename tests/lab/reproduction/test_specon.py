@@ -5,7 +5,6 @@ from statistics import fmean
 
 import pytest
 
-from specon_lab.engine.run import simulate
 from specon_lab.reproduction.experiment import Section
 from specon_lab.reproduction.specon import REPRODUCTION
 from specon_lab.reproduction.specon_runs import EXPERIMENTS, JOB, LITERAL, NO_CONTENTION, TABLE_3
@@ -19,7 +18,7 @@ from specon_lab.reproduction.specon_tables import (
     values,
     verdict,
 )
-from specon_lab.workloads.table import workload_named
+from support.lab.quick_runs import measure_quick_runs
 
 QUICK_KEYS = {
     "fixed/round-robin",
@@ -41,18 +40,7 @@ QUICK_KEYS = {
 @pytest.fixture(scope="module")
 def collected():
     """Measures of the quick runs."""
-    found = defaultdict(list)
-    for run in REPRODUCTION.runs(True):
-        outcome = simulate(
-            workload_named(run.workload, run.seed),
-            run.policy,
-            parameters=run.parameters,
-            settings=run.settings,
-            classifier=run.classifier,
-            ticks_only=run.ticks_only,
-        )
-        found[run.key].append(run.measure(outcome))
-    return dict(found)
+    return measure_quick_runs(REPRODUCTION)
 
 
 def section(sections, beginning) -> Section:

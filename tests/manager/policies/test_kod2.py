@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.model.actions import Admit, AdmitGang, ScaleIn, ScaleOut
+from specon_manager.model.actions import Admit
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.resources import Resources
 from specon_manager.policies.kod2 import JobState, KOD2Settings, normalised, propose, state_of, weight
 from support.decisions.gang_clusters import clusters
 from support.decisions.gang_layouts import NOW, Gang, refused, snapshot_of, written
 from support.decisions.gang_layouts import state_of as cluster_of
+from support.decisions.gang_rules import broken_gang_rules, turn_records
 
 DEFAULT = KOD2Settings()
 LITERAL = KOD2Settings(literal=True)
@@ -370,27 +371,13 @@ def test_the_planner_lets_everything_through(state, literal, backfill, cooldown)
 def test_every_start_is_a_whole_gang_and_every_loss_leaves_the_minimum(state):
     """All parameter servers and min to max workers; never worker 0, never a parameter server."""
     snapshot = state.snapshot(NOW)
-    for proposal in propose(snapshot, KOD2Settings(cooldown=0)):
-        spec = snapshot.jobs[proposal.job].spec
-        if isinstance(proposal, AdmitGang):
-            assert set(spec.ps) <= set(proposal.placement)
-            assert spec.fewest_workers <= len(proposal.placement) - len(spec.ps) <= spec.wanted_workers
-        elif isinstance(proposal, ScaleIn):
-            assert not set(proposal.replicas) & {*spec.ps, spec.worker_names[0]}
-            assert len(snapshot.workers(proposal.job)) - len(proposal.replicas) >= spec.fewest_workers
-        elif isinstance(proposal, ScaleOut):
-            assert len(snapshot.workers(proposal.job)) + len(proposal.placement) <= len(spec.worker_names)
+    assert broken_gang_rules(snapshot, propose(snapshot, KOD2Settings(cooldown=0))) == []
 
 
 @given(clusters(), st.booleans())
 def test_the_same_snapshot_gives_the_same_proposals_whatever_the_order_of_its_records(state, literal):
     """Every ordering ends in an id."""
-    turned = msgspec.structs.replace(
-        state,
-        nodes=dict(reversed(state.nodes.items())),
-        jobs=dict(reversed(state.jobs.items())),
-        replicas=dict(reversed(state.replicas.items())),
-    )
+    turned = turn_records(state)
     settings = KOD2Settings(literal=literal)
     assert list(propose(state.snapshot(NOW), settings)) == list(propose(turned.snapshot(NOW), settings))
 

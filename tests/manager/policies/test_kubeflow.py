@@ -2,17 +2,16 @@
 
 import dataclasses
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.model.actions import AdmitGang, ScaleIn, ScaleOut
 from specon_manager.model.resources import Resources
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.kubeflow import KubeflowSettings, gang, in_order, place, propose, requirement
 from support.decisions.gang_clusters import clusters
 from support.decisions.gang_layouts import NOW, Gang, layout, refused, snapshot_of, state_of, written
+from support.decisions.gang_rules import broken_gang_rules, turn_records
 
 DEFAULT = KubeflowSettings()
 LITERAL = KubeflowSettings(literal=True)
@@ -272,27 +271,13 @@ def test_the_planner_lets_everything_through(state, literal, sign):
 def test_every_start_is_a_whole_gang_and_every_loss_leaves_the_minimum(state):
     """All parameter servers and min to max workers; never worker 0, never a parameter server."""
     snapshot = state.snapshot(NOW)
-    for proposal in propose(snapshot, DEFAULT):
-        spec = snapshot.jobs[proposal.job].spec
-        if isinstance(proposal, AdmitGang):
-            assert set(spec.ps) <= set(proposal.placement)
-            assert spec.fewest_workers <= len(proposal.placement) - len(spec.ps) <= spec.wanted_workers
-        elif isinstance(proposal, ScaleIn):
-            assert not set(proposal.replicas) & {*spec.ps, spec.worker_names[0]}
-            assert len(snapshot.workers(proposal.job)) - len(proposal.replicas) >= spec.fewest_workers
-        elif isinstance(proposal, ScaleOut):
-            assert len(snapshot.workers(proposal.job)) + len(proposal.placement) <= len(spec.worker_names)
+    assert broken_gang_rules(snapshot, propose(snapshot, DEFAULT)) == []
 
 
 @given(clusters(), st.booleans())
 def test_the_same_snapshot_gives_the_same_proposals_whatever_the_order_of_its_records(state, literal):
     """Every ordering ends in an id."""
-    turned = msgspec.structs.replace(
-        state,
-        nodes=dict(reversed(state.nodes.items())),
-        jobs=dict(reversed(state.jobs.items())),
-        replicas=dict(reversed(state.replicas.items())),
-    )
+    turned = turn_records(state)
     settings = KubeflowSettings(literal=literal)
     assert list(propose(state.snapshot(NOW), settings)) == list(propose(turned.snapshot(NOW), settings))
 

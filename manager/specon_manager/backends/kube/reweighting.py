@@ -14,7 +14,8 @@ from specon_manager.backends.kube.objects.annotation_keys import WHOLE_CPU
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import PodInfo, trainer_of
 from specon_manager.backends.kube.objects.weights import quantity, requested_cpu, whole_cpu
-from specon_manager.backends.kube.transport.api import Api, ApiError
+from specon_manager.backends.kube.owners.living_pod import read_living_pod
+from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import PODS
 from specon_manager.backends.kube.watching.translate import options_of
 
@@ -39,15 +40,10 @@ class Reweighting:
         if pod.detail.unweightable and weight < 1.0:
             _log.warning("%s/%s keeps its weight: %s", pod.namespace, pod.name, pod.detail.unweightable)
             return
-        try:
-            live = await self._api.get(PODS, pod.name, pod.namespace)
-        except ApiError as error:
-            if error.not_found:
-                return
-            raise
-        metadata = mapping(live.get("metadata"))
-        if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") is not None:
+        live = await read_living_pod(self._api, pod)
+        if live is None:
             return
+        metadata = mapping(live.get("metadata"))
         trainer = trainer_of(live)
         present = requested_cpu(trainer)
         written = mapping(metadata.get("annotations")).get(WHOLE_CPU)

@@ -12,6 +12,7 @@ from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo, trainer_
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
 from specon_manager.backends.kube.owners.context import Hands, RefusedError
 from specon_manager.backends.kube.owners.eviction import evict
+from specon_manager.backends.kube.owners.living_pod import read_living_pod
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import PODS, Object
 
@@ -26,16 +27,10 @@ async def let_go(hands: Hands, replica: str, pod: PodInfo, *, grace_seconds: int
 
     Raises RefusedError where that cannot be kept or the pod is none, and BlockedError for a budget.
     """
-    try:
-        live = await hands.api.get(PODS, pod.name, pod.namespace)
-    except ApiError as error:
-        if error.not_found:
-            return
-        raise
-    metadata = mapping(live.get("metadata"))
-    if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") is not None:
+    live = await read_living_pod(hands.api, pod)
+    if live is None:
         return
-    if metadata.get("ownerReferences"):
+    if mapping(live.get("metadata")).get("ownerReferences"):
         raise RefusedError("it is no bare pod: something owns it")
     hands.fence()
     if hands.keeper.kept_manifest(replica) is None:
