@@ -27,6 +27,8 @@ SILENCE: Final = 2000
 # epoch of a progress bar.
 _LONGEST_WAIT: Final = 20_000
 _LIKELIEST: Final = 3
+# A step that falls weighs as much as so many that rise, where a table may be one of anything.
+_FALLS: Final = 1.5
 _COUNTED_STEPS: Final = 10_000
 
 
@@ -241,6 +243,8 @@ class Candidate:
         self._places: set[float] = set()
         self._value: float | None = None
         self._varies = False
+        self._place: float | None = None
+        self._climbs = 0.0
 
     @property
     def evidence(self) -> int:
@@ -344,6 +348,9 @@ class Candidate:
             place = sample.step if sample.step is not None else sample.epoch
             if place is not None and len(self._places) < _COUNTED_STEPS:
                 self._places.add(place)
+                if self._place is not None and place != self._place:
+                    self._climbs += 1 if place > self._place else -_FALLS
+                self._place = place
 
     def fits(self, *, head_over: bool, ended: bool) -> bool:
         """Whether the log may be this format's."""
@@ -355,6 +362,8 @@ class Candidate:
         # A source text at the head says `loss = 0` again and again.
         if len(self._places) < _PLACES and not self._varies:
             return False
+        if self._places and self.format.needs_place and self._climbs < 0:
+            return False  # the steps of a table of anything go up and down
         if not self._places and self.format.needs_place:
             return self._finite >= ENOUGH_WITHOUT_PLACE
         strong = len(self._places) >= _PLACES

@@ -65,7 +65,7 @@ PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
 NAMED: Final = re.compile(
-    _BEGIN + rb"(" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
+    _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
     rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(" + NUMBER + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""

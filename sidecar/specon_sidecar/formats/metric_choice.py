@@ -38,7 +38,8 @@ _ANY_LOSS: Final = 100
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
-_REWARD_NEEDLES: Final = (b"rew", b"return")
+# What is followed instead of a score, whenever it comes, and has no "loss" in its name.
+_BETTER_NEEDLES: Final = (b"rew", b"return", b"entropy")
 _FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 _LAST_RESORT: Final = 300
@@ -288,9 +289,8 @@ class MetricChoice:
             self.validation.forget()
         if self._metric is None:
             name = candidate.name.lower().encode("utf-8", "replace")
-            # A reward takes over from a loss, whenever it comes.
             self.score_needles = tuple(
-                one for one in SCORE_NEEDLES if one in _REWARD_NEEDLES or (one in name and self.is_score)
+                one for one in SCORE_NEEDLES if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
             )
 
     @staticmethod

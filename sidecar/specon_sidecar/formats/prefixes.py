@@ -20,8 +20,8 @@ PREFIX: Final = re.compile(
     rb"\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>:"
     # torchrun, DeepSpeed, accelerate
     rb"|\[(?:rank|Rank|RANK|default|GPU)[ :=-]?(?P<torch>\d{1,6})(?:/\d{1,6})?\]:?"
-    # srun -l; a tab after the colon is CatBoost's iteration
-    rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn)"
+    # srun -l; a tab after the colon is CatBoost's iteration, two numbers behind it are Darknet's
+    rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn| -?[\d.]{1,20}, [\d.]{1,20} avg)"
     rb"|\[(?P<bare>\d{1,6})\](?= :::)"
     # docker compose, but not `Valid | Epoch 3`; kubectl --prefix
     rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )|\[pod/[^\]\s]{1,300}+\]"

@@ -107,6 +107,8 @@ class Surroundings:
         self._source: dict[str, str] = {}
         self._places = Places()
         self._step_line: tuple[int, int | None] | None = None
+        self._before: tuple[float, int] | None = None
+        self._per_epoch = False
         self._below: dict[str, bytes] = {}
         self.known = False
         """Whether there is anything to complete a sample with."""
@@ -163,17 +165,27 @@ class Surroundings:
             return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
+        of_epoch = False
         if epoch is None and self._epoch is not None:
-            epoch = float(self._epoch)
+            epoch, of_epoch = float(self._epoch), True
             if epochs is None and "heading" in self._source:
                 epochs = self._epochs
         if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
-            epochs = self._epochs
-            if total is not None and step is not None:
-                step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
+            epochs, of_epoch = self._epochs, True
+        if of_epoch and total is not None and step is not None:
+            step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
         if total is None and self._steps is not None and step is not None and step <= self._steps:
             total = self._steps
+            if epoch is not None and self._begins_anew(epoch, step):
+                step, total = self._places.epochs.through(epoch, epochs, step, self._steps)
         return Sample(name, value, step, epoch, total, time, epochs)
+
+    def _begins_anew(self, epoch: float, step: int) -> bool:
+        """Whether the stated number of steps is that of an epoch, for they went back where one began."""
+        before, self._before = self._before, (epoch, step)
+        if before is not None and epoch > before[0]:
+            self._per_epoch = step < before[1]
+        return self._per_epoch
 
     def _is_below(self, name: str, line: bytes) -> bool:
         """Whether this is the first line with this metric below the one that says the step."""
