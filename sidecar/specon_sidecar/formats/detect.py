@@ -291,7 +291,7 @@ class Candidate:
         return msgspec.structs.replace(sample, time=time)
 
     def _counted(self, sample: Sample, line: bytes) -> Sample:
-        """Return a sample without a step with what a counter says: that of its own line, or the bar beside."""
+        """Return a sample without a step with what a counter says: of its own line, or the bar beside."""
         around = self._around
         if sample.epoch is not None:
             if sample.total_epochs is None and around.bar is not None and self._epoch_bar is not None:

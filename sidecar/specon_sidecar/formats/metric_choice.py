@@ -290,7 +290,9 @@ class MetricChoice:
         if self._metric is None:
             name = candidate.name.lower().encode("utf-8", "replace")
             self.score_needles = tuple(
-                one for one in SCORE_NEEDLES if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
+                one
+                for one in SCORE_NEEDLES
+                if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
             )
 
     @staticmethod

@@ -59,7 +59,8 @@ _HEADING: Final = re.compile(
     rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
     rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
-    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
+    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
+    rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
     rb"|training|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.

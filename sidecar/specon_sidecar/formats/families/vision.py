@@ -85,7 +85,13 @@ VISION: Final = (
         name="darknet",
         writers="Darknet, YOLO until version 4 (its running mean)",
         needles=(b" avg", b" rate, "),
-        line=r"^\s*(?P<step>\d+): " + NUM + r", (?P<value>" + NUM + r") (?P<name>avg(?: loss)?), " + NUM + r" rate, ",
+        line=r"^\s*(?P<step>\d+): "
+        + NUM
+        + r", (?P<value>"
+        + NUM
+        + r") (?P<name>avg(?: loss)?), "
+        + NUM
+        + r" rate, ",
         metrics=("avg(?: loss)?",),
     ),
     Family(
