@@ -20,7 +20,7 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 2000
 _NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){3,64}+")
-_PLACES: Final = ("tep", "poch", "ter", "TEP", "POCH", "TER")
+_PLACES: Final = (b"tep", b"poch", b"ter", b"TEP", b"POCH", b"TER")
 # DeepXDE's `loss.dat`: the losses of the training, as many of the test, and the metrics.
 _VECTORS: Final = b"# step, loss_train, loss_test"
 _FRACTION: Final = re.compile(r"(\d{1,15})/(\d{1,15})")
@@ -31,6 +31,8 @@ _STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
 class BlankTable(LineParser):
     """Parser of the rows below a heading."""
 
+    woken_by = _PLACES
+
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)
         self._named = options.metric is not None
@@ -38,6 +40,11 @@ class BlankTable(LineParser):
         self._places = Places()
         self._columns: list[str] = []
         self._vectors = False
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether a heading has come."""
+        return self._vectors or bool(self._columns)
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the heading if it is one."""
@@ -50,8 +57,7 @@ class BlankTable(LineParser):
             cells = strip(line).text.decode("utf-8", "replace").split()
             if len(cells) == len(columns) and cells[0][:1].isdigit():
                 return self._row(cells)
-        text = line.decode("latin-1")
-        if any(map(text.__contains__, _PLACES)):
+        if any(one in line for one in _PLACES):
             self._take_heading(line)
         return None
 

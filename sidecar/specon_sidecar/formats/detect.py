@@ -223,11 +223,13 @@ class Candidate:
     def __init__(self, format_: Format, options: FormatOptions, around: Surroundings) -> None:
         self.format = format_
         self._named = options.metric is not None
+        self.parser: Parser = format_.make(options)
         # A metric that was named may stand on other lines.
-        needles = () if self._named else tuple(one.decode("latin-1") for one in format_.needles)
+        self._asleep = not format_.needles and bool(self.parser.woken_by)
+        sought = format_.needles or self.parser.woken_by
+        needles = () if self._named else tuple(one.decode("latin-1") for one in sought)
         self.needle = needles[0] if needles else None
         self.more = needles[1:]
-        self.parser: Parser = format_.make(options)
         self.parser.around = around
         self.series = Series(rewritten=format_.rewritten)
         self._around = around
@@ -310,6 +312,8 @@ class Candidate:
     def feed(self, line: bytes, time: float | None = None, number: int = 0) -> bool:
         """Keep the sample of a line; return whether there was one."""
         sample = self.parse(line, time)
+        if self._asleep and self.parser.is_awake:
+            self._asleep, self.needle, self.more = False, None, ()
         if sample is None:
             return False
         for doubted in self.series.take_doubted():

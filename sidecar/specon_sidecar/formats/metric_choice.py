@@ -6,6 +6,7 @@ another, would give a curve that means nothing, so the choice is by name, and it
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from specon_sidecar.formats.metric_names import (
@@ -171,9 +172,9 @@ class MetricChoice:
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
         # `find` is much faster than `in`, which tries whether the needle is a number first.
-        if lowered.find(self.needle) >= 0:
-            return True
-        return any(lowered.find(needle) >= 0 for needle in self.score_needles)
+        return lowered.find(self.needle) >= 0 or (
+            bool(self.score_needles) and _holds_one(lowered, self.score_needles)
+        )
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
@@ -344,6 +345,12 @@ class MetricChoice:
         if is_last_resort(name):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
+
+
+# Several formats ask about the same line, as long as none is chosen.
+@lru_cache(maxsize=4)
+def _holds_one(lowered: bytes, needles: tuple[bytes, ...]) -> bool:
+    return any(lowered.find(needle) >= 0 for needle in needles)
 
 
 def _needle(metric: str | None) -> bytes:

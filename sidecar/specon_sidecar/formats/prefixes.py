@@ -1,6 +1,7 @@
 """What launchers, collectors and loggers put before a line: taken off, the rank and the time kept."""
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from specon_sidecar.formats.wall_time import leading_stamp
@@ -67,6 +68,8 @@ def without_terminal(line: bytes) -> bytes:
     return _TERMINAL.sub(b"", line) if b"\x1b" in line else line
 
 
+# Several formats ask for the same line, and what is around it does too.
+@lru_cache(maxsize=4)
 def strip(line: bytes) -> Line:
     """Take off what terminals, launchers and loggers added. The blanks before the text stay."""
     line = without_terminal(line)

@@ -54,6 +54,9 @@ _TRAINS: Final = re.compile(
 _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
+# One of these is in each line that one of the expressions above fits: looking for them is much faster.
+_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep")
+_PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
     rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
@@ -204,18 +207,23 @@ class Surroundings:
         text = strip(line).text
         if self._is_heading(text):
             return
-        for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
-            stated = expression.search(text)
+        lowered = text.decode("latin-1").lower()
+        counts = any(map(lowered.__contains__, _COUNTS))
+        for name, expression, worth in (
+            ("steps", _STEPS, counts and ("step" in lowered or "iter" in lowered)),
+            ("epochs", _EPOCHS, "epochs" in lowered or (counts and "epoch" in lowered)),
+        ):
+            stated = expression.search(text) if worth else None
             if (
                 stated is not None
                 and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start())
                 and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
             ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
-        bar = _BAR_IN_WORDS.search(text)
+        bar = _BAR_IN_WORDS.search(text) if "progress on" in lowered else None
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
-        said = _FOR.search(text)
+        said = _FOR.search(text) if any(map(lowered.__contains__, _PLURALS)) else None
         if (
             said is not None
             and _TRAINS.search(text)
