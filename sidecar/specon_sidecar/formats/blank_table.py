@@ -31,7 +31,7 @@ _STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
 class BlankTable(LineParser):
     """Parser of the rows below a heading."""
 
-    woken_by = _PLACES
+    woken_by: tuple[bytes, ...] = _PLACES
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)

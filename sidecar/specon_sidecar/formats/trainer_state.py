@@ -20,7 +20,7 @@ _LONGEST_RECORD: Final = 1000
 class TrainerState(LineParser):
     """Parser of the list `log_history`."""
 
-    woken_by = (_BEGIN,)
+    woken_by: tuple[bytes, ...] = (_BEGIN,)
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, ("loss",), closed=True)
