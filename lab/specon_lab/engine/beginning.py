@@ -19,7 +19,7 @@ class Underway(Struct, frozen=True, kw_only=True):
     """A job that was there before; all times are those of the simulation, so at most 0."""
 
     job: Job
-    """Its times, what it attained, how often it was preempted; `trains_since` does not count."""
+    """Its times, what it attained in all, when it was preempted; `trains_since` counts where it runs."""
     replicas: tuple[Replica, ...]
     """What is known of each; those that are running or starting run on their nodes from the begin on."""
     done_seconds: float = 0.0
@@ -70,6 +70,27 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         trainer.done = trainer.saved = underway.done_seconds
 
 
+def train_on(world: World, beginning: Beginning) -> None:
+    """Let those that train have trained for as long as they are said to, once the manager has heard of it.
+
+    Who has just begun is preempted for nobody.
+    """
+    state = world.state
+    for name, underway in beginning.jobs.items():
+        job, since = state.jobs.get(name), underway.job.trains_since
+        if job is None or since is None or job.trains_since != world.now:
+            continue
+        trained = min(world.now - since, job.attained_seconds)
+        state = state.with_job(
+            msgspec.structs.replace(
+                job,
+                attained_seconds=job.attained_seconds - trained,
+                trains_since=world.now - trained,
+            )
+        )
+    world.state = state.flattened()
+
+
 def _take_over(arrived: Job, known: Job) -> Job:
     return msgspec.structs.replace(
         arrived,
@@ -78,6 +99,9 @@ def _take_over(arrived: Job, known: Job) -> Job:
         admitted_at=known.admitted_at,
         attained_seconds=known.attained_seconds,
         preemptions=known.preemptions,
+        preempted_at=known.preempted_at,
+        failures=known.failures,
+        cooldown_until=known.cooldown_until,
     )
 
 

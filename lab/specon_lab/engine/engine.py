@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from specon_lab.engine.account import Account
 from specon_lab.engine.backend import SimulatedBackend
-from specon_lab.engine.beginning import Beginning, take_up
+from specon_lab.engine.beginning import Beginning, take_up, train_on
 from specon_lab.engine.feasibility import Feasibility
 from specon_lab.engine.world import World
 from specon_lab.workloads.workload import Workload
@@ -100,6 +100,8 @@ class Engine:
         if self._beginning is not None:
             self._let_happen()
             take_up(self._world, self._backend, self._beginning)
+            self._let_happen()
+            train_on(self._world, self._beginning)
         while True:
             self._let_happen()
             self._tell_progress()

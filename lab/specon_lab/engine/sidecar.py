@@ -192,7 +192,7 @@ class Sidecar:
             sequence=self._sequence,
             category=category,
             category_age=0.0 if category is Category.CONVERGED else now - self._began,
-            reason="its log has steps and no value" if category is Category.UNKNOWN else "as it is taken to be",
+            reason="its log has steps and no value" if category is Category.UNKNOWN else "it is taken to be",
             first=Observation(name="step", value=None, age=now - since, step=first),
             last=Observation(name="step", value=None, age=age, step=step),
             total_steps=training.steps if training.prints_total else None,

@@ -49,7 +49,7 @@ class Convergence:
 
     @cached_property
     def _by_kind(self) -> dict[str, Sequence[float | None]]:
-        """Parts that are known, by kind, and of all as the kind "": None of each whose log cannot be judged."""
+        """Parts by kind, and of all as the kind "": None of each whose log cannot be judged."""
         found: dict[str, list[float | None]] = {}
         for job in self._state.jobs.values():
             told = self._told(job)
@@ -62,7 +62,7 @@ class Convergence:
         return dict(found)
 
     def _seen(self, job: Job, told: Progress) -> float | None:
-        """Return after which part a job converged, or will as its sidecar says; None where nobody can tell."""
+        """Return after which part a job converged, or is to as its sidecar says; None: nobody can tell."""
         if told.total_steps is None or told.step is None:
             return None
         done = min(1.0, told.step / max(1, told.total_steps))
@@ -76,7 +76,7 @@ class Convergence:
 
 
 def _part(told: Progress, done: float) -> float | None:
-    """Return after which part of its training a job converges of which `done` is done, as its sidecar says."""
+    """Return after which part a job converges of which `done` is done, as its sidecar says."""
     if told.category is Category.CONVERGED:
         return 0.0
     if told.category in _GAINS and told.until_converged is not None:

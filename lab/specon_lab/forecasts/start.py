@@ -33,6 +33,7 @@ QUICK: Final = Budget(work=500_000, seconds=15.0)
 PATIENT: Final = Budget(work=2_500_000, seconds=60.0, clock=time.process_time)
 """For a manager that asks now and then, in seconds of a processor."""
 _LESS_SURE: Final = "later jobs may go first: measured intervals then held less often than they say"
+_CONVERGES: Final = "jobs converge as their sidecars say, else as others of their kind did"
 
 
 def expected_starts(
@@ -59,8 +60,8 @@ def expected_starts(
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
         worlds.arrivals,
-        *(() if worlds.in_order else (_LESS_SURE,)),
-        *APPROXIMATIONS[1:],
+        *(() if worlds.in_order else (_LESS_SURE, _CONVERGES)),
+        *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
         job: _tell(found.by_job[job], found, worlds.unknown, assumptions)

@@ -207,3 +207,22 @@ def test_what_begins_in_the_middle_keeps_every_rule_of_a_simulation(policy):
     )
     assert len(outcome.jobs) > 10
     assert {each.state for each in outcome.jobs} == {"completed"}
+
+
+def test_who_has_trained_for_long_may_be_preempted_at_once():
+    """Its training counts from when it began, not from the forecast on; its preemptions count on."""
+    given = workload(job(0, seconds=900.0), job(1), on=nodes(1, cpu=1.0))
+    state, now = state_at(200.0, given, "fifo")
+    before = msgspec.structs.replace(
+        state.jobs["default/job-0"], preempted_at=(50.0,), cooldown_until=now + 40.0, failures=1
+    )
+    found = forecast(state.with_job(before), now, prior_seconds=600.0)
+    seen = []
+    simulate(found.workload, "fifo", limit=100.0, beginning=found.beginning, check=seen.append)
+    later = next(each for each in seen if each.now > 0)
+    record = later.before.jobs["default/job-0"]
+    assert before.trains_since is not None
+    assert record.trains_since == pytest.approx(before.trains_since - now)
+    assert record.attained(later.now) == pytest.approx(before.attained(now) + later.now)
+    assert record.preempted_at == (50.0 - now,)
+    assert (record.cooldown_until, record.failures) == (pytest.approx(40.0), 1)

@@ -176,6 +176,8 @@ def test_assumptions_say_who_is_taken_to_come():
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]
     assert "nothing else arrives: too few came to say who will" in told.assumptions
     assert any(each.startswith("later jobs may go first") for each in told.assumptions)
+    assert "jobs converge as their sidecars say, else as others of their kind did" in told.assumptions
+    assert not any(each.startswith("a job that is converged stays so") for each in told.assumptions)
     assert told.assumptions[0] == "how long jobs still train is learnt, measured"
 
 
