@@ -134,7 +134,10 @@ class Sidecar:
         if abs(rate - self._rate) > _OTHER_RATE * self._rate:
             due = min(due, now + self._interval)
         trained = self._now - self._began
-        wait = min(max(trained, _FIRST_PACE * self._interval - trained), _RAREST * self._interval)
+        left = _FIRST_PACE * self._interval - trained
+        if self._sequence == 1 and left > 0:  # of one that trained before it is heard the first time
+            return min(due, max(now, self._now + left))
+        wait = min(max(trained, left), _RAREST * self._interval)
         return min(due, max(now, self._now + wait))
 
     def next_step(self, now: float, done: float, rate: float) -> float:

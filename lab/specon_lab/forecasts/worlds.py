@@ -89,7 +89,7 @@ class Worlds:
             training = msgspec.structs.replace(
                 submission.training,
                 seconds=left[job.name] + done[job.name],
-                prints_total=told.basis == "measured" or (told.waits and self._prints(job)),
+                prints_total=told.basis == "measured" or self._will_print(job),
                 start_seconds=known.start_seconds(chance, longest) if told.waits else 0.0,
                 converges=None if converge is None else converge.draw(job, chance, part),
             )
@@ -147,6 +147,13 @@ class Worlds:
                 told.setdefault(job.kind, []).append(measured)
                 told.setdefault("", []).append(measured)
         return {kind: 2 * sum(each) > len(each) for kind, each in told.items()}
+
+    def _will_print(self, job: Job) -> bool:
+        """Whether a job that is not measured yet will be: its log names its last step, or was not read."""
+        heard = [self._state.replicas[name].progress for name in job.spec.replicas]
+        if any(each.total_steps is not None for each in heard):
+            return True
+        return all(each.step is None for each in heard) and self._prints(job)
 
     def _prints(self, job: Job) -> bool:
         return self._prints_total.get(job.kind, self._prints_total.get("", False))

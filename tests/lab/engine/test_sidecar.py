@@ -357,3 +357,13 @@ def test_a_job_without_a_curve_converges_where_it_is_said_to():
 def test_a_job_that_is_never_said_to_converge_has_no_category():
     """Whose log holds no value cannot be judged."""
     assert {report.category for report in follow(sidecar(), 1 / SECONDS)} == {Category.UNKNOWN}
+
+
+def test_one_that_trained_before_is_measured_a_minute_after_it_began():
+    """Heard the first time when 41 s are over, it is heard again 19 s later, with its pace."""
+    rate = 1 / 1000
+    one = sidecar(seconds=1000.0)
+    assert one.report(0.0, 0.041, rate, "i-1", first=True).remaining_seconds is None
+    due = one.next_due(0.0, 0.041, rate)
+    assert due == pytest.approx(19.0)
+    assert one.report(due, 0.06, rate, "i-1", first=False).remaining_seconds is not None
