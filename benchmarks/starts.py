@@ -2,9 +2,10 @@
 
 `python benchmarks/starts.py [--json FILE]`. Jobs are simulated to their ends, which is the truth. At
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
-2, 4, ... of the queue. Without `TRACES`, a directory of published traces as `specon reproduce traces`
-takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on; `CHOOSE=1`
-prints those on which it was. `CASE=NAME` runs one alone, and `POLICY=NAME[,...]` other policies.
+2, 4, ... of the queue; where later jobs may go first, when each of the first 32 does. Without `TRACES`, a
+directory of published traces as `specon reproduce traces` takes them, jobs are made up from seeds. With
+it the cuts are such that nothing was chosen on; `CHOOSE=1` prints those on which it was. `CASE=NAME` runs
+one alone, and `POLICY=NAME[,...]` other policies.
 """
 
 import math
@@ -21,7 +22,7 @@ import figure
 from figure import Figure
 from specon_lab.engine.engine import Moment
 from specon_lab.engine.run import settings_for, simulate
-from specon_lab.forecasts.start import PATIENT, Budget, expected_starts
+from specon_lab.forecasts.start import PATIENT, QUICK, Budget, expected_starts
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.read import read_workload
 from specon_lab.workloads.parameters import parameters_of
@@ -59,12 +60,15 @@ CHOSEN_ON = _pollux((1, 2, 3, 4)) | _philly((4000000, 6500000))
 JUDGED_ON = _pollux((5, 6, 7, 8)) | _philly((4592000, 5000000))
 POLICIES = ("fifo", "progress", "quota-fifo")
 _MOMENTS, _EVERY = 20, 3
-"""Of so many moments, spread evenly, those at which jobs wait count, and of these each third where they start
-in order; else each, because fewer wait."""
+"""Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
+_TURNED_MOMENTS = 12
+"""The same where later jobs may go first: fewer wait, and each of these moments counts."""
 _LAST = 60
 """The submission until which moments are: others come after it, as they do where nobody knows the end."""
 _BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
 """What a manager spends, on however slow a machine."""
+_TURNED_BUDGET = msgspec.structs.replace(_BUDGET, work=QUICK.work)
+"""What `specon explain` spends, where later jobs may go first: a fifth, so that the benchmark has an end."""
 
 
 class Snapshot(NamedTuple):
@@ -143,7 +147,8 @@ def told(truth: Truth, policy: str, budget: Budget) -> Answers:
         settings = msgspec.structs.replace(seen.settings, policy=policy, parameters={})
         state = msgspec.structs.replace(seen, settings=settings)
         waiting = waiting_jobs(state)
-        asked = [waiting[place - 1] for place in POSITIONS if place <= len(waiting)]
+        places = POSITIONS if policy_named(policy).in_order else range(1, POSITIONS[-1] + 1)
+        asked = [waiting[place - 1] for place in places if place <= len(waiting)]
         began = time.process_time()
         answers = expected_starts(state, now, [job.name for job in asked], budget)
         found.seconds.append(time.process_time() - began)
@@ -184,7 +189,7 @@ def workloads() -> dict[str, Workload]:
     return found
 
 
-def measure(moments: int = _MOMENTS, budget: Budget = _BUDGET) -> list[Figure]:
+def measure() -> list[Figure]:
     """Judge every policy on every workload, and all of it together."""
     figures = list[Figure]()
     only = os.environ.get("CASE")
@@ -194,10 +199,12 @@ def measure(moments: int = _MOMENTS, budget: Budget = _BUDGET) -> list[Figure]:
         for name, workload in workloads().items():
             if only not in {None, name}:
                 continue
-            truth = run(workload, policy, moments)
             if policy_named(policy).in_order:
+                truth = run(workload, policy, _MOMENTS)
                 truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
-            answers = told(truth, policy, budget)
+                answers = told(truth, policy, _BUDGET)
+            else:
+                answers = told(run(workload, policy, _TURNED_MOMENTS), policy, _TURNED_BUDGET)
             together += answers
             figures += _figures(f"{name}, {policy}", answers, judged=False)
         figures += _figures(f"all, {policy}", together, judged=only is None)
