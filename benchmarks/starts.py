@@ -22,7 +22,7 @@ import figure
 from figure import Figure
 from specon_lab.engine.engine import Moment
 from specon_lab.engine.run import settings_for, simulate
-from specon_lab.forecasts.start import PATIENT, QUICK, Budget, expected_starts
+from specon_lab.forecasts.start import PATIENT, Budget, expected_starts
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.read import read_workload
 from specon_lab.workloads.parameters import parameters_of
@@ -67,8 +67,8 @@ _LAST = 60
 """The submission until which moments are: others come after it, as they do where nobody knows the end."""
 _BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
 """What a manager spends, on however slow a machine."""
-_TURNED_BUDGET = msgspec.structs.replace(_BUDGET, work=QUICK.work)
-"""What `specon explain` spends, where later jobs may go first: a fifth, so that the benchmark has an end."""
+_TURNED_BUDGET = msgspec.structs.replace(_BUDGET, work=200_000)
+"""Where later jobs may go first: a twelfth of that, so that the benchmark has an end; it looks less far."""
 
 
 class Snapshot(NamedTuple):
