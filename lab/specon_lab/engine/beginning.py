@@ -34,6 +34,8 @@ class Beginning(Struct, frozen=True, kw_only=True):
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     measured: Measured = Measured()
     changed_at: float = 0.0
+    looks_again: bool = False
+    """Whether a Tick comes a minute after each start, as that of a manager that has more of them would."""
 
 
 def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> None:
@@ -70,17 +72,18 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         trainer.done = trainer.saved = underway.done_seconds
 
 
-def train_on(world: World, beginning: Beginning) -> None:
+def train_on(world: World, beginning: Beginning) -> list[float]:
     """Let those that train have trained for as long as they are said to, once the manager has heard of it.
 
-    Who has just begun is preempted for nobody.
+    Who has just begun is preempted for nobody. Return since when they train, seconds, at most now.
     """
-    state = world.state
+    state, found = world.state, list[float]()
     for name, underway in beginning.jobs.items():
         job, since = state.jobs.get(name), underway.job.trains_since
         if job is None or since is None or job.trains_since != world.now:
             continue
         trained = min(world.now - since, job.attained_seconds)
+        found.append(world.now - trained)
         state = state.with_job(
             msgspec.structs.replace(
                 job,
@@ -89,6 +92,7 @@ def train_on(world: World, beginning: Beginning) -> None:
             )
         )
     world.state = state.flattened()
+    return found
 
 
 def _take_over(arrived: Job, known: Job) -> Job:

@@ -122,7 +122,7 @@ class Worlds:
         return msgspec.structs.replace(
             expected,
             workload=workload,
-            beginning=msgspec.structs.replace(beginning, jobs=underway),
+            beginning=msgspec.structs.replace(beginning, jobs=underway, looks_again=not self.in_order),
             settings=settings,
         )
 
