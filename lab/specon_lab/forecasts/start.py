@@ -35,7 +35,9 @@ PATIENT: Final = Budget(work=2_500_000, seconds=60.0, clock=time.process_time)
 _TURNED: Final = 0.75
 """The part of the work that is spent where later jobs may go first: more of its Ticks come after a
 change, and those take longer, so that an answer costs what it did."""
-_LESS_SURE: Final = "later jobs may go first: measured intervals then held less often than they say"
+_LESS_SURE: Final = "later jobs may go first, and how often intervals hold was measured under progress alone"
+_MEASURED: Final = frozenset({"progress"})
+"""Policies under which later jobs may go first, and intervals were found to hold as often as they say."""
 _CONVERGES: Final = "jobs converge as their sidecars say, else as others of their kind did"
 
 
@@ -64,7 +66,8 @@ def expected_starts(
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
         worlds.arrivals,
-        *(() if worlds.in_order else (_LESS_SURE, _CONVERGES)),
+        *(() if worlds.in_order or state.settings.policy in _MEASURED else (_LESS_SURE,)),
+        *(() if worlds.in_order else (_CONVERGES,)),
         *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {

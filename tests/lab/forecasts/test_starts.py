@@ -178,6 +178,10 @@ def test_assumptions_say_who_is_taken_to_come():
     assert any(each.startswith("later jobs may go first") for each in told.assumptions)
     assert "jobs converge as their sidecars say, else as others of their kind did" in told.assumptions
     assert not any(each.startswith("a job that is converged stays so") for each in told.assumptions)
+    ours = expected_starts(under("progress", state), now, ["default/job-1"])["default/job-1"]
+    assert set(told.assumptions) - set(ours.assumptions) == {
+        "later jobs may go first, and how often intervals hold was measured under progress alone"
+    }
     assert told.assumptions[0] == "how long jobs still train is learnt, measured"
 
 
