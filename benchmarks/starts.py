@@ -58,6 +58,9 @@ def _philly(starts: Iterable[int]) -> dict[str, str]:
 
 CHOSEN_ON = _pollux((1, 2, 3, 4)) | _philly((4000000, 6500000))
 JUDGED_ON = _pollux((5, 6, 7, 8)) | _philly((4592000, 5000000))
+_HEAVIER = _POLLUX.replace("workloads/", "workloads-1.5/")
+TURNED_ON = _pollux((5, 6, 7, 8)) | {f"pollux {n}, load 1.5": _HEAVIER.format(n, 0) for n in (5, 6, 7, 8)}
+"""Those where later jobs may go first: fewer wait, and none of them for one that takes weeks."""
 POLICIES = ("fifo", "progress", "quota-fifo")
 _MOMENTS, _EVERY = 20, 3
 """Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
@@ -173,13 +176,15 @@ def told(truth: Truth, policy: str, budget: Budget) -> Answers:
     return found
 
 
-def workloads() -> dict[str, Workload]:
-    """Return what is judged on."""
+def workloads(policy: str) -> dict[str, Workload]:
+    """Return what a policy is judged on."""
     directory = os.environ.get("TRACES")
     if directory is None:
         made = PoissonWorkload(jobs=150, nodes=8, interarrival=180.0, curves=0.0)
         return {f"made up, seed {seed}": generate(made, seed) for seed in (1, 2)}
-    cuts = CHOSEN_ON if os.environ.get("CHOOSE") else JUDGED_ON
+    cuts = JUDGED_ON if policy_named(policy).in_order else TURNED_ON
+    if os.environ.get("CHOOSE"):
+        cuts = CHOSEN_ON
     found = {}
     for name, cut in cuts.items():
         path, _, options = cut.partition(":")
@@ -196,7 +201,7 @@ def measure() -> list[Figure]:
     policies = tuple(filter(None, os.environ.get("POLICY", "").split(","))) or POLICIES
     for policy in policies:
         together = Answers([], 0, [], [])
-        for name, workload in workloads().items():
+        for name, workload in workloads(policy).items():
             if only not in {None, name}:
                 continue
             if policy_named(policy).in_order:
