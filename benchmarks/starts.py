@@ -2,9 +2,10 @@
 
 `python benchmarks/starts.py [--json FILE]`. Jobs are simulated to their ends, which is the truth. At
 moments in between it is worked out, of what was known then, when those start that wait at positions 1,
-2, 4, ... of the queue. Without `TRACES`, a directory of published traces as `specon reproduce traces`
-takes them, jobs are made up from seeds. With it the cuts are such that nothing was chosen on; `CHOOSE=1`
-prints those on which it was. `CASE=NAME` runs one alone, and `POLICY=NAME[,...]` other policies.
+2, 4, ... of the queue; where later jobs may go first, when each of the first 32 does. Without `TRACES`, a
+directory of published traces as `specon reproduce traces` takes them, jobs are made up from seeds. With
+it the cuts are such that nothing was chosen on; `CHOOSE=1` prints those on which it was. `CASE=NAME` runs
+one alone, and `POLICY=NAME[,...]` other policies.
 """
 
 import math
@@ -31,6 +32,7 @@ from specon_manager.core.state import State
 from specon_manager.core.waiting import waiting_jobs
 from specon_manager.model.actions import StartReplica
 from specon_manager.model.events import Tick
+from specon_manager.policies.table import policy_named
 
 POSITIONS = (1, 2, 4, 8, 16, 32)
 LATEST = 64
@@ -56,13 +58,20 @@ def _philly(starts: Iterable[int]) -> dict[str, str]:
 
 CHOSEN_ON = _pollux((1, 2, 3, 4)) | _philly((4000000, 6500000))
 JUDGED_ON = _pollux((5, 6, 7, 8)) | _philly((4592000, 5000000))
+_HEAVIER = _POLLUX.replace("workloads/", "workloads-1.5/")
+TURNED_ON = _pollux((5, 6, 7, 8)) | {f"pollux {n}, load 1.5": _HEAVIER.format(n, 0) for n in (5, 6, 7, 8)}
+"""Those where later jobs may go first: fewer wait, and none of them for one that takes weeks."""
 POLICIES = ("fifo", "progress", "quota-fifo")
 _MOMENTS, _EVERY = 20, 3
 """Of so many moments, spread evenly, those at which jobs wait count, and of these each third."""
+_TURNED_MOMENTS = 12
+"""The same where later jobs may go first: fewer wait, and each of these moments counts."""
 _LAST = 60
 """The submission until which moments are: others come after it, as they do where nobody knows the end."""
 _BUDGET = msgspec.structs.replace(PATIENT, seconds=3000.0)
 """What a manager spends, on however slow a machine."""
+_TURNED_BUDGET = msgspec.structs.replace(_BUDGET, work=800_000 / 3)
+"""Where later jobs may go first: a tenth of that, so that the benchmark has an end; it looks less far."""
 
 
 class Snapshot(NamedTuple):
@@ -141,7 +150,8 @@ def told(truth: Truth, policy: str, budget: Budget) -> Answers:
         settings = msgspec.structs.replace(seen.settings, policy=policy, parameters={})
         state = msgspec.structs.replace(seen, settings=settings)
         waiting = waiting_jobs(state)
-        asked = [waiting[place - 1] for place in POSITIONS if place <= len(waiting)]
+        places = POSITIONS if policy_named(policy).in_order else range(1, POSITIONS[-1] + 1)
+        asked = [waiting[place - 1] for place in places if place <= len(waiting)]
         began = time.process_time()
         answers = expected_starts(state, now, [job.name for job in asked], budget)
         found.seconds.append(time.process_time() - began)
@@ -166,13 +176,15 @@ def told(truth: Truth, policy: str, budget: Budget) -> Answers:
     return found
 
 
-def workloads() -> dict[str, Workload]:
-    """Return what is judged on."""
+def workloads(policy: str) -> dict[str, Workload]:
+    """Return what a policy is judged on."""
     directory = os.environ.get("TRACES")
     if directory is None:
         made = PoissonWorkload(jobs=150, nodes=8, interarrival=180.0, curves=0.0)
         return {f"made up, seed {seed}": generate(made, seed) for seed in (1, 2)}
-    cuts = CHOSEN_ON if os.environ.get("CHOOSE") else JUDGED_ON
+    cuts = JUDGED_ON if policy_named(policy).in_order else TURNED_ON
+    if os.environ.get("CHOOSE"):
+        cuts = CHOSEN_ON
     found = {}
     for name, cut in cuts.items():
         path, _, options = cut.partition(":")
@@ -182,19 +194,22 @@ def workloads() -> dict[str, Workload]:
     return found
 
 
-def measure(moments: int = _MOMENTS, budget: Budget = _BUDGET) -> list[Figure]:
+def measure() -> list[Figure]:
     """Judge every policy on every workload, and all of it together."""
     figures = list[Figure]()
     only = os.environ.get("CASE")
     policies = tuple(filter(None, os.environ.get("POLICY", "").split(","))) or POLICIES
     for policy in policies:
         together = Answers([], 0, [], [])
-        for name, workload in workloads().items():
+        for name, workload in workloads(policy).items():
             if only not in {None, name}:
                 continue
-            truth = run(workload, policy, moments)
-            truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
-            answers = told(truth, policy, budget)
+            if policy_named(policy).in_order:
+                truth = run(workload, policy, _MOMENTS)
+                truth = truth._replace(snapshots=truth.snapshots[1::_EVERY])
+                answers = told(truth, policy, _BUDGET)
+            else:
+                answers = told(run(workload, policy, _TURNED_MOMENTS), policy, _TURNED_BUDGET)
             together += answers
             figures += _figures(f"{name}, {policy}", answers, judged=False)
         figures += _figures(f"all, {policy}", together, judged=only is None)

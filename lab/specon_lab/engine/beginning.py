@@ -19,7 +19,7 @@ class Underway(Struct, frozen=True, kw_only=True):
     """A job that was there before; all times are those of the simulation, so at most 0."""
 
     job: Job
-    """Its times, what it attained, how often it was preempted; `trains_since` does not count."""
+    """Its times, what it attained in all, when it was preempted; `trains_since` counts where it runs."""
     replicas: tuple[Replica, ...]
     """What is known of each; those that are running or starting run on their nodes from the begin on."""
     done_seconds: float = 0.0
@@ -34,6 +34,8 @@ class Beginning(Struct, frozen=True, kw_only=True):
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     measured: Measured = Measured()
     changed_at: float = 0.0
+    looks_again: bool = False
+    """Whether a Tick comes a minute after each start, as that of a manager that has more of them would."""
 
 
 def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> None:
@@ -70,6 +72,29 @@ def take_up(world: World, backend: SimulatedBackend, beginning: Beginning) -> No
         trainer.done = trainer.saved = underway.done_seconds
 
 
+def train_on(world: World, beginning: Beginning) -> list[float]:
+    """Let those that train have trained for as long as they are said to, once the manager has heard of it.
+
+    Who has just begun is preempted for nobody. Return since when they train, seconds, at most now.
+    """
+    state, found = world.state, list[float]()
+    for name, underway in beginning.jobs.items():
+        job, since = state.jobs.get(name), underway.job.trains_since
+        if job is None or since is None or job.trains_since != world.now:
+            continue
+        trained = min(world.now - since, job.attained_seconds)
+        found.append(world.now - trained)
+        state = state.with_job(
+            msgspec.structs.replace(
+                job,
+                attained_seconds=job.attained_seconds - trained,
+                trains_since=world.now - trained,
+            )
+        )
+    world.state = state.flattened()
+    return found
+
+
 def _take_over(arrived: Job, known: Job) -> Job:
     return msgspec.structs.replace(
         arrived,
@@ -78,6 +103,9 @@ def _take_over(arrived: Job, known: Job) -> Job:
         admitted_at=known.admitted_at,
         attained_seconds=known.attained_seconds,
         preemptions=known.preemptions,
+        preempted_at=known.preempted_at,
+        failures=known.failures,
+        cooldown_until=known.cooldown_until,
     )
 
 

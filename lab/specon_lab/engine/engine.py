@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from specon_lab.engine.account import Account
 from specon_lab.engine.backend import SimulatedBackend
-from specon_lab.engine.beginning import Beginning, take_up
+from specon_lab.engine.beginning import Beginning, take_up, train_on
 from specon_lab.engine.feasibility import Feasibility
 from specon_lab.engine.world import World
 from specon_lab.workloads.workload import Workload
@@ -27,6 +27,8 @@ from specon_sidecar.classify import ClassifierSettings
 
 _TICKS_AT_ONCE: Final = 32  # within one moment: a policy that always finds something to do must not stop time
 _QUIET_TICKS: Final = 20  # in which nothing changed, before the next ones are further and further apart
+_SOON: Final = 61.0
+"""After the start of a replica its pace is known, and policies may preempt it, seconds."""
 _LOSSES: Final = (ev.ReplicaGone, ev.StartRefused)
 
 
@@ -100,6 +102,9 @@ class Engine:
         if self._beginning is not None:
             self._let_happen()
             take_up(self._world, self._backend, self._beginning)
+            self._let_happen()
+            for since in train_on(self._world, self._beginning):
+                self._look_again(since)
         while True:
             self._let_happen()
             self._tell_progress()
@@ -165,6 +170,8 @@ class Engine:
                 self._tick_wanted = True
             if not isinstance(event, ev.ReportReceived):
                 self._note_change()
+            if isinstance(event, ev.ReplicaStarted):
+                self._look_again(self._world.now)
             if isinstance(event, _LOSSES):
                 self._backend.notice_end(event)
 
@@ -195,6 +202,14 @@ class Engine:
         if self._tick_number * self._settings.tick <= now:
             return bool(self._world.jobs)
         return self._tick_wanted and self._ticks_now < _TICKS_AT_ONCE and bool(self._world.jobs)
+
+    def _look_again(self, since: float) -> None:
+        """Plan a Tick for when a job that trains since then may be preempted, where that is wanted."""
+        if self._beginning is not None and self._beginning.looks_again:
+            self._world.agenda.at(since + _SOON, self._want_tick, passing=True)
+
+    def _want_tick(self) -> None:
+        self._tick_wanted = True
 
     def _tick(self) -> None:
         """Ask the policy, and plan the next regular Tick."""

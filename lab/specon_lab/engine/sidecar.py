@@ -126,12 +126,18 @@ class Sidecar:
         due = self.next_step(now, done, rate) if self._resumed is not None else math.inf
         if self._observer is not None:
             return min(due, max(now, self._observer.closes))
+        converges = self._training.converges
+        if converges is not None and rate > 0 and done < converges < 1:
+            due = min(due, now + (converges - done) / rate * (1 + _SOONER))
         if self._oracle or not self._training.prints_total or rate <= 0:
             return due
         if abs(rate - self._rate) > _OTHER_RATE * self._rate:
             due = min(due, now + self._interval)
         trained = self._now - self._began
-        wait = min(max(trained, _FIRST_PACE * self._interval - trained), _RAREST * self._interval)
+        left = _FIRST_PACE * self._interval - trained
+        if self._sequence == 1 and left > 0:  # of one that trained before it is heard the first time
+            return min(due, max(now, self._now + left))
+        wait = min(max(trained, left), _RAREST * self._interval)
         return min(due, max(now, self._now + wait))
 
     def next_step(self, now: float, done: float, rate: float) -> float:
@@ -180,20 +186,34 @@ class Sidecar:
         if self._resumed is not None and step > self._resumed:
             self._resumed = None
         first, since = self._first
+        category, until = self._verdict(now, done)
         return Report(
             schema=1,
             replica=replica,
             incarnation=incarnation,
             session=_SESSION,
             sequence=self._sequence,
-            category=Category.UNKNOWN,
-            category_age=now - self._began,
-            reason="its log has steps and no value",
+            category=category,
+            category_age=0.0 if category is Category.CONVERGED else now - self._began,
+            reason="its log has steps and no value" if category is Category.UNKNOWN else "it is taken to be",
             first=Observation(name="step", value=None, age=now - since, step=first),
             last=Observation(name="step", value=None, age=age, step=step),
             total_steps=training.steps if training.prints_total else None,
             remaining_seconds=self._remaining(now, done, rate),
+            until_converged=until,
         )
+
+    def _verdict(self, now: float, done: float) -> tuple[Category, float | None]:
+        """Return the category of a job without a curve, and which part of the rest it takes to converge."""
+        converges = self._training.converges
+        if converges is None or not self._paced(now):
+            return Category.UNKNOWN, None
+        if done >= converges:
+            return Category.CONVERGED, None
+        return Category.PROGRESSING, (converges - done) / (1 - done)
+
+    def _paced(self, now: float) -> bool:
+        return now - self._began >= _FIRST_PACE * self._interval * (1 - _SOONER)
 
     def _remaining(self, now: float, done: float, rate: float) -> Estimate | None:
         """Return the remaining time of a job without a curve, as far as its sidecar can know it."""
@@ -202,8 +222,7 @@ class Sidecar:
             return None
         if self._oracle:
             return exact(1 - done, speed)
-        paced = now - self._began >= _FIRST_PACE * self._interval * (1 - _SOONER)
-        if not (self._training.prints_total and paced):
+        if not (self._training.prints_total and self._paced(now)):
             return None
         return mistaken(exact(1 - done, speed), done, self._mistake())
 

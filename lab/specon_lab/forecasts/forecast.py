@@ -43,7 +43,7 @@ APPROXIMATIONS: Final = (
     "jobs are admitted, scaled and preempted at once, and nothing fails",
     "a job that is converged stays so, and one that is not does not become it",
 )
-"""What is taken for granted beside the estimates, in words."""
+"""What is taken for granted beside the estimates, in words; the last of them of convergence."""
 
 _ENOUGH: Final = 3  # completed jobs of any kind, before a mean of them is believed (as the policies do)
 _LEAST, _MOST = 1e-3, 1e9  # seconds of training
@@ -199,7 +199,9 @@ def _shift_job(job: Job, now: float) -> Job:
         queued_at=job.queued_at - now,
         admitted_at=None if job.admitted_at is None else job.admitted_at - now,
         attained_seconds=attained(job, now),
-        trains_since=None,
+        trains_since=None if job.trains_since is None else job.trains_since - now,
+        preempted_at=tuple(at - now for at in job.preempted_at),
+        cooldown_until=max(0.0, job.cooldown_until - now),
     )
 
 

@@ -32,7 +32,13 @@ QUICK: Final = Budget(work=500_000, seconds=15.0)
 """For a person who waits for the answer."""
 PATIENT: Final = Budget(work=2_500_000, seconds=60.0, clock=time.process_time)
 """For a manager that asks now and then, in seconds of a processor."""
-_LESS_SURE: Final = "later jobs may go first: measured intervals then held less often than they say"
+_TURNED: Final = 0.75
+"""The part of the work that is spent where later jobs may go first: more of its Ticks come after a
+change, and those take longer, so that an answer costs what it did."""
+_LESS_SURE: Final = "later jobs may go first, and how often intervals hold was measured under progress alone"
+_MEASURED: Final = frozenset({"progress"})
+"""Policies under which later jobs may go first, and intervals were found to hold as often as they say."""
+_CONVERGES: Final = "jobs converge as their sidecars say, else as others of their kind did"
 
 
 def expected_starts(
@@ -46,7 +52,8 @@ def expected_starts(
     try:
         worlds = Worlds(state, now, seed=0, asked=jobs)
         waiting = worlds.waiting & set(jobs)
-        bounds = Bounds(work=budget.work / budget.worlds)
+        share = 1.0 if worlds.in_order else _TURNED
+        bounds = Bounds(work=share * budget.work / budget.worlds)
         found = starts(worlds, waiting, budget.worlds, bounds, lambda: budget.clock() <= ends)
     except ValueError as error:
         return dict.fromkeys(jobs, ExpectedStart(why=str(error)))
@@ -59,8 +66,9 @@ def expected_starts(
     assumptions = (
         f"how long jobs still train is {', '.join(told)}",
         worlds.arrivals,
-        *(() if worlds.in_order else (_LESS_SURE,)),
-        *APPROXIMATIONS[1:],
+        *(() if worlds.in_order or state.settings.policy in _MEASURED else (_LESS_SURE,)),
+        *(() if worlds.in_order else (_CONVERGES,)),
+        *(APPROXIMATIONS[1:] if worlds.in_order else APPROXIMATIONS[1:-1]),
     )
     return {
         job: _tell(found.by_job[job], found, worlds.unknown, assumptions)

@@ -8,6 +8,7 @@ import msgspec
 
 from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
 from specon_lab.forecasts.chance import Chance
+from specon_lab.forecasts.convergence import Convergence
 from specon_lab.forecasts.forecast import Forecast, forecast, simulated_spec
 from specon_lab.forecasts.knowledge import Knowledge
 from specon_lab.workloads.workload import Submission, Training
@@ -19,6 +20,9 @@ from specon_manager.policies.shared_nodes import reserves
 from specon_manager.policies.table import policy_named
 
 _MOST_NEWCOMERS: Final = 256
+_LONGEST_TICK: Final = 300.0
+_PREEMPTING_TICK: Final = 60.0
+"""Where who runs makes way for others: it may do so at a Tick at which nothing else happens."""
 _TICKS: Final = 50
 """Regular Ticks in the mean time that jobs have left: a policy is asked at every change beside these."""
 
@@ -38,6 +42,7 @@ class Worlds:
             self.expected = _without_later(self.expected, asked)
         self._state, self._now, self._seed = state, now, seed
         self._knowledge = Knowledge(state, now, self.expected.remaining)
+        self._convergence = None if self.in_order else Convergence(state, now)
         guessed = [each.job for each in self.expected.remaining if each.basis in {"learnt", "assumed"}]
         self.unknown = ""
         """Why some jobs are taken never to end, in words; empty where something is known of all."""
@@ -68,7 +73,7 @@ class Worlds:
     def draw(self, number: int, *, until: float) -> Forecast:
         """Return world `number`, with those who come within `until` seconds, a few hundred at most."""
         chance = Chance(self._seed, number)
-        known, expected = self._knowledge, self.expected
+        known, converge, expected = self._knowledge, self._convergence, self.expected
         # What took longer than a start may is over within the deadline: the rest of it was something else.
         longest = 0.9 * expected.settings.deadlines.start
         jobs, done, left = list[Submission](), dict[str, float](), dict[str, float]()
@@ -80,11 +85,13 @@ class Worlds:
             if told.basis == "measured":
                 # Its steps are what they are: who is slower was slower before.
                 done[job.name] *= left[job.name] / told.seconds
+            part = done[job.name] / (done[job.name] + left[job.name])
             training = msgspec.structs.replace(
                 submission.training,
                 seconds=left[job.name] + done[job.name],
-                prints_total=told.basis == "measured" or (told.waits and self._prints(job)),
+                prints_total=told.basis == "measured" or self._will_print(job),
                 start_seconds=known.start_seconds(chance, longest) if told.waits else 0.0,
+                converges=None if converge is None else converge.draw(job, chance, part),
             )
             jobs.append(msgspec.structs.replace(submission, training=training))
         arrivals = drawn_arrivals(self._latest, chance.rng, until=until, most=_MOST_NEWCOMERS)
@@ -96,13 +103,15 @@ class Worlds:
                 prints_total=self._prints(pattern),
                 start_seconds=known.start_seconds(chance, longest),
                 stop_seconds=0.0,
+                converges=None if converge is None else converge.draw_kind(pattern.kind, chance),
             )
             jobs.append(Submission(at=at, spec=spec, training=training))
         settings = self._settings(left.values())
+        report = expected.workload.report_seconds
         workload = msgspec.structs.replace(
             expected.workload,
             jobs=tuple(jobs),
-            report_seconds=max(expected.workload.report_seconds, settings.tick),
+            report_seconds=max(report, settings.tick) if self.in_order else report,
             seed=chance.rng.randrange(2**31),
         )
         beginning = expected.beginning
@@ -113,13 +122,14 @@ class Worlds:
         return msgspec.structs.replace(
             expected,
             workload=workload,
-            beginning=msgspec.structs.replace(beginning, jobs=underway),
+            beginning=msgspec.structs.replace(beginning, jobs=underway, looks_again=not self.in_order),
             settings=settings,
         )
 
     def _settings(self, left: Collection[float]) -> Settings:
         """Return the settings with rarer regular Ticks where jobs take long."""
-        tick = max(self.expected.settings.tick, min(300.0, sum(left) / len(left) / _TICKS))
+        longest = _LONGEST_TICK if self.in_order else _PREEMPTING_TICK
+        tick = max(self.expected.settings.tick, min(longest, sum(left) / len(left) / _TICKS))
         return msgspec.structs.replace(self.expected.settings, tick=tick)
 
     @cached_property
@@ -137,6 +147,13 @@ class Worlds:
                 told.setdefault(job.kind, []).append(measured)
                 told.setdefault("", []).append(measured)
         return {kind: 2 * sum(each) > len(each) for kind, each in told.items()}
+
+    def _will_print(self, job: Job) -> bool:
+        """Whether a job that is not measured yet will be: its log names its last step, or was not read."""
+        heard = [self._state.replicas[name].progress for name in job.spec.replicas]
+        if any(each.total_steps is not None for each in heard):
+            return True
+        return all(each.step is None for each in heard) and self._prints(job)
 
     def _prints(self, job: Job) -> bool:
         return self._prints_total.get(job.kind, self._prints_total.get("", False))

@@ -49,6 +49,8 @@ class Training(Struct, frozen=True, kw_only=True):
     network: Network | None = None
     curve: LossCurve | None = None
     """None: its log says nothing that could be judged."""
+    converges: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Without a curve: the part of the training after which its sidecar says so; None: it never does."""
     prints_total: bool = True
     """Whether its log names the total number of steps, so that a sidecar knows how much is left."""
     steps: Annotated[int, Meta(ge=1)] = 1000

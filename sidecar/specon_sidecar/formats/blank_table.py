@@ -20,7 +20,9 @@ from specon_sidecar.formats.sample import Sample
 
 _LONGEST: Final = 2000
 _NAMES: Final = re.compile(r"[#\s]{0,40}+(?:[A-Za-z_][\w./%()@+-]{0,60}+(?:\s++|$)){3,64}+")
-_PLACES: Final = ("tep", "poch", "ter", "TEP", "POCH", "TER")
+_PLACES: Final = (b"tep", b"poch", b"ter", b"TEP", b"POCH", b"TER")
+# DeepXDE's `loss.dat`: the losses of the training, as many of the test, and the metrics.
+_VECTORS: Final = b"# step, loss_train, loss_test"
 _FRACTION: Final = re.compile(r"(\d{1,15})/(\d{1,15})")
 _TOTAL: Final = "total"
 _STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
@@ -29,28 +31,48 @@ _STEP_OR_EPOCH: Final = (Position.STEP, Position.EPOCH)
 class BlankTable(LineParser):
     """Parser of the rows below a heading."""
 
+    woken_by: tuple[bytes, ...] = _PLACES
+
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, last_resorts=True)
         self._named = options.metric is not None
         self._records = RecordReader(self.choice)
         self._places = Places()
         self._columns: list[str] = []
+        self._vectors = False
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether a heading has come."""
+        return self._vectors or bool(self._columns)
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the heading if it is one."""
         if len(line) > _LONGEST:
             return None
+        if self._vectors:
+            return self._vector(line.split())
         columns = self._columns
         if columns and line.lstrip()[:1] and line.rstrip()[-1:].isdigit():
             cells = strip(line).text.decode("utf-8", "replace").split()
             if len(cells) == len(columns) and cells[0][:1].isdigit():
                 return self._row(cells)
-        text = line.decode("latin-1")
-        if any(map(text.__contains__, _PLACES)):
+        if any(one in line for one in _PLACES):
             self._take_heading(line)
         return None
 
+    def _vector(self, cells: list[bytes]) -> Sample | None:
+        numbers = [to_float(cell) for cell in cells]
+        parts = numbers[1 : 1 + (len(numbers) - 1) // 2]
+        if not parts or None in numbers:
+            return None
+        loss = sum(one for one in parts if one is not None)
+        return self._records.sample({"step": numbers[0], "loss_train": loss}.items())
+
     def _take_heading(self, line: bytes) -> None:
+        if line.startswith(_VECTORS):
+            self._vectors = True
+            return
         text = strip(line).text.decode("utf-8", "replace").rstrip()
         if not _NAMES.fullmatch(text):
             return

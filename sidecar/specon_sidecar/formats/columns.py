@@ -41,11 +41,18 @@ class Columns(LineParser):
 
     def __init__(self, family: ColumnsFamily, options: FormatOptions) -> None:
         self._family = family
+        self.woken_by = (family.heading,)
         names = (SUM_OF_PARTS, *family.metrics) if family.parts else family.metrics
         self.choice = MetricChoice(options.metric, names)
         self._records = RecordReader(self.choice, family.parts)
         self._columns: list[str] = []
         self._ended: bytes | None = None
+        self._from_zero = False
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether the heading has come."""
+        return bool(self._columns)
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of this row; take the line for the heading if it is one."""
@@ -69,7 +76,9 @@ class Columns(LineParser):
         total_epochs: int | None = None
         fraction = _TOTAL.fullmatch(cells[0])
         if fraction is not None and len(fraction[2]) < 16:  # noqa: PLR2004 - digits of the largest step
-            cells[0], total_epochs = fraction[1], int(fraction[2])
+            # `0/2` is the first of three.
+            self._from_zero |= int(fraction[1]) == 0
+            cells[0], total_epochs = fraction[1], int(fraction[2]) + self._from_zero
         sample = self._records.sample(zip(self._columns, cells, strict=False))
         if sample is None or (percent is not None and not self._ends_now(cells[0])):
             return None
@@ -89,6 +98,12 @@ TABLES: Final = (
         writers="Ultralytics YOLO, console (the sum of the losses; the last state of an epoch's bar)",
         heading=b" GPU_mem ",
         parts=("box_loss", "cls_loss", "dfl_loss", "obj_loss", "seg_loss", "pose_loss", "kobj_loss"),
+    ),
+    ColumnsFamily(
+        name="yolov5",
+        writers="YOLOv5, console (the sum of the losses; the last state of an epoch's bar)",
+        heading=b" gpu_mem ",
+        parts=("box", "obj", "cls"),
     ),
     ColumnsFamily(
         name="spacy",

@@ -28,9 +28,12 @@ _UNITS: Final = (
     rb"|images|frames)"
 )
 _OWN: Final = re.compile(
-    rb"\W{0,8}+(?i:(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+)?[\[(]?\s{0,8}+(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+"
-    rb"(?P<n>\d{1,12}+)[\])]?(?=[\s:|,])|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+"
-    rb"(?P<bare>\d{1,12}+)(?=[\s:|,])|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
+    rb"\W{0,8}+(?i:"
+    # `[20 500/9000]`: the epoch before its step
+    rb"(?:" + _COUNTED + rb"(?![a-z])\s{0,4}+|(?<=\[)\d{1,9}+[ ,]{1,3}+)?[\[(]?\s{0,8}+"
+    rb"(?P<i>\d{1,12}+)\s{0,2}+/\s{0,8}+(?P<n>\d{1,12}+)(?:[\])]|(?=\s{0,2}[:|,]))"
+    rb"|" + _COUNTED.replace(b"epochs", b"bare_epochs") + rb"\s{1,4}+(?P<bare>\d{1,12}+)(?=[\s:|,])"
+    rb"|(?P<of_unit>\d{1,12}+) " + _UNITS + rb"\b)"
 )
 _AFTER: Final = re.compile(rb"(?i:\bafter (?P<after>\d{1,12}+) " + _UNITS + rb"\b)")
 

@@ -22,7 +22,7 @@ _NAME: Final = re.compile(r"[^\W\d](?:[\w./@%()+-]|:(?=[\w.]))*+(?: (?:[\w./@%()
 _MOST_COLUMNS: Final = 1024
 # The file of Gym's Monitor: reward, length and end of each episode.
 _MONITOR: Final = ("r", "l", "t")
-_MONITORED: Final = {_MONITOR: ["reward", "length", "elapsed"]}
+_MONITORED: Final = ("reward", "length", "elapsed")
 PARTS: Final = tuple(
     f"train/{part}_loss" for part in ("box", "obj", "cls", "dfl", "seg", "pose", "kobj", "l1", "giou")
 )
@@ -89,7 +89,7 @@ class CsvWithHeader(LineParser):
                 and all(_NAME.fullmatch(name) for name in columns)
                 and (tuple(columns) == _MONITOR or any(self.choice.candidate(name) for name in columns))
             ):
-                columns = _MONITORED.get(tuple(columns), columns)
+                columns = list(_MONITORED) if tuple(columns) == _MONITOR else columns
                 self._header_again = bool(self._columns)
                 self._separator, self._columns, self._is_ended = separator, columns, is_ended
                 return

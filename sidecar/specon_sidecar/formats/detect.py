@@ -27,6 +27,8 @@ SILENCE: Final = 2000
 # epoch of a progress bar.
 _LONGEST_WAIT: Final = 20_000
 _LIKELIEST: Final = 3
+# A step that falls weighs as much as so many that rise, where a table may be one of anything.
+_FALLS: Final = 1.5
 _COUNTED_STEPS: Final = 10_000
 
 
@@ -221,11 +223,13 @@ class Candidate:
     def __init__(self, format_: Format, options: FormatOptions, around: Surroundings) -> None:
         self.format = format_
         self._named = options.metric is not None
+        self.parser: Parser = format_.make(options)
         # A metric that was named may stand on other lines.
-        needles = () if self._named else tuple(one.decode("latin-1") for one in format_.needles)
+        self._asleep = not format_.needles and bool(self.parser.woken_by)
+        sought = format_.needles or self.parser.woken_by
+        needles = () if self._named else tuple(one.decode("latin-1") for one in sought)
         self.needle = needles[0] if needles else None
         self.more = needles[1:]
-        self.parser: Parser = format_.make(options)
         self.parser.around = around
         self.series = Series(rewritten=format_.rewritten)
         self._around = around
@@ -241,6 +245,8 @@ class Candidate:
         self._places: set[float] = set()
         self._value: float | None = None
         self._varies = False
+        self._place: float | None = None
+        self._climbs = 0.0
 
     @property
     def evidence(self) -> int:
@@ -287,7 +293,7 @@ class Candidate:
         return msgspec.structs.replace(sample, time=time)
 
     def _counted(self, sample: Sample, line: bytes) -> Sample:
-        """Return a sample without a step with what a counter says: that of its own line, or the bar beside."""
+        """Return a sample without a step with what a counter says: of its own line, or the bar beside."""
         around = self._around
         if sample.epoch is not None:
             if sample.total_epochs is None and around.bar is not None and self._epoch_bar is not None:
@@ -306,6 +312,8 @@ class Candidate:
     def feed(self, line: bytes, time: float | None = None, number: int = 0) -> bool:
         """Keep the sample of a line; return whether there was one."""
         sample = self.parse(line, time)
+        if self._asleep and self.parser.is_awake:
+            self._asleep, self.needle, self.more = False, None, ()
         if sample is None:
             return False
         for doubted in self.series.take_doubted():
@@ -344,6 +352,9 @@ class Candidate:
             place = sample.step if sample.step is not None else sample.epoch
             if place is not None and len(self._places) < _COUNTED_STEPS:
                 self._places.add(place)
+                if self._place is not None and place != self._place:
+                    self._climbs += 1 if place > self._place else -_FALLS
+                self._place = place
 
     def fits(self, *, head_over: bool, ended: bool) -> bool:
         """Whether the log may be this format's."""
@@ -355,6 +366,8 @@ class Candidate:
         # A source text at the head says `loss = 0` again and again.
         if len(self._places) < _PLACES and not self._varies:
             return False
+        if self._places and self.format.needs_place and self._climbs < 0:
+            return False  # the steps of a table of anything go up and down
         if not self._places and self.format.needs_place:
             return self._finite >= ENOUGH_WITHOUT_PLACE
         strong = len(self._places) >= _PLACES

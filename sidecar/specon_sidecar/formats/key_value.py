@@ -32,9 +32,10 @@ _WORD: Final = rb"[A-Za-z_\x80-\xff][" + _LETTER + rb"]*+"
 _PLACE: Final = re.compile(
     rb"(?i:(?<![\w./%@-])((?:train(?:er)?/)?"
     rb"(?:global[ _]steps?|(?:total|max|current)_steps|(?:num_|total_)?timesteps|num_updates"
-    rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch|epochs?(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
+    rb"|iterations?|iters?|steps?|it|i(?=[=:]\s?\d{1,15}/\d)|batch"
+    rb"|epochs?(?:[ _](?:num|number|no\.?))?|ep|episodes?|round)|(?<=\[)train(?=\s\d{1,15}/\d{1,15}\])))"
     rb"[\"']?\s{0,16}+[:=#]?\s{0,16}+[\[(]?\s{0,16}+[\"']?"
-    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+)(?![\w%])"
+    rb"(\d{1,3}(?:,\d{3})++(?!\d)|\d{1,15}+(?:\.\d{1,20}+)?+[kKM]?+)(?![\w%])"
     rb"(?:\s{0,4}+/\s{0,16}+(\d{1,15}+(?:\.\d{1,15}+)?+[kKM]?+))?+"
     # `Epoch 3 [100/600]` and `Epoch:[3/40](100/600)`: the batch stands behind the epoch, without a name
     rb"(?:[\])]?+[ ,]{0,2}+[\[(]\s{0,8}+(\d{1,15}+)/\s{0,8}+(\d{1,15}+)[\])])?+"
@@ -65,7 +66,7 @@ PROGRESS: Final = re.compile(rb"%\||[\[|]\s{0,8}+\d{1,15}+/\d{1,15}+\s?[\]|]")
 _IN_CALL: Final = rb"(?:(?:torch\.|np\.|numpy\.|tf\.|jnp\.)?(?:[tT]ensor|float\d\d|[aA]rray)\(\[?)?+"
 
 NAMED: Final = re.compile(
-    _BEGIN + rb"(" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
+    _BEGIN + rb"((?:[23]D )?+" + _WORD + rb"(?: " + _WORD + rb"){0,3}+)"
     rb"[\"']?\s{0,8}+[:=]\s{0,8}+[\"']?" + _IN_CALL + rb"(" + NUMBER + rb")"
 )
 """Pairs with a sign between: `loss=0.5`, `lm loss: 1.2E+01`, `'loss': '2.28'`."""
@@ -275,8 +276,7 @@ def named_places(
             step, step_rank, of_step = to_step(batch), _BATCH, to_step(of_batch)
         if kind is Position.STEP:
             counted = to_step(number)
-            if rank == EPISODE:
-                episode = counted
+            episode = counted if rank == EPISODE else episode
             if counted is not None and (step is None or rank < step_rank):
                 step, step_rank, named = counted, rank, key
                 of_step = to_step(of) if of else None
@@ -285,11 +285,17 @@ def named_places(
         elif kind is Position.TOTAL_STEPS:
             total = to_step(number)
     if of_step is None and named.lower() in _LENGTHS:
-        if episode is not None:
-            step, step_rank = episode, EPISODE
-        elif counter_of(text) is not None:
-            step, step_rank = None, 0
+        step, step_rank = _place_beside_length(step, step_rank, episode, text)
     return step, step_rank, of_step, epoch, epochs, total
+
+
+def _place_beside_length(
+    step: int | None, step_rank: int, episode: int | None, text: bytes
+) -> tuple[int | None, int]:
+    """Return the step of a line, which may be the episode, or said by a counter at its head."""
+    if episode is not None:
+        return episode, EPISODE
+    return (step, step_rank) if counter_of(text) is None else (None, 0)
 
 
 def _may_be_length(line: bytes, body: int) -> bool:

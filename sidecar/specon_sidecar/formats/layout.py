@@ -13,6 +13,9 @@ from specon_sidecar.formats.metric_choice import Candidate
 
 # No step of so many digits is too large to be one, and patterns of places read as many.
 _MOST_DIGITS: Final = 15
+# Fractions have more, as Python prints them, and are no steps.
+_MOST_OF_FRACTION: Final = 20
+_TOO_LONG: Final = re.compile(rb"(?<![\d.])\d{%d}|\d{%d}" % (_MOST_DIGITS + 1, _MOST_OF_FRACTION + 1))
 _DIGITS: Final = re.compile(rb"\d+")
 _THOUSANDS: Final = re.compile(rb"\d,\d")
 _LONGEST: Final = 2000
@@ -136,7 +139,7 @@ def may_have_layout(line: bytes, body: int) -> bool:
     return (
         len(line) <= _LONGEST
         and _THOUSANDS.search(line, body) is None
-        and all(len(run) <= _MOST_DIGITS for run in _DIGITS.findall(line, body))
+        and _TOO_LONG.search(line, body) is None
     )
 
 
@@ -160,6 +163,7 @@ def _expression(
             at += 1
         else:
             length = run.end() - at
-            parts.append(b"\\d{%d}" % length if at < body else b"\\d{1,%d}+" % _MOST_DIGITS)
+            most = _MOST_OF_FRACTION if line[at - 1 : at] == b"." else _MOST_DIGITS
+            parts.append(b"\\d{%d}" % length if at < body else b"\\d{1,%d}+" % most)
             at = run.end()
     return b"".join(parts)

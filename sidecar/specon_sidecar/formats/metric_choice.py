@@ -6,6 +6,7 @@ another, would give a curve that means nothing, so the choice is by name, and it
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from specon_sidecar.formats.metric_names import (
@@ -38,7 +39,8 @@ _ANY_LOSS: Final = 100
 # A reward stands before the losses beside it: those are what the policy is pushed by, and never converge.
 _REWARD: Final = -1
 _PLAIN_REWARDS: Final = frozenset({"reward", "mean_reward", "reward_mean", "rewards_mean", "avg_reward"})
-_REWARD_NEEDLES: Final = (b"rew", b"return")
+# What is followed instead of a score, whenever it comes, and has no "loss" in its name.
+_BETTER_NEEDLES: Final = (b"rew", b"return", b"entropy")
 _FEWEST_PARTS: Final = 2
 _SCORE: Final = 200  # behind all losses; a score of validation stands behind one of training
 _LAST_RESORT: Final = 300
@@ -170,9 +172,9 @@ class MetricChoice:
     def may_count(self, lowered: bytes) -> bool:
         """Whether a line, lower-cased, may hold the metric: cheap, for each line of the log."""
         # `find` is much faster than `in`, which tries whether the needle is a number first.
-        if lowered.find(self.needle) >= 0:
-            return True
-        return any(lowered.find(needle) >= 0 for needle in self.score_needles)
+        return lowered.find(self.needle) >= 0 or (
+            bool(self.score_needles) and _holds_one(lowered, self.score_needles)
+        )
 
     def candidate(self, key: bytes | str) -> Candidate | None:
         """Return the rank of a key, or None where it is not the name of a metric to follow."""
@@ -288,9 +290,10 @@ class MetricChoice:
             self.validation.forget()
         if self._metric is None:
             name = candidate.name.lower().encode("utf-8", "replace")
-            # A reward takes over from a loss, whenever it comes.
             self.score_needles = tuple(
-                one for one in SCORE_NEEDLES if one in _REWARD_NEEDLES or (one in name and self.is_score)
+                one
+                for one in SCORE_NEEDLES
+                if one in _BETTER_NEEDLES or (one in name and self.needle not in name)
             )
 
     @staticmethod
@@ -342,6 +345,12 @@ class MetricChoice:
         if is_last_resort(name):
             return _LAST_RESORT + is_validation(name)
         return _VALIDATION if may_be_counterpart(name) and "loss" in name.casefold() else None
+
+
+# Several formats ask about the same line, as long as none is chosen.
+@lru_cache(maxsize=4)
+def _holds_one(lowered: bytes, needles: tuple[bytes, ...]) -> bool:
+    return any(lowered.find(needle) >= 0 for needle in needles)
 
 
 def _needle(metric: str | None) -> bytes:

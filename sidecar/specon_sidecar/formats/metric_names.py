@@ -122,6 +122,7 @@ SCORE_NEEDLES: Final = (
     *(b"map", b"f1", b"rew", b"uas", b"las", b"mrr", b"hits", b"recall", b"precision"),
     *(b"ppl", b"perplexity", b"wer", b"cer", b"mse", b"mae", b"mape", b"nll", b"xent", b"bpb", b"bpc"),
     *(b"deviance", b"fid", b"crossentropy", b"return", b"rmsle", b"likelihood", b"cost", b"error"),
+    b"entropy",
 )
 
 _FEWEST_PARTS: Final = 2
@@ -171,9 +172,10 @@ def fold(name: str) -> str:
 
 def is_loss(name: str) -> bool:
     """Whether a name is that of a training loss."""
-    if "loss" not in name.casefold():
-        return False
     found = words(name)
+    if "loss" not in name.casefold():
+        # By the name of the function: `Cross entropy = 1.9`.
+        return found[-2:] == ["cross", "entropy"] and _OF_TRAINING.issuperset(found[:-2])
     if not VALIDATION.isdisjoint(found) or not NO_LOSS.isdisjoint(found):
         return False
     # In a phrase the last word says what it is: "loss per token" may be one, "setting loss scale to" is not.

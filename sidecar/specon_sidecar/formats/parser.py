@@ -41,6 +41,13 @@ class Parser(Protocol):
 
     around: "Surroundings | None"
     """What the lines around the samples say."""
+    woken_by: tuple[bytes, ...]
+    """Bytes of which one is in the first line that it has a use for, such as a heading; nothing for any."""
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether such a line has come."""
+        ...
 
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample that the line holds. No bytes whatever make it raise."""
@@ -56,6 +63,12 @@ class LineParser:
 
     held_back: int = 0
     around: "Surroundings | None" = None
+    woken_by: tuple[bytes, ...] = ()
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether the line that it waited for has come."""
+        return True
 
     def finish(self) -> Sample | None:
         """Return nothing: nothing waits."""

@@ -40,10 +40,9 @@ class Places:
         if step_rank <= _LAST_GLOBAL and epochs is not None and epoch is not None:
             if self._is_global(epoch, step):
                 return step, epoch, of_step, epochs
-        elif (
-            step_rank <= _LAST_GLOBAL or (epoch is None and step_rank != _BATCH)
-        ) and not self._starts_again(epoch, step):
-            return step, epoch, of_step, epochs
+        elif step_rank <= _LAST_GLOBAL or (epoch is None and step_rank != _BATCH):
+            if not self._starts_again(epoch, step):
+                return step, epoch, of_step, epochs
         elif epoch is not None and self._is_numbered_through(epoch, step):
             return step, epoch, of_step, epochs
         if epoch is not None:
@@ -55,13 +54,15 @@ class Places:
 
         Nearly always they are those of the epoch. A step that goes on growing into the next epoch is not.
         """
-        before, self._before = self._before, (epoch, step)
+        before = self._before
+        if before is None or epoch != before[0] or step > before[1]:  # no smaller one of an evaluation
+            self._before = (epoch, step)
         if before is not None and epoch > before[0]:
             self._step_is_global = step > before[1]
         return self._step_is_global
 
     def _is_numbered_through(self, epoch: float, step: int) -> bool:
-        """Whether `epoch: 3, iter: 620/10000` counts the training: from one epoch to the next it grows as ever.
+        """Whether `epoch: 3, iter: 620/10000` counts the training: it grows from epoch to epoch as ever.
 
         Where there is one line an epoch, it has grown from each to the next.
         """

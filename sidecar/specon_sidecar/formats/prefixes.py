@@ -1,6 +1,7 @@
 """What launchers, collectors and loggers put before a line: taken off, the rank and the time kept."""
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from specon_sidecar.formats.wall_time import leading_stamp
@@ -20,11 +21,12 @@ PREFIX: Final = re.compile(
     rb"\[\d{1,6},(?P<mpi>\d{1,6})\]<std(?:out|err)>:"
     # torchrun, DeepSpeed, accelerate
     rb"|\[(?:rank|Rank|RANK|default|GPU)[ :=-]?(?P<torch>\d{1,6})(?:/\d{1,6})?\]:?"
-    # srun -l; a tab after the colon is CatBoost's iteration
-    rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn)"
+    # srun -l; a tab after the colon is CatBoost's iteration, two numbers behind it are Darknet's
+    rb"|(?P<slurm>\d{1,6}):(?= )(?!  \s*learn| -?[\d.]{1,20}, [\d.]{1,20} avg)"
     rb"|\[(?P<bare>\d{1,6})\](?= :::)"
     # docker compose, but not `Valid | Epoch 3`; kubectl --prefix
-    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )|\[pod/[^\]\s]{1,300}+\]"
+    rb"|(?!(?i:val|valid|validation|eval|evaluation|test|dev) )[\w.-]{1,64}+ {1,40}\|(?= )"
+    rb"|\[pod/[^\]\s]{1,300}+\]"
     rb"|(?:stdout|stderr) [FP](?= )"
     # date and time, in brackets or not, with a level, a logger or both inside the brackets
     rb"|\[?(?:\d{4}[-/])?\d\d[-/]\d\d[T ]"
@@ -66,6 +68,8 @@ def without_terminal(line: bytes) -> bytes:
     return _TERMINAL.sub(b"", line) if b"\x1b" in line else line
 
 
+# Several formats ask for the same line, and what is around it does too.
+@lru_cache(maxsize=4)
 def strip(line: bytes) -> Line:
     """Take off what terminals, launchers and loggers added. The blanks before the text stay."""
     line = without_terminal(line)

@@ -16,6 +16,7 @@ class Series:
     - The place (epoch and step) of the sample before: printed twice, so left out. Where only the epoch is
       known, the whole line must be the same too.
     - A sample without a step, where others of the log have one: a summary of an epoch or of the run.
+    - A step of fewer than those of its epoch (`88/88` behind `614/614`): an evaluation.
     - A step that goes back: a resume or a new run. It counts, and is counted in `restarts`.
     - With `rewritten`, a step that is not beyond the furthest one: the file was written anew.
     """
@@ -34,7 +35,10 @@ class Series:
     def admit(self, sample: Sample, *, again: bool = False) -> bool:
         """Whether this sample belongs to the series; `again`: its line is the same as the one before."""
         step = sample.step
+        last = self._last
         if step is None:
+            if last is not None and last.name != sample.name:
+                self._stepped, self._steps = False, 0  # a better name: what had steps was another series
             if self._stepped and self._is_summary():
                 if self._steps == 1:
                     self._doubted.append(sample)
@@ -43,9 +47,8 @@ class Series:
             self._stepped, self._stepless = True, 0
             self._steps += 1
             self._doubted.clear()
-        last = self._last
         if last is not None and last.name == sample.name:
-            if _same_place(last, sample, again=again):
+            if _same_place(last, sample, again=again) or _is_aside(last, sample):
                 return False
             if step is not None and last.step is not None and step < last.step:
                 self._went_back(last, sample)
@@ -84,3 +87,10 @@ def _same_place(last: Sample, sample: Sample, *, again: bool) -> bool:
     if last.epoch != sample.epoch or last.step != sample.step:
         return False
     return sample.step is not None or (again and sample.epoch is not None)
+
+
+def _is_aside(last: Sample, sample: Sample) -> bool:
+    if sample.step is None or last.step is None or sample.epoch is None or sample.epoch != last.epoch:
+        return False
+    fewer = (sample.total_steps or 0) < (last.total_steps or 0)
+    return fewer and sample.total_steps is not None and sample.step < last.step

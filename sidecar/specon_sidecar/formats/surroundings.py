@@ -54,12 +54,16 @@ _TRAINS: Final = re.compile(
 _WAITS: Final = re.compile(rb"(?i:improv|patience|stop|warm|every|each|last|freez|after|already|trained)")
 _WAITED: Final = re.compile(rb"(?i:improv|patience|stop|freez|ago|per\b|without)")
 _NEAR: Final = 24
+# One of these is in each line that one of the expressions above fits: looking for them is much faster.
+_COUNTS: Final = ("total", "max", "num", "train", "n_ep", "n-ep", "n ep", "nep")
+_PLURALS: Final = ("epochs", "steps", "iterations", "iters", "updates")
 # `Epoch 3/40`, `=== Epoch [3/40] ===`, `Starting epoch 3`, `Epoch: 03 | Epoch Time: 0m 36s`
 _HEADING: Final = re.compile(
     rb"[^\w]{0,40}+(?i:(?:start(?:ing)?|begin(?:ning)?|running|train(?:ing)?)[\s:]{1,3}+)?"
     rb"(?i:epoch)\s{0,4}+[:#=]?\s{0,4}+[\[(]?\s{0,4}+(\d{1,9}+)"
     rb"(?:\s{0,4}+(?:/|of|out of)\s{0,4}+(\d{1,9}+))?+"
-    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
+    rb"(?!\w|\.\d)[\])]?(?:\W{0,200}+$|\s{1,2}\([^()]{1,80}+\)\W{0,40}+$"
+    rb"|\W{1,8}+(?i:epoch time|time|lr|current lr|learning|elapsed|start|begin"
     rb"|training|global_step|\d\d:\d\d))"
 )
 # A line that says the step and nothing else: `current step: 12th step`, `--- Iteration 12/400 ---`.
@@ -107,6 +111,8 @@ class Surroundings:
         self._source: dict[str, str] = {}
         self._places = Places()
         self._step_line: tuple[int, int | None] | None = None
+        self._before: tuple[float, int] | None = None
+        self._per_epoch = False
         self._below: dict[str, bytes] = {}
         self.known = False
         """Whether there is anything to complete a sample with."""
@@ -163,17 +169,27 @@ class Surroundings:
             return sample
         if self._step_line is not None and step is None and epoch is None and self._is_below(name, line):
             step, total = self._step_line
+        of_epoch = False
         if epoch is None and self._epoch is not None:
-            epoch = float(self._epoch)
+            epoch, of_epoch = float(self._epoch), True
             if epochs is None and "heading" in self._source:
                 epochs = self._epochs
         if epoch is not None and epochs is None and self._epochs is not None and epoch <= self._epochs:
-            epochs = self._epochs
-            if total is not None and step is not None:
-                step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
+            epochs, of_epoch = self._epochs, True
+        if of_epoch and total is not None and step is not None:
+            step, epoch, total, epochs = self._places.through(step, 0, total, epoch, epochs, None)
         if total is None and self._steps is not None and step is not None and step <= self._steps:
             total = self._steps
+            if epoch is not None and self._begins_anew(epoch, step):
+                step, total = self._places.epochs.through(epoch, epochs, step, self._steps)
         return Sample(name, value, step, epoch, total, time, epochs)
+
+    def _begins_anew(self, epoch: float, step: int) -> bool:
+        """Whether the stated number of steps is that of an epoch, for they went back where one began."""
+        before, self._before = self._before, (epoch, step)
+        if before is not None and epoch > before[0]:
+            self._per_epoch = step < before[1]
+        return self._per_epoch
 
     def _is_below(self, name: str, line: bytes) -> bool:
         """Whether this is the first line with this metric below the one that says the step."""
@@ -191,18 +207,23 @@ class Surroundings:
         text = strip(line).text
         if self._is_heading(text):
             return
-        for name, expression in (("steps", _STEPS), ("epochs", _EPOCHS)):
-            stated = expression.search(text)
+        lowered = text.decode("latin-1").lower()
+        counts = any(map(lowered.__contains__, _COUNTS))
+        for name, expression, worth in (
+            ("steps", _STEPS, counts and ("step" in lowered or "iter" in lowered)),
+            ("epochs", _EPOCHS, "epochs" in lowered or (counts and "epoch" in lowered)),
+        ):
+            stated = expression.search(text) if worth else None
             if (
                 stated is not None
                 and not _PART.search(text, max(0, stated.start() - _NEAR), stated.start())
                 and not _EVALUATES.search(text, max(0, stated.start() - _NEAR), stated.start())
             ):
                 self._state(name, to_step(stated[1]), text[stated.start() :])
-        bar = _BAR_IN_WORDS.search(text)
+        bar = _BAR_IN_WORDS.search(text) if "progress on" in lowered else None
         if bar is not None:
             self._state("steps", to_step(bar[1]), text[bar.start() :])
-        said = _FOR.search(text)
+        said = _FOR.search(text) if any(map(lowered.__contains__, _PLURALS)) else None
         if (
             said is not None
             and _TRAINS.search(text)

@@ -61,6 +61,7 @@ _FORMATS: Final = (
         "json-lines",
         "one JSON object per line",
         JsonLines,
+        needles=(b"{",),
         writers="LLaMA-Factory, Detectron2 metrics.json, MMEngine scalars.json, Ray Tune, and many others",
     ),
     Format(
@@ -68,6 +69,7 @@ _FORMATS: Final = (
         "a table whose header line names the columns",
         CsvWithHeader,
         needs_place=True,
+        needles=(b",", b";", b"\t"),
         writers="Keras CSVLogger, Lightning metrics.csv, Ultralytics results.csv",
     ),
     Format(

@@ -13,11 +13,14 @@ from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
 _KEY: Final = re.compile(rb'\s*"([\w./ -]{1,200})": (?:"([^"]{0,100})"|([\w.+-]{1,100})),?\s*$')
+_BEGIN: Final = b'"log_history": ['
 _LONGEST_RECORD: Final = 1000
 
 
 class TrainerState(LineParser):
     """Parser of the list `log_history`."""
+
+    woken_by: tuple[bytes, ...] = (_BEGIN,)
 
     def __init__(self, options: FormatOptions) -> None:
         self.choice = MetricChoice(options.metric, ("loss",), closed=True)
@@ -25,10 +28,15 @@ class TrainerState(LineParser):
         self._open: list[tuple[str, object]] | None = None
         self._inside = False
 
+    @property
+    def is_awake(self) -> bool:
+        """Whether the list has begun."""
+        return self._inside
+
     def parse(self, line: bytes) -> Sample | None:
         """Return the sample of the record that this line ends."""
         if not self._inside:
-            self._inside = b'"log_history": [' in line
+            self._inside = _BEGIN in line
             return None
         text = line.strip()
         if text == b"{":

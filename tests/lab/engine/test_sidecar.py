@@ -336,3 +336,34 @@ def test_an_interval_of_nothing_is_refused():
     """The interval is a positive time."""
     with pytest.raises(ValueError, match=r"interval 0\.0"):
         sidecar(interval=0.0)
+
+
+def test_a_job_without_a_curve_converges_where_it_is_said_to():
+    """From its first pace on it says how much of the rest is before that, and at that moment that it has."""
+    rate = 1 / 1000
+    reports = follow(sidecar(converges=0.4, seconds=1000.0), rate)
+    assert reports[0].category is Category.UNKNOWN
+    told = [report for report in reports if report.until_converged is not None]
+    for report in told:
+        done = report.last.step / 5000
+        assert report.category is Category.PROGRESSING
+        assert report.until_converged == pytest.approx((0.4 - done) / (1 - done), abs=1e-3)
+    converged = [report for report in reports if report.category is Category.CONVERGED]
+    assert told
+    assert converged[0].last.step == pytest.approx(0.4 * 5000, abs=1)
+    assert {report.until_converged for report in converged} == {None}
+
+
+def test_a_job_that_is_never_said_to_converge_has_no_category():
+    """Whose log holds no value cannot be judged."""
+    assert {report.category for report in follow(sidecar(), 1 / SECONDS)} == {Category.UNKNOWN}
+
+
+def test_one_that_trained_before_is_measured_a_minute_after_it_began():
+    """Heard the first time when 41 s are over, it is heard again 19 s later, with its pace."""
+    rate = 1 / 1000
+    one = sidecar(seconds=1000.0)
+    assert one.report(0.0, 0.041, rate, "i-1", first=True).remaining_seconds is None
+    due = one.next_due(0.0, 0.041, rate)
+    assert due == pytest.approx(19.0)
+    assert one.report(due, 0.06, rate, "i-1", first=False).remaining_seconds is not None

@@ -11,6 +11,7 @@ from specon_lab.forecasts.settled import settled
 from specon_lab.workloads.table import workload_named
 from specon_manager.core.state import Measured, State
 from specon_manager.model.cluster import Leaving, Phase, Served
+from specon_manager.model.events import Tick
 from support.lab.invariants import Invariants
 from support.lab.simulations import admit_all, job, nodes, scripted, sharing_job, workload
 from support.lab.states import state_at
@@ -207,3 +208,36 @@ def test_what_begins_in_the_middle_keeps_every_rule_of_a_simulation(policy):
     )
     assert len(outcome.jobs) > 10
     assert {each.state for each in outcome.jobs} == {"completed"}
+
+
+def test_who_has_trained_for_long_may_be_preempted_at_once():
+    """Its training counts from when it began, not from the forecast on; its preemptions count on."""
+    given = workload(job(0, seconds=900.0), job(1), on=nodes(1, cpu=1.0))
+    state, now = state_at(200.0, given, "fifo")
+    before = msgspec.structs.replace(
+        state.jobs["default/job-0"], preempted_at=(50.0,), cooldown_until=now + 40.0, failures=1
+    )
+    found = forecast(state.with_job(before), now, prior_seconds=600.0)
+    seen = []
+    simulate(found.workload, "fifo", limit=100.0, beginning=found.beginning, check=seen.append)
+    later = next(each for each in seen if each.now > 0)
+    record = later.before.jobs["default/job-0"]
+    assert before.trains_since is not None
+    assert record.trains_since == pytest.approx(before.trains_since - now)
+    assert record.attained(later.now) == pytest.approx(before.attained(now) + later.now)
+    assert record.preempted_at == (50.0 - now,)
+    assert (record.cooldown_until, record.failures) == (pytest.approx(40.0), 1)
+
+
+def test_a_forecast_ticks_when_a_job_may_be_preempted():
+    """A minute after it began, though its regular Ticks are rarer; only where that is asked for."""
+    given = workload(job(0, seconds=900.0), job(1), on=nodes(1, cpu=1.0))
+    state, now = state_at(20.0, given, "fifo")
+    found = forecast(state, now, prior_seconds=600.0)
+    rare = msgspec.structs.replace(found.settings, tick=300.0)
+    for wanted in (True, False):
+        seen = []
+        beginning = msgspec.structs.replace(found.beginning, looks_again=wanted)
+        simulate(found.workload, "fifo", settings=rare, limit=200.0, beginning=beginning, check=seen.append)
+        ticks = {each.now for each in seen if isinstance(each.event, Tick)}
+        assert (pytest.approx(61.0 - now) in list(ticks)) == wanted

@@ -176,6 +176,12 @@ def test_assumptions_say_who_is_taken_to_come():
     told = expected_starts(state, now, ["default/job-1"])["default/job-1"]
     assert "nothing else arrives: too few came to say who will" in told.assumptions
     assert any(each.startswith("later jobs may go first") for each in told.assumptions)
+    assert "jobs converge as their sidecars say, else as others of their kind did" in told.assumptions
+    assert not any(each.startswith("a job that is converged stays so") for each in told.assumptions)
+    ours = expected_starts(under("progress", state), now, ["default/job-1"])["default/job-1"]
+    assert set(told.assumptions) - set(ours.assumptions) == {
+        "later jobs may go first, and how often intervals hold was measured under progress alone"
+    }
     assert told.assumptions[0] == "how long jobs still train is learnt, measured"
 
 
@@ -299,3 +305,20 @@ def test_a_start_takes_as_long_as_those_that_were_seen():
     assert {found.start_seconds(Chance(0, number), 100.0) for number in range(19)} == {30.0}
     assert found.start_seconds(Chance(0, 0), 12.0) == 12.0
     assert Knowledge(known, 600.0, ()).start_seconds(Chance(0, 0), 100.0) == 0.0
+
+
+def test_who_has_just_begun_will_be_measured():
+    """Its log names its last step, only its pace is not known yet: in no world is it a guess to its end."""
+    whole = Resources(cpu=8.0)
+    made = workload(*(job(index, seconds=900.0, requests=whole) for index in range(2)))
+    state, now = state_at(30.0, made, "fifo", settings=settings_for(made))
+    known = Served(jobs=3, mean_seconds=400.0, latest=(400.0,) * 3)
+    state = msgspec.structs.replace(state, served={"best-effort": known})
+    worlds = Worlds(state, now, seed=0)
+    runs = next(each for each in worlds.expected.remaining if not each.waits)
+    assert runs.basis == "learnt"
+    name = f"{runs.job}/worker/0"
+    assert worlds.draw(0, until=1e4).workload.jobs[0].training.prints_total
+    silent = msgspec.structs.replace(state.replicas[name].progress, step=7, total_steps=None)
+    state = state.with_replica(msgspec.structs.replace(state.replicas[name], progress=silent)).flattened()
+    assert not Worlds(state, now, seed=0).draw(0, until=1e4).workload.jobs[0].training.prints_total

@@ -69,3 +69,19 @@ def test_round_trip(columns, rows):
     assert read(*(line.encode() for line in lines)) == [
         ("loss", loss, step, epoch) for epoch, step, loss in rows
     ]
+
+
+def test_monitor_of_gym():
+    """`r,l,t` are the reward, the length and the end of each episode."""
+    parser = CsvWithHeader(FormatOptions())
+    assert parser.parse(b'#{"t_start": 1758041572.96, "env_id": "CartPole-v1"}') is None
+    assert parser.parse(b"r,l,t") is None
+    sample = parser.parse(b"-139.5,99,0.3")
+    assert (sample.name, sample.value) == ("reward", -139.5)
+
+
+def test_length_of_an_episode_is_no_step():
+    """Beside an episode, `steps` says how long it was."""
+    parser = CsvWithHeader(FormatOptions())
+    parser.parse(b"episode,reward,steps")
+    assert parser.parse(b"7,1.0,200").step == 7

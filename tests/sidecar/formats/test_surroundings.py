@@ -263,3 +263,66 @@ def test_a_stage_of_a_pipeline_hides_no_training_without_steps(stages):
     assert len(samples) == 30
     assert [sample.step for sample in samples[1:]] == [None] * (len(samples) - 1)
     assert samples[-1].value == pytest.approx(1.5)
+
+
+def test_evaluation_within_an_epoch_is_none_of_the_training():
+    """Below a heading, `88/88` behind `614/614` is other data; the steps are numbered through the epochs."""
+    text = "".join(
+        f"Epoch {e}/3\n"
+        + "".join(f"step {i}/60 - loss: {4 - e - i / 60}\n" for i in (20, 40, 60))
+        + "".join(f"step {i}/8 - loss: 9.5\n" for i in (4, 8))
+        for e in (1, 2, 3)
+    )
+    _, samples = read(text)
+    assert [one.step for one in samples] == [20, 40, 60, 80, 100, 120, 140, 160, 180]
+    assert (samples[-1].total_steps, samples[-1].total_epochs) == (180, 3)
+
+
+def test_stated_steps_of_an_epoch_are_no_total():
+    """Where the steps begin anew in each epoch, a stated number of steps is the epoch's."""
+    text = "Num Iters: 50\nEPOCHS: 4\n" + "".join(
+        f"Epoch: [{e}], step: [{s}], avg_loss: {5 - e - s / 50}\n" for e in (1, 2, 3) for s in (10, 30, 50)
+    )
+    _, samples = read(text)
+    assert (samples[-1].step, samples[-1].total_steps, samples[-1].total_epochs) == (150, 200, 4)
+
+
+@pytest.mark.parametrize("per_epoch", [1, 5])
+def test_steps_that_are_numbered_through_the_epochs(per_epoch):
+    """`epoch: 3, iter: 150/10000` that goes on growing counts the training."""
+    text = "".join(
+        f"epoch: {(n - 1) // per_epoch + 1}, iter: {10 * n}/10000, loss: {4 - n / 20}\n" for n in range(1, 31)
+    )
+    _, samples = read(text)
+    assert (samples[-1].step, samples[-1].total_steps) == (300, 10000)
+
+
+@pytest.mark.parametrize(
+    ("head", "epochs"),
+    [
+        ("Beginning training 40 epochs, logging every 1, saving every 50.", 40),
+        ("开始训练 (40 epochs)...", 40),
+        ("Epoch 1/40 (device=cuda)", 40),
+        ("training waits (40 epochs without improvement)", None),
+        ("Start evaluating (total_samples: 40, total_iters: 40)", None),
+    ],
+)
+def test_epochs_at_the_head(head, epochs):
+    """The number of epochs is understood in words, and not that of a patience or an evaluation."""
+    _, samples = read(head + "\n" + lines("epoch {n} loss: {v}"))
+    assert samples[-1].total_epochs == epochs
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-05-12 12:09:42,781][solver][INFO] - Valid | Epoch {n} | 3/25 | 40 it/sec | Loss 0.5",
+        "2026-05-12 12:09:42,781 - INFO - [Diff-Val(Test-Normal)] Epoch {n} (Deterministic): loss = 0.5",
+        "- Eval metrics : loss: 0.5",
+    ],
+)
+def test_line_of_other_data(line):
+    """A line that begins with the name of other data is none of the training, behind any prefix."""
+    form = "Train | Epoch {n} | 9/30 | 40 it/sec | Loss {v}\n" + line
+    _, samples = read(lines(form))
+    assert [one.value for one in samples] == [pytest.approx(3 - n / 20) for n in range(1, 31)]

@@ -82,6 +82,19 @@ VISION: Final = (
         r"\s+(?P<value>" + NUM + r")(?:\s+\d+){2}(?:\s+" + NUM + r"){7}\s*$",
     ),
     Family(
+        name="darknet",
+        writers="Darknet, YOLO until version 4 (its running mean)",
+        needles=(b" avg", b" rate, "),
+        line=r"^\s*(?P<step>\d+): "
+        + NUM
+        + r", (?P<value>"
+        + NUM
+        + r") (?P<name>avg(?: loss)?), "
+        + NUM
+        + r" rate, ",
+        metrics=("avg(?: loss)?",),
+    ),
+    Family(
         name="paddle",
         writers="PaddleOCR, PaddleClas",
         needles=(b"global_step: ", b"epoch: ["),

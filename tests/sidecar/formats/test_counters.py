@@ -1,0 +1,90 @@
+"""Places without a name: a counter at the head of a line, the bar beside it, a number of something."""
+
+import pytest
+
+from specon_sidecar.following.lines import LineSplitter
+from specon_sidecar.formats.counters import Counted, counter_of
+from specon_sidecar.formats.parser import FormatOptions
+from specon_sidecar.formats.table import make_reader
+
+
+def read(text):
+    reader, splitter = make_reader("auto", FormatOptions()), LineSplitter()
+    samples = reader.read(splitter.feed(text.encode()))
+    rest = splitter.flush()
+    return reader, [*samples, *reader.read([] if rest is None else [rest]), *reader.finish()]
+
+
+def lines(form, count=30):
+    return "".join(form.format(n=n, m=500 * n, v=3 - n / 20) + "\n" for n in range(1, count + 1))
+
+
+def place(samples):
+    last = samples[-1]
+    return last.step, last.epoch, last.total_steps, last.total_epochs
+
+
+@pytest.mark.parametrize(
+    ("line", "counted"),
+    [
+        (b"[021500/50000] WMS | loss 0.19", Counted(21500, 50000)),
+        (b"[20 38000/75400] loss 0.2 lr 1.6e-04", Counted(38000, 75400)),
+        (b"E 12/500 | Loss:0.7", Counted(12, 500, of_epochs=True)),
+        (b"Snapshot 2000 saved", Counted(2000, 0)),
+        (b"2026-11-20 10:00:00,123 - INFO - after 31 images", Counted(31, 0)),
+        (b"Average Loss 3.5 after 2091 sentences", Counted(2091, 0)),
+        (b"  [    1000 eps] reward=0.5", Counted(1000, 0)),
+        (b"Fold 3 loss 0.2", None),
+        (b"gpu 3 | loss 0.2", None),
+        (b"12/20 of the loss", None),
+    ],
+)
+def test_counter_of_a_line(line, counted):
+    """What counts stands at the head of the line, or behind `after`; folds and devices are not counted."""
+    assert counter_of(line) == counted
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("[{n:06}/50] WMS | loss {v} | 97% | batch 16", (30, None, 50, None)),
+        ("E {n}/50 | Loss:{v} | VAcc:46.25%", (None, 30, None, 50)),
+        ("Snapshot {m} saved, average loss: {v}", (15000, None, None, None)),
+        ("Average Train Loss {v} after {m} sentences", (15000, None, None, None)),
+        ("[ {m} eps] reward={v}+/-0.2  steps={n}.5", (15000, None, None, None)),
+        ("Epoch num {n}| train loss {v}", (None, 30, None, None)),
+        ("Episode {n} | reward={v} | steps=200", (30, None, None, None)),
+        ("epoch=0 i={n}/50 total loss={v}", (30, 0, None, None)),
+    ],
+)
+def test_counter_places_the_samples(form, expected):
+    """All samples have their place, also those before the counter was seen to grow."""
+    _, samples = read(lines(form))
+    assert len(samples) == 30
+    assert place(samples) == expected
+    assert samples[0].step in {1, 500, None}
+    assert (samples[0].step, samples[0].epoch) != (None, None)
+
+
+def test_counter_that_stands_still_places_nothing():
+    """A number that is always the same counts nothing."""
+    _, samples = read(lines("Snapshot 7 saved, loss {v}"))
+    assert len(samples) == 30
+    assert place(samples) == (None, None, None, None)
+
+
+def test_bar_that_goes_with_the_epochs_says_how_many_there_are():
+    """`Epoch num 3| train loss 0.5` beside `3/40`."""
+    form = ": {p}%|#   | {n}/40 [00:01<00:02, 30.1s/it]\rEpoch num {n}| train loss {v}\n"
+    reader, samples = read("".join(form.format(n=n, p=5 * n // 2, v=3 - n / 20) for n in range(30)))
+    assert place(samples) == (None, 29, None, 40)
+    assert "bar" in reader.total.source
+
+
+def test_bar_beside_samples_that_were_given_out_already():
+    """With a format that was named, nothing of before is there any more when the bar is understood."""
+    text = "".join(f"{n}%|#  | {n}/90 [00:01<00:02, 9.5it/s]\nloss {3 - n / 9}\n" for n in range(1, 9))
+    reader = make_reader("key-value", FormatOptions())
+    samples = [*reader.read(text.encode().splitlines()), *reader.finish()]
+    assert len(samples) == 8
+    assert place(samples) == (8, None, 90, None)
