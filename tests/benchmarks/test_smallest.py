@@ -15,6 +15,7 @@ LEAST = {
     "cluster": 23,
     "defragment": 6,
     "defragment-cluster": 5,
+    "drain-cluster": 2,
     "fair-shares": 6,
     "gang-move": 9,
     "log-relay": 3,

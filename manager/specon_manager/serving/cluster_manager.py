@@ -1,6 +1,7 @@
 """One replica of the manager on Kubernetes: what each does, and its term when it leads."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -58,6 +59,7 @@ _log = logging.getLogger(__name__)
 _FIRST_PAUSE: Final = 0.5  # seconds; doubled from one short term to the next
 _LONGEST_PAUSE: Final = 30.0
 _LONG_TERM: Final = 60.0
+_PINS_SECONDS: Final = 3.0  # the API server waits for five
 
 
 class ClusterManager:
@@ -112,7 +114,11 @@ class ClusterManager:
             relay=None if outputs is None else LogRelay(outputs, identities.pod_of, settings.log_streams),
         )
         self._webhook = webhook_routes(
-            self._injection, self._list_pinned, self._cluster_metrics.admitted, arriving=self._arriving
+            self._injection,
+            self._list_pinned,
+            self._cluster_metrics.admitted,
+            arriving=self._arriving,
+            known=self._know_pins,
         )
         self._desk = self._eviction_desk(settings) if settings.interception.enabled else None
         if self._desk is not None:
@@ -301,6 +307,13 @@ class ClusterManager:
         """Whether the webhook may be asked: it has its certificate and knows the pins."""
         synced = self._migrations.synced.is_set() and self._pins.synced.is_set()
         return self._certificate.loaded.is_set() and synced
+
+    async def _know_pins(self) -> None:
+        """Wait a moment for the pins: outside of a cluster nobody keeps questions from who is not ready."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PINS_SECONDS):
+                await self._migrations.synced.wait()
+                await self._pins.synced.wait()
 
     def _list_pinned(self) -> Mapping[str, str]:
         """Return the hostname by replica; no replica moves while its job changes, and so none has two."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -32,13 +32,14 @@ def webhook_routes(
     observer: Observer | None = None,
     *,
     arriving: Callable[[], Collection[str]] = tuple,
+    known: Callable[[], Awaitable[object]] | None = None,
     seconds: float = _BODY_SECONDS,
 ) -> list[web.RouteDef]:
     """Return the routes. Settings and pins (replica -> hostname label) are asked for at each review.
 
     So is of which replicas a move awaits the next pod.
 
-    Without settings pods are let pass as they are.
+    Without settings pods are let pass as they are. `known` waits until the pins are known, if not for long.
 
     A review has to be there within so many seconds.
     """
@@ -49,6 +50,8 @@ def webhook_routes(
             try:
                 async with asyncio.timeout(seconds):
                     body = await reviews.read(request.content.iter_any())
+                    if known is not None:
+                        await known()
                 response = await reviews.judged(body, settings(), pins(), entry, arriving())
             except NoReviewError as error:
                 _tell(observer, entry, "unreadable")

@@ -1,5 +1,6 @@
 """The webhook over HTTP, and the configuration by which the API server finds it."""
 
+import asyncio
 import io
 import json
 
@@ -46,6 +47,21 @@ async def test_a_pod_is_reviewed_with_the_pins_of_the_moment(webhook):
     _, said = await post(client, review_of(pod("mnist")))
     assert patched(pod("mnist"), said)["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-3"}
     assert counted == [("inject", "patched")] * 2
+
+
+async def test_a_review_waits_until_the_pins_are_known():
+    """A manager that has just been started would let a pod that moves go anywhere."""
+    pins, known = {}, asyncio.Event()
+    routes = webhook_routes(lambda: SETTINGS, lambda: pins, known=known.wait)
+    application = web.Application()
+    application.add_routes(routes)
+    async with TestClient(TestServer(application)) as client:
+        asked = asyncio.create_task(post(client, review_of(pod("mnist"))))
+        await asyncio.sleep(0.1)
+        pins["ml/mnist/worker/0"] = "node-3"
+        known.set()
+        _, said = await asked
+    assert patched(pod("mnist"), said)["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-3"}
 
 
 async def test_what_a_move_awaits_is_gated_at_either_entry():
