@@ -34,9 +34,9 @@ def told(observer, sight=FILE, oversized=0, **options):
 
 def test_a_log_that_is_not_understood_shows_its_lines():
     """The first and the last line are shown, with the annotations and keys of a job file that help."""
-    said = told(observe("loading\x1b[31m data", "x", "it 7 cost 3.5"))
+    said = told(observe("loading\x1b[31m data", "x", "it 7 toll 3.5"))
     assert said.startswith(
-        r"no line of /data/train.log is understood: 'loading\x1b[31m data' ... 'it 7 cost 3.5'; "
+        r"no line of /data/train.log is understood: 'loading\x1b[31m data' ... 'it 7 toll 3.5'; "
     )
     for key in ("specon.io/metric", "specon.io/format", "specon.io/pattern", "job file"):
         assert key in said

@@ -228,11 +228,12 @@ def is_return(name: str) -> bool:
 def is_last_resort(name: str) -> bool:
     """Whether a name is that of an error or a perplexity, followed where there is nothing else."""
     found = words(name)
+    last = found[-1] if found else ""
     known = (
         not _ERRORS.isdisjoint(found)
         or _LIKELIHOOD.search(name.casefold()) is not None
-        or (found[-1:] != [] and found[-1] in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
-        or (found[-1:] != [] and found[-1] in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
+        or (last in _ERROR_OF and not _DATA_SETS.isdisjoint(found))
+        or (last in _COSTS and _OF_TRAINING.issuperset(found[:-1]))
     )
     return known and NO_LOSS.isdisjoint(found) and _NO_ERROR.isdisjoint(found)
 

@@ -257,7 +257,7 @@ def test_admission_accepts_what_is_advised(name):
 @pytest.mark.parametrize(
     ("line", "advised"),
     [
-        ('step {n} badness={n}.5 the "cost": {n} foo: 1 bar: {m} qux: 2\n', 3),
+        ('step {n} badness={n}.5 the "toll": {n} foo: 1 bar: {m} qux: 2\n', 3),
         ("hello world {n}\n", 1),
     ],
 )

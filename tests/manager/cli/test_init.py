@@ -65,7 +65,7 @@ def test_a_folder_becomes_a_job_file_that_its_reader_accepts(folder, capsys):
     """Script, log and checkpoints of an earlier run are found; each proposal is accepted, too."""
     (folder / "loop.py").write_text(LOOP)
     (folder / "helpers.py").write_text("import os\n")
-    (folder / "run.log").write_text("".join(f"iteration {i} cost 0.{900 - i}\n" for i in range(60)))
+    (folder / "run.log").write_text("".join(f"iteration {i} toll 0.{900 - i}\n" for i in range(60)))
     (folder / "out").mkdir()
     (folder / "out" / "step-3.npz").write_bytes(b"PK\3\4")
     said = written([], capsys)
@@ -78,7 +78,7 @@ def test_a_folder_becomes_a_job_file_that_its_reader_accepts(folder, capsys):
     proposals = [read_job_file(each).jobs[0] for each in lines_of(text)][1:]
     assert {each.pattern for each in proposals} == {
         None,
-        r"iteration (?P<step>\d+) cost (?P<value>[-+.\deE]+)",
+        r"iteration (?P<step>\d+) toll (?P<value>[-+.\deE]+)",
     }
     assert "signal:USR1" in {each.checkpoint for each in proposals}
 

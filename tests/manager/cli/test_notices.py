@@ -60,13 +60,13 @@ def test_a_crash_shows_the_last_lines_of_the_log_and_its_path(scene, tmp_path, l
 def test_half_a_minute_without_a_sample_proposes_a_pattern_once(scene, tmp_path, logged):
     """One that was tried on the log; not before, and not where samples come."""
     name, write = logged
-    write("".join(f"it {number} cost {2 / (number + 1):.5f}\n" for number in range(50)))
+    write("".join(f"it {number} toll {2 / (number + 1):.5f}\n" for number in range(50)))
     notices = Notices(tmp_path)
     assert notices.look(scene.state, 100.0) == notices.look(scene.state, 129.0) == []
     words, pattern = notices.look(scene.state, 130.0)
     assert "mine: no loss in 30 s of" in words
     assert "reads 50 samples, 2 to 0.04:" in words
-    assert pattern == r'    pattern: "it (?P<step>\\d+) cost (?P<value>[-+.\\deE]+)"'
+    assert pattern == r'    pattern: "it (?P<step>\\d+) toll (?P<value>[-+.\\deE]+)"'
     assert notices.look(scene.state, 200.0) == []
     scene.running(name, step=3)
     other = Notices(tmp_path)
