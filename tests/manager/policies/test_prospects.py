@@ -22,7 +22,7 @@ from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from support.decisions.expected import left_alone, worlds
 from support.decisions.gang_worlds import NOW, Layout, nodes_of, spec_of
-from support.decisions.invariants import check_order, check_survey
+from support.decisions.invariants import check_kinds, check_order, check_survey
 
 reports = st.builds(
     Progress,
@@ -79,6 +79,7 @@ def test_the_order_is_that_of_what_each_job_has_left(layout, data):
             ended = now if kind == "end" else None
             state = state.with_job(msgspec.structs.replace(job, trains_since=since, ended_at=ended))
         check_survey(state.flattened() if data.draw(st.booleans()) else state, now)
+        check_kinds(state.snapshot(now))
 
 
 def test_a_job_that_shares_from_now_on_is_measured_as_those_are():

@@ -242,15 +242,16 @@ def check_survey(state: State, now: float) -> None:
         assert list(getattr(kept, each)) == list(getattr(anew, each))
     for each in ("largest", "rank", "sharing", "total", "whole"):
         assert getattr(kept, each) == getattr(anew, each)
-    check_order(state.snapshot(now))
-    check_kinds(state.snapshot(now))
-
-
-def check_kinds(snapshot: Snapshot) -> None:
-    """Assert that jobs are kept by kinds as a look at every job tells, and as each one alone is."""
+    snapshot = state.snapshot(now)
+    check_order(snapshot)
     kept, anew = kinds(snapshot), Kinds(snapshot)
     assert kept.at == anew.at
     assert {kind: names for kind, names in kept.kinds.items() if names} == anew.kinds
+
+
+def check_kinds(snapshot: Snapshot) -> None:
+    """Assert that the kind of each best-effort job is that of the job as a candidate, looked at alone."""
+    anew = Kinds(snapshot)
     running = Running(snapshot)
     alone = {each.name: each for each in running_best_effort(snapshot)}
     assert {name for name in anew.at if running.candidate(name) is not None} == alone.keys()
