@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from specon_sidecar.checkpoints import find
-from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch
+from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWatch, candidate_at
 from specon_sidecar.checkpoints.find import fingerprint
 from specon_sidecar.checkpoints.table import TABLE
 from specon_sidecar.checkpoints.verify import Budget, UnreadableError, verify, verify_path
@@ -333,6 +333,11 @@ def test_an_index_takes_little_memory_whatever_is_in_it(tmp_path, index):
     assert peak < len(index) * 3 + (4 << 20)
 
 
+def look_in_no_time(path):
+    """Return what is found; that others have the machine is no reason to look at a part only."""
+    return verify(candidate_at(path), Event(), clock=lambda: 0.0)
+
+
 def large_json(text):
     """Return a model of XGBoost in JSON with this text in it, larger than what is decoded."""
     trees = ['{"base_weights": [0.5, -1.5], "id": 7}'] * 150_000
@@ -345,7 +350,7 @@ def test_a_large_model_in_json_is_looked_at_in_little_memory(tmp_path, text):
     content, file = large_json(text), tmp_path / "model_5.json"
     file.write_bytes(content)
     tracemalloc.start()
-    assert verify_path(file, Budget()).read == "whole"
+    assert look_in_no_time(file).read == "whole"
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 6 << 20
@@ -353,4 +358,4 @@ def test_a_large_model_in_json_is_looked_at_in_little_memory(tmp_path, text):
     for length in [*(cut.randrange(1 << 22, len(content)) for _ in range(3)), content.rindex(b"},{") + 1]:
         file.write_bytes(content[:length].rstrip())
         with pytest.raises(UnreadableError, match="not closed"):
-            verify_path(file, Budget())
+            look_in_no_time(file)
