@@ -24,10 +24,12 @@ def python(
     path: Path = SAMPLES,
     log: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    alone: bool = False,
 ) -> Iterator[Child]:
     """Run this Python with the arguments; the process is killed when the block is left.
 
     It finds modules in the folder `path` besides its own; what it says on standard error goes to `log`.
+    `alone`: in a session of its own, as a pod is. Linux may give each session the same share of processors.
     """
     errors = None if log is None else log.open("wb")
     process = subprocess.Popen(
@@ -37,6 +39,7 @@ def python(
         stderr=errors,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(path), **(environment or {})},
+        start_new_session=alone,
     )
     try:
         yield process

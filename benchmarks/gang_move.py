@@ -136,7 +136,7 @@ def _team(stack: ExitStack, command: list[str], log: Path, cpu: int, workers: in
         place = {"RANK": str(rank), "WORLD_SIZE": str(workers)}
         own = log if rank == 0 else log.with_name(f"by-hand-{rank}.log")
         words = [*command, f"--log={own}"]
-        found.append(stack.enter_context(child.python(*words, cpu=cpu, environment=place)))
+        found.append(stack.enter_context(child.python(*words, cpu=cpu, environment=place, alone=True)))
     return found
 
 

@@ -84,7 +84,7 @@ def by_hand(directory: Path, cpu: int) -> Own:
     log = directory / "by-hand.log"
     command = [str(child.SAMPLES / "rnn.py"), "--steps=100000", "--checkpoint-every=0"]
     command += [f"--log={log}", f"--checkpoint-dir={checkpoints}"]
-    with child.python(*command, cpu=cpu) as trainer:
+    with child.python(*command, cpu=cpu, alone=True) as trainer:
         _first_step(log)
         time.sleep(1.0)  # as in the moved job, nothing of the start is left to do
         newest = _newest(checkpoints)
@@ -96,7 +96,7 @@ def by_hand(directory: Path, cpu: int) -> Own:
         trainer.wait(timeout=_PATIENCE)
     log.unlink()
     started = time.perf_counter()
-    with child.python(*command, cpu=cpu):
+    with child.python(*command, cpu=cpu, alone=True):
         _first_step(log)
         return Own(save, time.perf_counter() - started)
 

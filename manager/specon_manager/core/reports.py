@@ -40,6 +40,9 @@ def learn(state: State, report: Report, now: float) -> State | None:
         return state.with_replica(msgspec.structs.replace(replica, progress=contested))
     sessions = (*others, heard)[-_SESSIONS:]
     learnt = _progress(progress, report, sessions, now)
+    moving = state.transaction_of(report.replica) is not None  # it saves, pauses, ends: that is not its pace
+    if learnt.step_interval is not None and learnt.step_gap and not moving:
+        learnt = msgspec.structs.replace(learnt, step_seconds=learnt.step_interval / learnt.step_gap)
     return state.with_replica(msgspec.structs.replace(replica, progress=learnt))
 
 

@@ -375,6 +375,8 @@ class Progress(Struct, frozen=True, kw_only=True, gc=False):
     """Seconds between two steps that its log names, as reports show them: never less than it really is."""
     step_gap: int | None = None
     """How many steps lie between two that reports named: never less than its log leaves out."""
+    step_seconds: float | None = None
+    """Seconds that a step took, by the last two reports while it was in no transaction."""
     cpu_from: tuple[int, float] | None = None
     """Step and CPU seconds of this incarnation when it was first heard."""
     stopped: float = 0.0

@@ -29,14 +29,20 @@ STOPS = {
 UNTOUCHED = [TransactionState.PROPOSED, TransactionState.RESERVED, TransactionState.CHECKPOINTING]
 
 
-def cluster_with_move(stop: TransactionState) -> Cluster:
-    """Two nodes; a and c share node-0, where a converged; b and d on node-1 are gone: a is to move."""
+def cluster_with_room() -> Cluster:
+    """Two nodes; a and c share node-0; b and d on node-1 are gone."""
     cluster = Cluster()
     cluster.run("a", "b", "c", "d")
     for replica in (A, B, C, D):
         cluster.report(replica, step=100)
     cluster.die(B, 0)
     cluster.die(D, 0)
+    return cluster
+
+
+def cluster_with_move(stop: TransactionState) -> Cluster:
+    """Two nodes; a and c share node-0, where a converged; b and d on node-1 are gone: a is to move."""
+    cluster = cluster_with_room()
     cluster.report(A, Category.CONVERGED, step=200)
     held = STOPS[TransactionState.RESERVED if stop is TransactionState.CHECKPOINTING else stop]
     cluster.may_carry_out = lambda action: held is None or not isinstance(action, held)
@@ -102,22 +108,27 @@ def test_downtime_and_lost_steps_are_measured():
 @pytest.mark.parametrize(
     ("last", "age", "downtime"),
     [
-        (206, 0.0, 2.5),  # six in one reading: the first of them came half a second before it
-        (206, 0.2, 3.0),  # the first one was read alone: the others came after that
-        (301, 0.0, 0.5),  # nothing is trained before what was there is gone
+        (207, 0.0, 2.5),  # six in one reading: the first of them came half a second before it
+        (207, 0.2, 3.0),  # the first one was read alone: the others came after that
+        (302, 0.0, 0.5),  # nothing is trained before what was there is gone
     ],
 )
 def test_a_trainer_that_is_faster_than_its_sidecar_begins_to_read(last, age, downtime):
     """Steps that are read together came at the pace that is known: the first before the reading."""
-    cluster = cluster_with_move(TransactionState.CHECKPOINTING)
-    cluster.report(A, Category.CONVERGED, step=190)
-    cluster.now += 1
-    cluster.report(A, Category.CONVERGED, step=200)
-    cluster.acknowledge(A, checkpoint=Checkpoint(step=200, path="/c", digest=DIGEST))
+    cluster = cluster_with_room()
+    cluster.may_carry_out = lambda action: not isinstance(action, RequestCheckpoint)
+    cluster.now += 10
+    cluster.report(A, Category.CONVERGED, step=200)  # 100 steps in 10 s
+    cluster.tick()
+    cluster.carry_out()
+    cluster.now += 5
+    cluster.report(A, Category.CONVERGED, step=201)  # while it saves: that is no pace
+    cluster.acknowledge(A, checkpoint=Checkpoint(step=201, path="/c", digest=DIGEST))
+    cluster.may_carry_out = lambda action: True
     cluster.now += 0.5
     cluster.carry_out()
     cluster.now += 2.5
-    read = Observation(name="loss", value=1.0, age=age, step=201)
+    read = Observation(name="loss", value=1.0, age=age, step=202)
     latest = Observation(name="loss", value=1.0, age=0.0, step=last)
     cluster.report(A, Category.CONVERGED, step=None, first=read, last=latest)
     (move,) = cluster.state.history

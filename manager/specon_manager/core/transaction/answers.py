@@ -214,9 +214,9 @@ def _age_of_first(report: Report, before: Progress) -> float:
         return 0.0
     if first.step is None or last is None or last.step is None or last.age < first.age:
         return first.age
-    if before.step_interval is None or not before.step_gap:
+    if before.step_seconds is None:
         return first.age
-    return first.age + max(0, last.step - first.step) * before.step_interval / before.step_gap
+    return first.age + max(0, last.step - first.step) * before.step_seconds
 
 
 def _first_step(witness: Witness, report: Report, now: float, at: float) -> Witness:

@@ -97,6 +97,7 @@ def kept(replica):
         began_step=None,
         step_interval=None,
         step_gap=None,
+        step_seconds=None,
     )
     return msgspec.structs.replace(
         replica,
