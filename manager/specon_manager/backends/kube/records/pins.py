@@ -14,7 +14,10 @@ from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.transactions import Kind
 
 PINNING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING, MoveState.VERIFYING})
-"""From the moment the present pod is told to end until its successor has proven itself."""
+"""From the moment the present pod is told to end until its successor has proven itself.
+
+A pod that was told so may go in *Checkpointing* too: a new leader asks anew where a checkpoint is stale.
+"""
 ARRIVING_STATES: Final = frozenset({MoveState.EVICTING, MoveState.RESTORING})
 """While the successor of the present pod is awaited: its room is handed over to it before it is scheduled."""
 PINNING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING, ChangeState.VERIFYING})
@@ -60,6 +63,8 @@ class Glance(Struct, frozen=True, kw_only=True, gc=False):
     ended_at: float = 0.0
     purpose: str = ""
     message: str = ""
+    told: bool = False
+    """Whether the present pod was told to end: it may be gone at any moment, whatever is asked since."""
 
 
 def glance(item: Object) -> Glance:
@@ -87,6 +92,7 @@ def glance(item: Object) -> Glance:
         ended_at=0.0 if status.ended_at is None else status.ended_at.timestamp(),
         purpose=status.purpose or "",
         message=status.message or "" if read.evicted else "",
+        told=status.evicted_at is not None,
     )
 
 
@@ -109,9 +115,13 @@ def pins_of(glances: Iterable[Glance]) -> dict[str, str]:
     """Return the hostname by replica for which a move is at work; of two Migrations the one written last."""
     pins: dict[str, str] = {}
     for each in sorted(glances, key=lambda each: (each.updated_at, str(each.name))):
-        if each.replica is not None and each.hostname and each.state in PINNING_STATES:
+        if each.replica is not None and each.hostname and _is_pinned(each):
             pins[each.replica] = each.hostname
     return pins
+
+
+def _is_pinned(seen: Glance) -> bool:
+    return seen.state in PINNING_STATES or (seen.state is MoveState.CHECKPOINTING and seen.told)
 
 
 class JobGlance(Struct, frozen=True, kw_only=True, gc=False):

@@ -28,6 +28,11 @@ def test_a_replica_is_pinned_from_its_eviction_until_it_has_proven_itself(state)
     assert pins(a_move(state=state)) == ({R: "host-1"} if state in PINNED else {})
 
 
+def test_a_pod_that_was_told_to_end_has_its_successor_pinned_while_a_new_checkpoint_is_asked_for():
+    """Its end may be under way: what its owner creates then would run anywhere."""
+    assert pins(a_move(state=TransactionState.CHECKPOINTING, changing_at=1.0)) == {R: "host-1"}
+
+
 @pytest.mark.parametrize("state", list(TransactionState))
 def test_a_move_awaits_the_next_pod_until_it_runs(state):
     """What comes while it has to prove itself has been handed its room already."""
