@@ -13,6 +13,7 @@ from specon_manager.model.actions import AdmitGang, Migrate, Reweight
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
+from specon_manager.policies.equal_shares import Sharer, slack
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queued
 from specon_manager.policies.turn_order import OrderSettings, TurnOrder
@@ -108,7 +109,24 @@ class Shares:
         jobs = {job.name: job for _, job in running}
         ahead = {job.name for replica, job in running if replica.weight == 1.0}
         incumbents = ahead if len(ahead) == 1 < len(jobs) else set[str]()
-        return min(jobs.values(), key=lambda job: self._order.key(job, has_it=job.name in incumbents)).name
+        tries = not self._pressed(jobs.values())
+        return min(
+            jobs.values(),
+            key=lambda job: self._order.key(job, has_it=job.name in incumbents, tries=tries),
+        ).name
+
+    def _pressed(self, jobs: Collection[Job]) -> bool:
+        """Whether a job whose rest is known would end late if another were tried before it, and else in time.
+
+        Late is later than with equal shares. Who ends late anyway gains nothing by that.
+        """
+        expected, now = self._expected, self._snapshot.now
+        if not any(self._order.on_trial(job) for job in jobs):
+            return False
+        sharers = [Sharer(job.attained(now), expected.attained(job), expected.remaining(job)) for job in jobs]
+        waits = zip(jobs, slack(sharers), strict=True)
+        longest = self._settings.probe_seconds
+        return any(expected.measured(job) and 0 <= left < longest for job, left in waits)
 
     def balance(self, promised: Collection[str]) -> Iterator[Migrate]:
         """Fill idle nodes: the job that would wait longest where it is goes, if it then ends sooner.

@@ -29,9 +29,13 @@ class TurnOrder:
         """Take what is expected of jobs."""
         self._expected, self._settings = expected, settings
 
-    def key(self, job: Job, *, has_it: bool) -> tuple[float, int, str]:
-        """Return by what jobs are ordered, the first least; `has_it`: whether it is its turn already."""
-        seconds = self._settings.probe_rank if self._on_trial(job) else self._expected.rank(job)
+    def key(self, job: Job, *, has_it: bool, tries: bool = True) -> tuple[float, int, str]:
+        """Return by what jobs are ordered, the first least; `has_it`: whether it is its turn already.
+
+        `tries`: whether one of which nothing is known is tried.
+        """
+        tried = tries and self.on_trial(job)
+        seconds = self._settings.probe_rank if tried else self._expected.rank(job)
         if has_it:
             seconds *= 1 - self._settings.margin
         return seconds, job.order, job.name
@@ -41,12 +45,13 @@ class TurnOrder:
         left = self._expected.remaining(job)
         if jobs == 1:
             return f"it is alone on {place}"
-        if first and self._on_trial(job):
+        if first and self.on_trial(job):
             return f"what it has left is not known yet: it is tried for {self._settings.probe_seconds:g} s"
         if first:
             return f"of {jobs} on {place} it has the least left, about {left:.0f} s"
         return f"another on {place} goes first; this one has about {left:.0f} s left"
 
-    def _on_trial(self, job: Job) -> bool:
+    def on_trial(self, job: Job) -> bool:
+        """Whether nothing is known of the job yet, and it is to be tried."""
         expected = self._expected
         return not expected.measured(job) and expected.attained(job) < self._settings.probe_seconds

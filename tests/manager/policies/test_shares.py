@@ -67,6 +67,20 @@ def test_a_job_that_was_stopped_since_its_start_is_still_tried():
     assert weights(layout, settings) == {}
 
 
+@pytest.mark.parametrize(("done", "tried"), [(156, True), (154, False), (141, False), (139, True)])
+def test_nobody_is_tried_while_a_job_would_end_late_for_it(done, tried):
+    """With equal shares a job with 120 s left ends 120 s later beside an unknown one than alone.
+
+    It was alone for 200 s. What it lacks of them counts for each of both: with 44 s or 46 s it may wait for
+    32 s or 28 s, and a trial takes 30 s. From 60 s on it ends late anyway.
+    """
+    layout = in_place(Layout(nodes_of(1, cpu=8.0, memory=8.0))).add(sharing("a"), "0", trains_since=NOW - 200)
+    told = Progress(step=done, total_steps=done + 120, cpu_per_step=8.0, reported_at=NOW)
+    layout.change("a/worker/0", progress=told, weight=LOW)
+    layout.add(sharing("b"), "0", trains_since=NOW).change("b/worker/0", weight=LOW)
+    assert weights(layout) == ({"b": 1.0} if tried else {"a": 1.0})
+
+
 def test_the_one_with_the_least_left_goes_first_and_the_others_hardly_run():
     """On each node by itself; only what changes is proposed."""
     layout = cluster(("0", 300.0, 1.0), ("0", 100.0, 1.0), ("0", 200.0, LOW), ("1", 900.0, 1.0), nodes=2)
