@@ -14,7 +14,7 @@ import msgspec
 
 import figure
 from figure import Figure, percentile
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.defragment import outlooks
 from specon_manager.core.state import State
 from specon_manager.core.step import step
@@ -82,7 +82,7 @@ def _added(state: State, spec: JobSpec, placement: Mapping[str, str]) -> State:
 
 def planned(state: State) -> tuple[float, int]:
     """Return the milliseconds until the plan for the job that waits is there, and how many moves it has."""
-    state, snapshot = prepared(state, NOW)
+    state, snapshot = prepare(state, NOW)
     before = time.process_time()
     (outlook,) = outlooks(state, snapshot)
     passed = 1000 * (time.process_time() - before)

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.certificates import left_unread
+from specon_sidecar.certificates import leave_unread
 from specon_sidecar.run import Sidecar
 from specon_sidecar.settings import Settings, SettingsError, read_settings
 
@@ -84,7 +84,7 @@ async def _run(settings: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         manager = None
         if settings.manager is not None:
-            with left_unread():
+            with leave_unread():
                 from specon_sidecar.reporting.client import Client  # noqa: PLC0415 - stand-alone needs no HTTP
 
             manager = await stack.enter_async_context(

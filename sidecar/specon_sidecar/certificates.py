@@ -16,7 +16,7 @@ _FILE: Final = "SSL_CERT_FILE"
 
 
 @contextlib.contextmanager
-def left_unread() -> Iterator[None]:
+def leave_unread() -> Iterator[None]:
     """Let a library that is imported here find no authorities: whoever uses it names those it trusts.
 
     Only for a process that has no other thread yet, for it changes the environment meanwhile.
@@ -32,11 +32,11 @@ def left_unread() -> Iterator[None]:
 
 
 @cache
-def of_the_system() -> ssl.SSLContext:
+def system_context() -> ssl.SSLContext:
     """Return a context that trusts whom this system trusts, as they were at the first call."""
     return ssl.create_default_context()
 
 
-def trusted_for(url: str) -> ssl.SSLContext | bool:
+def trust_for(url: str) -> ssl.SSLContext | bool:
     """Return what a request to `url` is given as `ssl`: only one with TLS needs to know whom to trust."""
-    return of_the_system() if url.lower().startswith("https:") else True
+    return system_context() if url.lower().startswith("https:") else True

@@ -209,7 +209,7 @@ class Sidecar:
         await self._save()
 
     def _collect_kept(self, told: Saved) -> Kept:
-        looked = self._checkpoints.told_as(told)
+        looked = self._checkpoints.told_fingerprint(told)
         return Kept(told.path, told.step, None if looked is None else astuple(looked))
 
     async def offer(self) -> Saved | None:
@@ -323,7 +323,7 @@ class Sidecar:
     async def _carry_out(self, instruction: Instruction) -> Acknowledgement:
         identity = self._identity()
         if isinstance(instruction, CheckpointInstruction):
-            with contextlib.nullcontext() if self._sharing is None else self._sharing.undisturbed():
+            with contextlib.nullcontext() if self._sharing is None else self._sharing.leave_undisturbed():
                 answer = await self._checkpoints.obtain(instruction, identity)
             self._offer()
             return answer

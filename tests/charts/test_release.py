@@ -12,7 +12,7 @@ import tarfile
 import pytest
 import yaml
 
-from specon_tools.release.chart import with_images
+from specon_tools.release.chart import put_images
 from support.packaging.helm import CHART
 from support.packaging.helm_binary import find_helm
 
@@ -132,4 +132,4 @@ def test_what_cannot_be_packaged_is_said(checkout, arguments, told):
 def test_values_without_a_place_for_digests_are_refused():
     """A chart that changed is not released with the images of nobody."""
     with pytest.raises(ValueError, match=r"registry: docker\.io/specon"):
-        with_images("image: {}\n", "r.example", DIGESTS)
+        put_images("image: {}\n", "r.example", DIGESTS)

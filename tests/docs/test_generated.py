@@ -9,8 +9,8 @@ import yaml
 
 from specon_tools.documentation.__main__ import pages
 from specon_tools.documentation.helm_values import page
-from specon_tools.documentation.marked import with_table
-from specon_tools.documentation.results_pictures import PICTURES, drawn, path_of
+from specon_tools.documentation.marked import put_table
+from specon_tools.documentation.results_pictures import PICTURES, draw, path_of
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_generated_page_is_up_to_date(root, name):
 def test_a_page_without_the_marks_is_refused():
     """Nothing is written anywhere else in it."""
     with pytest.raises(ValueError, match="metrics: begin"):
-        with_table("# Metrics\n", "metrics", "| metric |\n")
+        put_table("# Metrics\n", "metrics", "| metric |\n")
 
 
 def test_each_value_of_the_chart_is_in_the_table(root):
@@ -63,7 +63,7 @@ def test_each_value_of_the_chart_is_in_the_table(root):
 def test_a_picture_shows_what_a_table_of_its_page_prints(root, picture):
     """Another figure in the table makes another picture; whoever cannot see it gets title and figures."""
     page = (root / "docs/results" / f"{picture.page}.md").read_text()
-    content = drawn(page, picture)
+    content = draw(page, picture)
     read = ET.fromstring(content)
     name = "{http://www.w3.org/2000/svg}"
     assert read.get("aria-labelledby") == "t d"
@@ -75,7 +75,7 @@ def test_a_picture_shows_what_a_table_of_its_page_prints(root, picture):
     assert "prefers-color-scheme:dark" in content
     head, heading, tables = page.partition(picture.heading)
     others = re.sub(r"\| (\d)(?=[\d.,]* \|)", lambda digit: f"| {int(digit[1]) % 9 + 1}", tables)
-    assert drawn(f"{head}{heading}{others}", picture) != content
+    assert draw(f"{head}{heading}{others}", picture) != content
 
 
 def test_every_page_of_results_begins_with_its_picture(root):
@@ -98,4 +98,4 @@ def test_a_picture_without_its_table_is_refused(root, change, words):
     (picture,) = (each for each in PICTURES if each.name == "fitgpp")
     page = (root / "docs/results/fitgpp.md").read_text().replace(*change)
     with pytest.raises(ValueError, match=words):
-        drawn(page, picture)
+        draw(page, picture)

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.objects.annotation_keys import INJECTED, SIDEC
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.pod import slim_pod
-from specon_manager.backends.kube.objects.volumes import judged, slim_claim, slim_volume
+from specon_manager.backends.kube.objects.volumes import judge_volumes, slim_claim, slim_volume
 from support.packaging.documents import ROOT, commands
 from support.packaging.helm import CHART, render, the
 
@@ -109,10 +109,10 @@ def test_the_volume_lets_the_job_move_anywhere(pod):
     claim = {"metadata": {"name": "gru"}, "spec": {"volumeName": "gru"}, "status": {"phase": "Bound"}}
     (volume,) = load("samples/kind/volume.yaml")
     options = read_options(pod["metadata"]["annotations"])
-    verdict = judged(detail, options, {"gru": slim_claim(claim)}, {"gru": slim_volume(volume)})
+    verdict = judge_volumes(detail, options, {"gru": slim_claim(claim)}, {"gru": slim_volume(volume)})
     assert (verdict.immovable, verdict.terms) == ("", ())
     volume["spec"]["accessModes"] = ["ReadWriteOnce"]
-    verdict = judged(detail, options, {"gru": slim_claim(claim)}, {"gru": slim_volume(volume)})
+    verdict = judge_volumes(detail, options, {"gru": slim_claim(claim)}, {"gru": slim_volume(volume)})
     assert "a directory of one node" in verdict.immovable
 
 

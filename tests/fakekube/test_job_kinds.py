@@ -9,7 +9,7 @@ from fakekube.failures import FailureError
 from fakekube.kinds import JOB_SETS, JOBS, MPI_JOBS, PODS, PYTORCH_JOBS, TF_JOBS, TRAIN_JOBS
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
-from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carry_over
 from support.kube.job_objects import job_object
 
 KINDS = {
@@ -56,7 +56,7 @@ async def test_pods_have_the_names_that_their_owner_foretells(cluster, kind):
     await make(cluster, kind, 3)
     owner = OWNER_RESOURCES[kind][1](cluster.store.get(KINDS[kind], ("default", "train")))
     if kind == "TrainJob":
-        owner = carried(
+        owner = carry_over(
             owner, OWNER_RESOURCES["JobSet"][1](cluster.store.get(JOB_SETS, ("default", "train")))
         )
     foretold = {f"{owner.job_name}/{role}/{index}" for role, index in owner.named(3)}

@@ -18,10 +18,10 @@ from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobWish, job_patch
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
 from specon_manager.backends.kube.objects.pod import slim_node, slim_pod
-from specon_manager.backends.kube.objects.volumes import judged, slim_claim, slim_volume
+from specon_manager.backends.kube.objects.volumes import judge_volumes, slim_claim, slim_volume
 from specon_manager.backends.kube.owners.budgets import objections
 from specon_manager.backends.kube.owners.context import RefusedError
-from specon_manager.backends.kube.placing.gates import released
+from specon_manager.backends.kube.placing.gates import release_patch
 from specon_manager.backends.kube.queues.record import queue_info
 from specon_manager.backends.kube.records.job_record import read_training_job
 from specon_manager.backends.kube.records.migration_record import read_migration
@@ -30,7 +30,7 @@ from specon_manager.backends.kube.records.pins import glance, job_glance, job_pi
 from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.backends.kube.records.restore import restore
 from specon_manager.backends.kube.reporting.signals import changes
-from specon_manager.backends.kube.transport.rivals import served_from
+from specon_manager.backends.kube.transport.rivals import webhook_namespaces
 from specon_manager.backends.kube.watching.ledger import Ledger
 from specon_manager.backends.kube.watching.nodes import NodeBook
 from specon_manager.core.state import State
@@ -111,7 +111,7 @@ def _timed(body: bytes, entry: Any) -> Object | None:
 
 def _pod(item: Object) -> bool:
     pod = _read(slim_pod, item)
-    _read(lambda found: released(found, "node-1"), item)
+    _read(lambda found: release_patch(found, "node-1"), item)
     _read(lambda found: changes(mapping(mapping(found.get("metadata")).get("annotations")), {}), item)
     if pod is None:
         return False
@@ -119,7 +119,7 @@ def _pod(item: Object) -> bool:
     world.nodes.pod_changed(None, pod)
     world.ledger.pod_changed(None, pod)
     if pod.detail is not None and pod.detail.identity is not None:
-        world.ledger.judge(pod.uid, pod, judged(pod.detail, pod.detail.options, {}, {}))
+        world.ledger.judge(pod.uid, pod, judge_volumes(pod.detail, pod.detail.options, {}, {}))
     world.tell()
     world.nodes.pod_changed(pod, None)
     world.ledger.pod_changed(pod, None)
@@ -206,5 +206,5 @@ _CHECKS: Final[Mapping[str, Callable[[Object], bool]]] = {
     "queue": lambda item: _read(queue_info, item) is not None,
     "budget": lambda item: _read(lambda found: objections([found], [found], {}), item) is not None,
     "lease": lambda item: _read(lambda found: (pause_reason(found),), item) is not None,
-    "webhooks": lambda item: _read(served_from, item) is not None,
+    "webhooks": lambda item: _read(webhook_namespaces, item) is not None,
 }

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from specon_manager import __version__
-from specon_tools.release.images import LOCAL, NAMES, UnusableError, checked
+from specon_tools.release.images import LOCAL, NAMES, UnusableError, check_prefix
 from support.packaging.dockerfile import ROOT
 
 VERSION = __version__
@@ -149,7 +149,7 @@ def test_a_failed_build_ends_it(stage):
 def test_a_name_that_cannot_be_pushed_to_is_refused(prefix):
     """Before anything is built, with the name as it was given."""
     with pytest.raises(UnusableError, match="PUSH: "):
-        checked(prefix)
+        check_prefix(prefix)
 
 
 def test_a_builder_that_is_not_known_is_refused(stage):

@@ -10,7 +10,7 @@ import pytest
 from fakekube.kinds import NODES, PDBS
 from specon_manager.backends.kube.interception.eviction import answered
 from specon_manager.backends.kube.transport.api import ApiUnavailableError
-from specon_manager.cli.act.drain_plan import leaves
+from specon_manager.cli.act.drain_plan import judge_moves
 from support.kube.cluster_stage import DECISIONS
 from support.kube.eviction_stage import EvictionStage
 from support.kube.permissions import all_asked, permitted
@@ -376,7 +376,7 @@ async def test_kubectl_drain_and_specon_drain_end_in_the_same_way(stage):
         await stage.cordon(other, on=False)
     await stage.patch_pod("train-pod", {"metadata": {"annotations": {"specon.io/migrate": "false"}}})
     controller = stage.leader.serves._server.controller
-    plan = leaves(controller.state, node, (), controller.clock.now())
+    plan = judge_moves(controller.state, node, (), controller.clock.now())
     await stage.drain(node)
 
     def moved():

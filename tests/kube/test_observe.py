@@ -14,7 +14,7 @@ from specon_manager.backends.kube.objects.selectors import read_selector
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.model.settings import Gate, Settings
 from specon_manager.serving.observation import ObservationOptions, open_observation
-from specon_manager.views.first_look import in_words
+from specon_manager.views.first_look import describe_look
 from specon_sidecar.classify import Category
 from support.kube.stage import make_job
 
@@ -116,7 +116,7 @@ async def test_jobs_that_know_nothing_of_us_are_judged_and_nothing_is_changed(lo
     assert would.about.startswith("flat")
     assert "to node-1" in would.what
     assert {method for method, _ in look.cluster.server.requests} == {"GET"}
-    said = "\n".join(in_words(report))
+    said = "\n".join(describe_look(report))
     assert "Would have been ordered (1):" in said
     assert report.categories == {"converged": 1, "progressing": 1}
 

@@ -11,7 +11,7 @@ from specon_sidecar.classify import Category
 from specon_tools.observability.__main__ import main
 from specon_tools.observability.catalogue import EVERYWHERE, ON_KUBERNETES, catalogue
 from specon_tools.observability.files import DASHBOARDS, chart_files
-from specon_tools.observability.panels import COLOURS, Dashboard, Panel, Query, Row, rendered
+from specon_tools.observability.panels import COLOURS, Dashboard, Panel, Query, Row, render
 from support.watching.promql import filled_in, kept, selected
 
 FILES = Path(__file__).parents[2] / "charts" / "specon" / "files"
@@ -67,7 +67,7 @@ def test_files_are_in_step():
 
 @pytest.fixture(params=DASHBOARDS, ids=lambda dashboard: dashboard.uid)
 def page(request):
-    return json.loads(rendered(request.param, DASHBOARDS))
+    return json.loads(render(request.param, DASHBOARDS))
 
 
 def test_panels_have_ids_of_their_own(page):
@@ -163,7 +163,7 @@ def test_pages_are_told_apart_and_know_each_other(page):
 def test_numbers_of_categories_have_names_and_colours():
     """In the state timeline every number that a series can have is a category."""
     (convergence,) = [dashboard for dashboard in DASHBOARDS if dashboard.uid == "specon-convergence"]
-    panels = json.loads(rendered(convergence))["panels"]
+    panels = json.loads(render(convergence))["panels"]
     (timeline,) = [panel for panel in panels if panel["type"] == "state-timeline"]
     (mapping,) = timeline["fieldConfig"]["defaults"]["mappings"]
     names = {int(number): look["text"] for number, look in mapping["options"].items()}
@@ -177,7 +177,7 @@ def test_a_row_that_is_full_goes_on_below():
         Panel(title=str(width), text="", queries=(Query("up"),), width=width, height=height)
         for width, height in ((8, 4), (12, 6), (6, 2), (24, 3))
     )
-    page = json.loads(rendered(Dashboard(uid="x", title="x", text="x", rows=(Row("r", panels),))))
+    page = json.loads(render(Dashboard(uid="x", title="x", text="x", rows=(Row("r", panels),))))
     places = [tuple(panel["gridPos"][key] for key in "xywh") for panel in page["panels"]]
     assert places == [(0, 0, 24, 1), (0, 1, 8, 4), (8, 1, 12, 6), (0, 7, 6, 2), (0, 9, 24, 3)]
 

@@ -8,7 +8,7 @@ from hypothesis import Phase as Part
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.model import events as ev
 from specon_manager.model.actions import HoldRoom
@@ -102,7 +102,7 @@ def test_a_job_that_waits_starts_where_moves_make_room(data):
     workers, cpu = data.draw(st.sampled_from(sizes))
     cluster.whole = True
     cluster.post(ev.JobSubmitted(gang("w", workers, ps=0, cpu=cpu, resizing="none")))
-    state, snapshot = prepared(cluster.state, cluster.now)
+    state, snapshot = prepare(cluster.state, cluster.now)
     (job,) = snapshot.waiting
     scene = Scene(snapshot, state)
     least = least_price(scene.picture(job)) if scene.would_do(job) else None
@@ -176,7 +176,7 @@ def test_whatever_goes_wrong_on_the_way_the_job_starts_in_the_end(data):
     event(f"{sum(each.purpose == 'defragment' for each in cluster.state.history)} moves")
     if running(cluster, "w") or over:
         return
-    state, snapshot = prepared(cluster.state, cluster.now)
+    state, snapshot = prepare(cluster.state, cluster.now)
     jobs = [job for job in snapshot.waiting if job.name == "default/w"]
     scene = Scene(snapshot, state)
     assert not jobs or not scene.would_do(jobs[0]) or least_price(scene.picture(jobs[0])) is None

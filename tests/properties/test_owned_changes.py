@@ -99,12 +99,12 @@ class OwnedChanges(GangChaos):
         if name not in self.cluster.specs:
             return
         workers = min(workers, len(self.cluster.specs[name].worker_names))
-        change = self.cluster.state.whole_of(name)
+        change = self.cluster.state.whole_transaction_of(name)
         self.cluster.edit(name, workers)
         if change is None or change.kind in {"admit", "preempt", "put-back"}:
             return
         counts = {sum(role_of(r) != "ps" for r in side) for side in (change.before, change.after)}
-        after = self.cluster.state.whole_of(name)
+        after = self.cluster.state.whole_transaction_of(name)
         assert workers in counts or after is None or after.id != change.id
 
     @rule(job=st.sampled_from(JOBS), fewer=st.booleans(), held=st.booleans())

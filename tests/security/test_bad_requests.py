@@ -8,7 +8,7 @@ import zlib
 import pytest
 from aiohttp import web
 
-from specon_manager.cli.run.manager_log import NAME, logging_to
+from specon_manager.cli.run.manager_log import NAME, log_to
 from specon_manager.runtime.connections import ConnectionLimits
 
 GOOD = b"Host: x\r\nConnection: close\r\n"
@@ -148,7 +148,7 @@ async def test_a_thousand_bad_requests_leave_a_small_log(listening, tmp_path):
 
     folder = tmp_path / "logs"
     folder.mkdir()
-    with logging_to(folder):
+    with log_to(folder):
         async with listening(routes=[web.get("/broken", broken)]) as server:
             bad = [*REQUESTS.values(), get(b"/broken")]
             for _ in range(1000 // len(bad) + 1):

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from specon_sidecar.certificates import trusted_for
+from specon_sidecar.certificates import trust_for
 from specon_sidecar.classify import Category
 from specon_sidecar.reporting.authorities import AuthoritiesFile
 from specon_sidecar.reporting.client import Client
@@ -201,8 +201,8 @@ def test_authorities_are_read_by_whoever_asks_for_them_only(tmp_path, old):
 
 def test_a_request_without_tls_reads_none():
     """Whom the system trusts is looked up for TLS alone."""
-    assert trusted_for("http://127.0.0.1:1") is True
-    assert trusted_for("HTTPS://127.0.0.1:1") is trusted_for("https://127.0.0.1:1")
+    assert trust_for("http://127.0.0.1:1") is True
+    assert trust_for("HTTPS://127.0.0.1:1") is trust_for("https://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("trusted", [True, False])

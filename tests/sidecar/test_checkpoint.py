@@ -17,7 +17,7 @@ from specon_sidecar.checkpoints.checkpoint_watch import (
     CheckpointWatch,
 )
 from specon_sidecar.checkpoints.find import TooManyEntriesError, fingerprint
-from specon_sidecar.checkpoints.table import OWN_FILE, named_step
+from specon_sidecar.checkpoints.table import OWN_FILE, step_in_name
 from specon_sidecar.checkpoints.verify import CancelledError, UnreadableError, verify
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError, TrainerProcess
@@ -69,7 +69,7 @@ def candidate_of(path):
 )
 def test_step_in_name(name, step):
     """The number after `step` and its like counts, else that at the end of the stem; an epoch is no step."""
-    assert named_step(OWN_FILE.steps, name) == step
+    assert step_in_name(OWN_FILE.steps, name) == step
 
 
 def test_a_file_is_complete_when_it_settled(tmp_path):

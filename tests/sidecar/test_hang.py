@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from specon_sidecar.observing.hang import HangWatch, Signs, shown
+from specon_sidecar.observing.hang import HangWatch, Signs, show_line
 from specon_sidecar.observing.step_times import StepTimes
 from specon_sidecar.trainer.activity import Activity, ActivityMeter
 
@@ -180,7 +180,7 @@ def test_evidence_names_the_interval_the_processes_and_the_last_lines_without_se
 )
 def test_a_shown_line_hides_what_looks_secret(line, expected):
     """Only what follows such a word, or looks like a key."""
-    assert shown(line) == expected
+    assert show_line(line) == expected
 
 
 @pytest.mark.processes

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.model.expected_start import ExpectedStart
-from specon_manager.views.log_tail import LogTail, in_its_pod
+from specon_manager.views.log_tail import LogTail, pod_log_tail
 from specon_sidecar.classify import Category
 from support.watching.busy import GANG, with_moving_gang
 from support.watching.watched import WatchedCluster
@@ -137,7 +137,7 @@ async def test_on_kubernetes_a_row_says_where_the_log_is(visit_to):
     cluster.tell(a, 1.0, step=1, category=Category.PROGRESSING)
 
     async def tail(replica):
-        return in_its_pod(replica, "a-0-x7")
+        return pod_log_tail(replica, "a-0-x7")
 
     async with visit_to(cluster) as visit:
         visit.served.show_logs(tail)

@@ -148,7 +148,7 @@ def _map(axis: "Axes", lanes: Lanes, end: float, most: float) -> None:
     """Draw how many replicas each node held; `most` is what the brightest colour stands for."""
     names = [name for name, _, _ in lanes.nodes]
     image = axis.imshow(
-        held(lanes, end),
+        average_held(lanes, end),
         aspect="auto",
         interpolation="nearest",
         cmap="viridis",
@@ -160,7 +160,7 @@ def _map(axis: "Axes", lanes: Lanes, end: float, most: float) -> None:
     _name_nodes(axis, [(name, float(number)) for number, name in enumerate(names)])
 
 
-def held(lanes: Lanes, end: float) -> list[list[float]]:
+def average_held(lanes: Lanes, end: float) -> list[list[float]]:
     """Return how many replicas each node held on average in each of equal spans of time."""
     rows = {name: number for number, (name, _, _) in enumerate(lanes.nodes)}
     counts = [[0.0] * _MAP_BINS for _ in rows]

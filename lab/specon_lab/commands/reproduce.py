@@ -14,7 +14,7 @@ from specon_lab.commands import dragon_plot
 from specon_lab.commands.reproduction_json import to_json
 from specon_lab.commands.reproduction_page import page
 from specon_lab.commands.reproduction_plot import plot_reproduction
-from specon_lab.commands.reproduction_run import Plan, Reproduced, planned, run_plans, tasks_of
+from specon_lab.commands.reproduction_run import Plan, Reproduced, make_plan, run_plans, tasks_of
 from specon_lab.commands.reproduction_table import print_reproduction, print_summary
 from specon_lab.commands.simulation_plot import check_picture
 from specon_lab.commands.simulation_progress import progress
@@ -102,13 +102,13 @@ def main(arguments: argparse.Namespace) -> int:
 def _plans(arguments: argparse.Namespace) -> list[Plan]:
     """Return what is to be run."""
     names = NAMES if arguments.name == _ALL else (arguments.name,)
-    plans = [planned(reproduction_named(name), quick=arguments.quick) for name in names]
+    plans = [make_plan(reproduction_named(name), quick=arguments.quick) for name in names]
     if arguments.traces is None:
         return plans
     if _OURS not in names:
         raise UsageError(f"--traces: {arguments.name} is not about traces, {_OURS} is")
     try:
-        return [*plans, planned(trace_reproduction(arguments.traces), quick=arguments.quick)]
+        return [*plans, make_plan(trace_reproduction(arguments.traces), quick=arguments.quick)]
     except ValueError as error:  # of the files too: their TraceError is one
         raise UsageError("\n".join(f"--traces: {line}" for line in str(error).splitlines())) from error
 

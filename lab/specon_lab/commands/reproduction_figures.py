@@ -62,12 +62,12 @@ def verdict(row: Row) -> str:
     return REPRODUCED if row.reproduced else MISSED
 
 
-def compared(row: Row) -> float | None:
+def compared_figure(row: Row) -> float | None:
     """Return our figure that is compared with the paper's: literal mode's where it was run."""
     return row.default if row.literal is None else row.literal
 
 
-def shown(value: float | None, row: Row) -> str:
+def format_value(value: float | None, row: Row) -> str:
     """Return one of the numbers of a row; all of them have the same number of places."""
     if value is None or math.isnan(value):
         return _UNKNOWN
@@ -81,7 +81,7 @@ def title(row: Row) -> str:
 
 def difference(row: Row) -> str:
     """Return how our figure differs from the paper's, in its unit: percents in points."""
-    ours = compared(row)
+    ours = compared_figure(row)
     if ours is None or row.paper is None or math.isnan(ours):
         return _UNKNOWN
     points = " points" if row.unit.startswith(("%", "percent")) else ""
@@ -96,13 +96,13 @@ def error(row: Row) -> str:
 
 def relative_error(row: Row) -> float | None:
     """Return by how many percent of the paper's figure ours is off; None without a figure, or beside 0."""
-    ours = compared(row)
+    ours = compared_figure(row)
     if ours is None or not row.paper or math.isnan(ours):
         return None
     return 100 * (ours - row.paper) / abs(row.paper)
 
 
-def plain(value: float | None) -> str:
+def format_figure(value: float | None) -> str:
     """Return a figure that stands by itself, with about four digits."""
     if value is None or math.isnan(value):
         return _UNKNOWN

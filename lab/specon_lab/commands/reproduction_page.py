@@ -9,8 +9,8 @@ from specon_lab.commands.reproduction_figures import (
     counts_of,
     difference,
     error,
-    plain,
-    shown,
+    format_figure,
+    format_value,
     title,
     verdict,
 )
@@ -83,13 +83,13 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
 
 
 def _row(row: Row) -> str:
-    numbers = [shown(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
+    numbers = [format_value(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
     cells = [title(row), *numbers, difference(row), error(row), verdict(row), row.tolerance, row.note]
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _line(line: Line) -> str:
-    return f"| {' | '.join((_cell(line.what), *map(plain, line.figures)))} |"
+    return f"| {' | '.join((_cell(line.what), *map(format_figure, line.figures)))} |"
 
 
 def _cell(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from specon_lab.commands.reproduction_figures import compared
+from specon_lab.commands.reproduction_figures import compared_figure
 from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Row
 from specon_manager.views.names import printable
@@ -67,7 +67,7 @@ def panels(reproduced: Reproduced) -> Iterator[Panel]:
     for section in reproduced.sections:
         by_unit: dict[str, list[Row]] = {}
         for row in section.rows:
-            if compared(row) is not None:
+            if compared_figure(row) is not None:
                 by_unit.setdefault(row.unit, []).append(row)
         for unit, rows in by_unit.items():
             yield Panel(title=section.title, unit=unit, rows=tuple(rows[:_MOST_ROWS]))
@@ -76,7 +76,7 @@ def panels(reproduced: Reproduced) -> Iterator[Panel]:
 def _draw(axis: "Axes", panel: Panel) -> None:
     places = range(len(panel.rows))
     for place, row in zip(places, panel.rows, strict=True):
-        ours = compared(row)
+        ours = compared_figure(row)
         if row.paper is not None and ours is not None:
             axis.plot([row.paper, ours], [place, place], color="0.8", lw=1, zorder=1)
         if row.spread is not None and ours is not None:

@@ -77,7 +77,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     runs: tuple[Run, ...]
 
 
-def planned(reproduction: Reproduction, *, quick: bool) -> Plan:
+def make_plan(reproduction: Reproduction, *, quick: bool) -> Plan:
     """Return the plan; raises what the reproduction raises where it cannot be made."""
     return Plan(reproduction=reproduction, quick=quick, runs=tuple(reproduction.runs(quick)))
 
@@ -95,7 +95,7 @@ def run_plans(
             for number, result in done.items()
             if tasks[number].reproduction == plan.reproduction.name
         }
-        found.append(collected(plan, measured))
+        found.append(collect(plan, measured))
     return tuple(found), interrupted
 
 
@@ -108,7 +108,7 @@ def tasks_of(plans: Sequence[Plan]) -> list[Task]:
     return sorted(tasks, key=lambda task: (-_size(task.run.workload), task.run.workload, task.run.seed))
 
 
-def collected(plan: Plan, measured: Mapping[tuple[str, int], Measured]) -> Reproduced:
+def collect(plan: Plan, measured: Mapping[tuple[str, int], Measured]) -> Reproduced:
     """Return the tables of what was measured, by key and seed; a key that lacks a run is left out of them."""
     asked = [(run.key, run.seed) for run in plan.runs]
     counts = Counter(key for key, _ in asked)

@@ -13,8 +13,8 @@ from specon_lab.commands.reproduction_figures import (
     counts_of,
     difference,
     error,
-    plain,
-    shown,
+    format_figure,
+    format_value,
     title,
     verdict,
 )
@@ -98,12 +98,12 @@ def _side_by_side(section: Section) -> Table:
     for heading in section.columns:
         table.add_column(printable(heading), justify="right")
     for line in section.lines:
-        table.add_row(Text(printable(line.what)), *(Text(plain(each)) for each in line.figures))
+        table.add_row(Text(printable(line.what)), *(Text(format_figure(each)) for each in line.figures))
     return table
 
 
 def _cells(row: Row) -> list[str]:
-    numbers = [shown(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
+    numbers = [format_value(each, row) for each in (row.paper, row.literal, row.default, row.spread)]
     return [printable(title(row)), *numbers, difference(row), error(row)]
 
 

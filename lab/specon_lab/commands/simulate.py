@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from specon_lab.commands.simulation_choice import PolicyChoice, chosen_policies, chosen_settings
+from specon_lab.commands.simulation_choice import PolicyChoice, read_policies, read_settings
 from specon_lab.commands.simulation_json import to_json
 from specon_lab.commands.simulation_plot import check_picture, plot_runs
 from specon_lab.commands.simulation_progress import progress
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     """Run and show; 0 when every run came to its end, 1 when one broke, 130 after Ctrl-C."""
     seeds = _seeds(arguments)
-    policies = chosen_policies(arguments.policy, arguments.baseline)
+    policies = read_policies(arguments.policy, arguments.baseline)
     workload, tasks = _prepare(arguments, policies, seeds)
     console = console_for_results()
     with progress([f"{task.policy.label}, seed {task.seed}" for task in tasks]) as on_progress:
@@ -140,7 +140,7 @@ def _prepare(
         check_workload(workload)
     except ValueError as error:
         raise UsageError(f"--workload: {arguments.workload}: {error}") from error
-    chosen_settings(arguments.settings, settings_for(workload))
+    read_settings(arguments.settings, settings_for(workload))
     tasks = [
         Task(
             policy=policy,

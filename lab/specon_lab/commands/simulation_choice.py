@@ -24,7 +24,7 @@ class PolicyChoice(Struct, frozen=True, kw_only=True):
     parameters: Mapping[str, Any]
 
 
-def chosen_policies(texts: Sequence[str], baseline: str | None) -> tuple[PolicyChoice, ...]:
+def read_policies(texts: Sequence[str], baseline: str | None) -> tuple[PolicyChoice, ...]:
     """Return the policies that are to run, the baseline too; raises UsageError."""
     wanted = [policy_choice(text, "--policy") for text in texts]
     labels = [choice.label for choice in wanted]
@@ -48,7 +48,7 @@ def policy_choice(text: str, flag: str) -> PolicyChoice:
     return PolicyChoice(label=text, name=name, parameters=parameters)
 
 
-def chosen_settings(texts: Iterable[str], defaults: Settings) -> Settings:
+def read_settings(texts: Iterable[str], defaults: Settings) -> Settings:
     """Return the defaults with what `tick=60` or `gate.enabled=false` change in them; raises UsageError."""
     built = msgspec.to_builtins(defaults)
     try:

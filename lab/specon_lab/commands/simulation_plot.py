@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from specon_lab.commands.node_chart import TimeUnit, draw_nodes, held, job_colours, stack, time_unit
+from specon_lab.commands.node_chart import TimeUnit, average_held, draw_nodes, job_colours, stack, time_unit
 from specon_lab.engine.outcome import UsePoint
 from specon_lab.results.report import Run
 from specon_manager.views.names import printable
@@ -66,7 +66,7 @@ def plot_runs(path: Path, runs: Sequence[Run], *, title: str, nodes: Sequence[st
         end = max((each.end for run in first.values() for each in run.stays), default=0.0)
         # The same job has the same colour under every policy.
         jobs = job_colours((stay for run in first.values() for stay in run.stays), mpl.colormaps)
-        crowded = [held(lanes, end) for lanes in charts.values() if lanes.crowded]
+        crowded = [average_held(lanes, end) for lanes in charts.values() if lanes.crowded]
         most = max((count for counts in crowded for row in counts for count in row), default=0.0)
         for part, (name, lanes) in zip(rest, charts.items(), strict=True):
             axis = part.subplots()
@@ -130,7 +130,7 @@ def _utilisation(axis: "Axes", first: dict[str, Run], colours: dict[str, Any]) -
         spans = max(1, round(_LINE_BINS * until / end))
         edges = [until * number / spans / unit.seconds for number in range(spans + 1)]
         for of, look in looks.items():
-            percents = [100 * each for each in binned(run.use, of, until, spans)]
+            percents = [100 * each for each in mean_by_bin(run.use, of, until, spans)]
             label = f"{printable(name)}, {of}" if len(looks) > 1 else None
             axis.stairs(percents, edges, color=colours[name], baseline=None, label=label, **look)
     axis.set_ylim(0, 102)
@@ -149,7 +149,7 @@ def _find_end(run: Run) -> float:
     return max([*(stay.end for stay in run.stays), *(point.at for point in run.use[-1:])], default=0.0)
 
 
-def binned(points: Sequence[UsePoint], of: str, end: float, count: int) -> list[float]:
+def mean_by_bin(points: Sequence[UsePoint], of: str, end: float, count: int) -> list[float]:
     """Return the mean of a step function over each of `count` equal spans from 0 to `end`."""
     sums = [0.0] * count
     width = end / count

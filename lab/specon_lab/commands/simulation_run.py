@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from specon_lab.commands.simulation_choice import PolicyChoice, chosen_settings
+from specon_lab.commands.simulation_choice import PolicyChoice, read_settings
 from specon_lab.commands.simulation_workload import Source
 from specon_lab.engine.run import preempting_freely, settings_for, simulate
 from specon_lab.process_pool import Job, Note, OnProgress, run_all, where
@@ -76,7 +76,7 @@ def _outcome_of(task: Task, on_progress: Note) -> Run | Failure:
             workload,
             task.policy.name,
             parameters=task.policy.parameters,
-            settings=chosen_settings(task.settings, settings),
+            settings=read_settings(task.settings, settings),
             oracle=task.oracle,
             ticks_only=task.ticks_only,
             stays=task.stays,

@@ -10,7 +10,7 @@ from rich.text import Text
 from specon_lab.results.figures import FIGURES, Better, Unit
 from specon_lab.results.report import PolicySummary, Report
 from specon_lab.results.statistics import Interval
-from specon_manager.cli.run.result import in_jobs
+from specon_manager.cli.run.result import format_jobs
 from specon_manager.views.names import job_label, printable
 
 _ALWAYS: Final = frozenset(
@@ -53,7 +53,7 @@ def troubles(report: Report) -> list[str]:
         count = len(summary.troubles) + summary.troubles_not_listed
         if not count:
             continue
-        lines.append(f"{printable(summary.policy)}: {in_jobs(count)} did not complete")
+        lines.append(f"{printable(summary.policy)}: {format_jobs(count)} did not complete")
         lines += [
             f"  seed {each.seed}, {job_label(each.job)}, {each.state}: "
             + (printable(each.reason) or "no reason known")
@@ -64,7 +64,7 @@ def troubles(report: Report) -> list[str]:
     return lines
 
 
-def shown(interval: Interval | None, unit: Unit | Literal["percent"], *, signed: bool = False) -> str:
+def format_mean(interval: Interval | None, unit: Unit | Literal["percent"], *, signed: bool = False) -> str:
     """Return a mean, with half the width of its interval where several runs were made; shares as percent."""
     if interval is None:
         return _UNKNOWN
@@ -92,9 +92,12 @@ def _figures(report: Report) -> Iterator[Row]:
         if key in _HIDDEN or not (seen or key in _ALWAYS):
             continue
         title = figure.title + (" (s)" if figure.unit == "s" else "")
-        yield title, [(shown(each, figure.unit), "") for each in intervals]
+        yield title, [(format_mean(each, figure.unit), "") for each in intervals]
     if any(summary.seconds is not None for summary in report.policies):
-        yield "time of the computer (s)", [(shown(summary.seconds, "s"), "") for summary in report.policies]
+        yield (
+            "time of the computer (s)",
+            [(format_mean(summary.seconds, "s"), "") for summary in report.policies],
+        )
 
 
 def _comparison(report: Report) -> Iterator[Row]:
@@ -107,7 +110,7 @@ def _comparison(report: Report) -> Iterator[Row]:
         percents = [None if each is None else each.percent for each in changes]
         if any(percents):
             better = FIGURES[key].better
-            cells = [(shown(each, "percent", signed=True), _style(each, better)) for each in percents]
+            cells = [(format_mean(each, "percent", signed=True), _style(each, better)) for each in percents]
             yield f"  {FIGURES[key].title}", cells
     margin = f"over {report.hurt_margin_percent:g} %"
     helped = [(each.helped, each.helped_share) if each else _NOTHING for each in against]
@@ -120,7 +123,7 @@ def _comparison(report: Report) -> Iterator[Row]:
 
 
 def _count(count: Interval | None, share: Interval | None) -> str:
-    text = shown(count, "count")
+    text = format_mean(count, "count")
     return text if share is None else f"{text} ({100 * share.mean:.1f} %)"
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from specon_lab.commands.what_if_result import StateSize, size_of, versions
 from specon_lab.forecasts.faster import FasterElsewhere, faster_elsewhere
 from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
-from specon_manager.cli.run.result import in_jobs
+from specon_manager.cli.run.result import format_jobs
 from specon_manager.core.state import State
 from specon_manager.views.amounts import resources_text, span_text
 from specon_manager.views.names import job_label, printable, short_name
@@ -65,7 +65,7 @@ def print_room_making(found: RoomMaking, console: Console, *, most: int) -> None
     _print(
         console,
         f"policy {printable(state.policy)}, {state.nodes_ready} of {state.nodes} nodes ready, "
-        f"{in_jobs(state.waiting)} waiting; defragment is {state.defragment}",
+        f"{format_jobs(state.waiting)} waiting; defragment is {state.defragment}",
     )
     if not found.jobs:
         _print(console, "no job waits for room that is there and only scattered")
@@ -79,7 +79,7 @@ def _print_parts(parts: Sequence[Sequence[str]], console: Console, most: int) ->
         for line in lines:
             _print(console, line)
     if len(parts) > most:
-        _print(console, f"and {in_jobs(len(parts) - most)} more (--top {len(parts)})")
+        _print(console, f"and {format_jobs(len(parts) - most)} more (--top {len(parts)})")
 
 
 def _lines_of_faster(found: FasterElsewhere, most: int) -> list[str]:

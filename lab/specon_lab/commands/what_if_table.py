@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_lab.commands.what_if_result import PolicyForecast, Said, WhatIf
-from specon_manager.cli.run.result import in_jobs, in_seconds
+from specon_manager.cli.run.result import format_jobs, format_seconds
 from specon_manager.views.names import job_label, printable
 
 _UNKNOWN: Final = "-"
@@ -26,7 +26,7 @@ def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
     size = found.state
     _print(
         console,
-        f"policy {size.policy}, {size.nodes_ready} of {size.nodes} nodes ready, {in_jobs(size.jobs)}, "
+        f"policy {size.policy}, {size.nodes_ready} of {size.nodes} nodes ready, {format_jobs(size.jobs)}, "
         f"{size.waiting} of them waiting",
         style="bold",
     )
@@ -37,7 +37,7 @@ def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
     console.print(_summary(found))
     console.print(_jobs(found, most))
     if len(found.remaining) > most:
-        _print(console, f"and {in_jobs(len(found.remaining) - most)} more (--top {len(found.remaining)})")
+        _print(console, f"and {format_jobs(len(found.remaining) - most)} more (--top {len(found.remaining)})")
     for line in caveats(found):
         _print(console, line)
 
@@ -83,8 +83,8 @@ def _summary(found: WhatIf) -> Table:
         compared = ("present", "") if against is None else (str(against.helped), str(against.hurt))
         table.add_row(
             Text(printable(policy.policy)),
-            in_seconds(policy.average_seconds, _UNKNOWN),
-            in_seconds(policy.last_seconds, _UNKNOWN),
+            format_seconds(policy.average_seconds, _UNKNOWN),
+            format_seconds(policy.last_seconds, _UNKNOWN),
             f"{policy.completed} of {len(policy.jobs)}",
             str(policy.preemptions),
             str(policy.moves),

@@ -64,7 +64,7 @@ class Account:
         """Return the part of the resources that is accounted for."""
         return resources.gpu if self.gpu else resources.cpu
 
-    def arrived(self, index: int, now: float) -> Ledger:
+    def open_ledger(self, index: int, now: float) -> Ledger:
         """Open the ledger of the job that is the workload's number `index`."""
         self.use.waiting += 1
         submission = self._submissions[index]
@@ -81,7 +81,7 @@ class Account:
             self.use.waiting -= 1
             self.use.running += 1
 
-    def removed(self, ledger: Ledger, now: float) -> None:
+    def note_removal(self, ledger: Ledger, now: float) -> None:
         """Take note that nothing of the job is on any node."""
         if ledger.mode != "waiting":
             self._turn(ledger, "waiting", now)
@@ -104,7 +104,7 @@ class Account:
         if ledger.mode == "training":
             self._turn(ledger, "paused", now)
 
-    def preempted(self, ledger: Ledger, now: float) -> None:
+    def note_preemption(self, ledger: Ledger, now: float) -> None:
         """Take note of the signal that ends the job for another one; its replicas are told one by one."""
         if ledger.signals and ledger.signals[-1] == now:
             return
@@ -112,7 +112,7 @@ class Account:
         if len(ledger.signals) < _INTERVALS:
             ledger.signals.append(now)
 
-    def stayed(self, replica: str, node: str, start: float, end: float) -> None:
+    def note_stay(self, replica: str, node: str, start: float, end: float) -> None:
         """Take note of where an incarnation was."""
         if self._keep_stays and len(self.stays) < _STAYS:
             self.stays.append(Stay(replica=replica, node=node, start=start, end=end))
@@ -133,11 +133,11 @@ class Account:
             self.last_at = max(self.last_at, now)
         self._record(ledger, state, now if state in {"completed", "failed"} else None, reason, converged_at)
 
-    def turned_away(self, index: int, reason: str) -> None:
+    def note_refusal(self, index: int, reason: str) -> None:
         """Take note of a job that the cluster can never run."""
         self._record(Ledger(index=index, since=self._submissions[index].at), "cannot-run", None, reason)
 
-    def not_arrived(self, reason: str) -> None:
+    def close_books(self, reason: str) -> None:
         """Close the books on the jobs that never came, since the simulation ended before."""
         for index, outcome in enumerate(self._outcomes):
             if outcome is None:

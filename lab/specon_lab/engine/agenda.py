@@ -29,7 +29,7 @@ class Agenda:
         """When the next happening is due."""
         return self._heap[0][0] if self._heap else None
 
-    def happen(self) -> bool:
+    def run_next(self) -> bool:
         """Let the next happening of this very moment happen; False where there is none."""
         if not self._heap or self._heap[0][0] > self.now:
             return False

@@ -51,7 +51,7 @@ class SimulatedBackend:
             SimulatedJob(
                 submission=submission,
                 trainer=Trainer(submission.training, saves=spec.checkpointing != "none"),
-                ledger=world.account.arrived(index, world.now),
+                ledger=world.account.open_ledger(index, world.now),
             )
         )
         world.emit(event)
@@ -199,7 +199,7 @@ class SimulatedBackend:
         if transaction is not None and transaction.restart and transaction.attempt == 1:
             self._resize(job, 0.0, fewer=transaction.kind is Kind.SCALE_IN)
         if incarnation.ending == "preempt":
-            world.account.preempted(job.ledger, world.now)
+            world.account.note_preemption(job.ledger, world.now)
         self.pace.stop(job)
         job.trainer.keep()
         job.ledger.lost += job.trainer.fall_back()  # nothing is lost by one that saves

@@ -56,7 +56,9 @@ class Checkpoints:
         if not incarnation.up or self._world.state.transaction_of(incarnation.replica) is None:
             return
         if job.submission.spec.checkpointing != "none":
-            self._observation.farewell(incarnation, _checkpoint(job, job.trainer.saved, incarnation.replica))
+            self._observation.report_last_checkpoint(
+                incarnation, _checkpoint(job, job.trainer.saved, incarnation.replica)
+            )
 
     def _answer_saved(self, incarnation: Incarnation, instruction: str, done: float) -> None:
         """Answer that the checkpoint is written and verified, unless nobody waits for it any more."""

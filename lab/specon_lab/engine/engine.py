@@ -136,7 +136,7 @@ class Engine:
         world, agenda, pace = self._world, self._world.agenda, self._backend.pace
         while True:
             self._take_events()
-            if self._arrive() or agenda.happen():
+            if self._arrive() or agenda.run_next():
                 continue
             if not (world.regrouped or world.resettled):
                 return
@@ -153,7 +153,7 @@ class Engine:
         self._arrived += 1
         objection = self._feasibility.objection(submission.spec)
         if objection is not None:
-            self._account.turned_away(index, objection)
+            self._account.note_refusal(index, objection)
             return True
         spec = submission.spec
         if self._oracle:
@@ -270,7 +270,7 @@ class Engine:
             job.trainer.advance(world.now)
             why = f"{_standing(job.ledger.mode)}: {reason}"
             account.ended(job.ledger, "unfinished", world.now, why, job.trainer.converged_at)
-        account.not_arrived(reason)
+        account.close_books(reason)
 
     # -- what is counted -------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Observation:
         if job in self._sidecars:
             self._plan(job)
 
-    def farewell(self, incarnation: Incarnation, checkpoint: Checkpoint) -> None:
+    def report_last_checkpoint(self, incarnation: Incarnation, checkpoint: Checkpoint) -> None:
         """Report the checkpoint that a replica has written when it was told to end."""
         job = incarnation.job
         report = self._say(job, incarnation, first=False)

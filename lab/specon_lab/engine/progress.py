@@ -66,7 +66,7 @@ class Pace:
             world.training -= 1
             world.account.pauses(job.ledger, world.now)
             for incarnation in job.incarnations.values():
-                world.untrain(incarnation)
+                world.stop_training(incarnation)
         world.regrouped[job] = None
 
     def _wake(self, job: SimulatedJob) -> None:
@@ -88,7 +88,7 @@ class Pace:
             if incarnation.ending is None:
                 world.train(incarnation)
             else:
-                world.untrain(incarnation)
+                world.stop_training(incarnation)
         job.size, job.speed = self._own_speed(job, trainees)
 
     def _trainees(self, job: SimulatedJob) -> list[Incarnation]:

@@ -24,7 +24,7 @@ def deviation(done: float) -> float:
     return math.hypot(_DEVIATION, _EARLY / max(done, _EARLIEST))
 
 
-def mistaken(estimate: Estimate, done: float, deviate: float) -> Estimate:
+def err_by(estimate: Estimate, done: float, deviate: float) -> Estimate:
     """Return the estimate, in seconds, off by so many standard deviations, its uncertainty at least as wide.
 
     `deviate` is one standard normal number per job: a pace that is misjudged is so for the whole run, though
@@ -37,6 +37,6 @@ def mistaken(estimate: Estimate, done: float, deviate: float) -> Estimate:
     return Estimate(value=seconds, uncertainty=min(seconds, max(claimed, estimate.uncertainty * factor)))
 
 
-def exact(left: float, rate: float) -> Estimate:
+def exact_estimate(left: float, rate: float) -> Estimate:
     """Return the time that is left: `left` of the job, 0 to 1, at `rate` of the job per second, above 0."""
     return Estimate(value=min(_MOST, left / rate), uncertainty=0.0)

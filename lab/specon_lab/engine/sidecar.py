@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from specon_lab.engine.observer import CurveObserver, Seen, step_at
-from specon_lab.engine.remaining import exact, mistaken
+from specon_lab.engine.remaining import err_by, exact_estimate
 from specon_lab.workloads.workload import Submission
 from specon_sidecar.classify import Category, ClassifierSettings
 from specon_sidecar.classify.curve import Estimate
@@ -221,10 +221,10 @@ class Sidecar:
         if not speed:
             return None
         if self._oracle:
-            return exact(1 - done, speed)
+            return exact_estimate(1 - done, speed)
         if not (self._training.prints_total and self._paced(now)):
             return None
-        return mistaken(exact(1 - done, speed), done, self._mistake())
+        return err_by(exact_estimate(1 - done, speed), done, self._mistake())
 
     def _of_curve(self, now: float, done: float, rate: float, replica: str, incarnation: str) -> Report:
         """Report on a log whose values the real classifier judges."""
@@ -237,9 +237,9 @@ class Sidecar:
         real = observer.curve.remaining_seconds()
         speed = rate or self._rate
         if self._oracle and speed:
-            remaining: Estimate | None = exact(1 - done, speed)
+            remaining: Estimate | None = exact_estimate(1 - done, speed)
         else:
-            remaining = None if real is None else mistaken(real, done, self._mistake())
+            remaining = None if real is None else err_by(real, done, self._mistake())
         # A job that is taken to run so many times as long has so many times as many intervals left.
         longer = (
             remaining.value / real.value if remaining and real and remaining.value and real.value else 1.0

@@ -189,19 +189,19 @@ class World:
     def remove(self, incarnation: Incarnation) -> None:
         """Take what is gone off its node."""
         node, job = incarnation.node, incarnation.job
-        self.untrain(incarnation)
+        self.stop_training(incarnation)
         del node.incarnations[incarnation.replica]
         node.reserved = node.reserved - incarnation.reserved if node.incarnations else 0.0
         del job.incarnations[incarnation.replica]
         job.gone[incarnation.replica] = incarnation.start
         self.account.use.hold(node, -incarnation.amount)
-        self.account.stayed(incarnation.replica, node.name, incarnation.began, self.now)
+        self.account.note_stay(incarnation.replica, node.name, incarnation.began, self.now)
         if incarnation.reserved:
             self.resettled[node] = None
         if not job.incarnations:
             job.members.clear()
             job.whole = False
-            self.account.removed(job.ledger, self.now)
+            self.account.note_removal(job.ledger, self.now)
         self.regrouped[job] = None
 
     def train(self, incarnation: Incarnation) -> None:
@@ -212,7 +212,7 @@ class World:
             if incarnation.demand:
                 self.resettled[incarnation.node] = None
 
-    def untrain(self, incarnation: Incarnation) -> None:
+    def stop_training(self, incarnation: Incarnation) -> None:
         """Let it stand still."""
         if incarnation.training:
             incarnation.training = False

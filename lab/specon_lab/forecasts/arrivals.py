@@ -46,7 +46,7 @@ def latest_arrivals(state: State, now: float) -> tuple[Arrival, ...]:
     )
 
 
-def drawn_arrivals(
+def draw_arrivals(
     latest: tuple[Arrival, ...], rng: Random, *, until: float, most: int
 ) -> list[tuple[float, Job]]:
     """Draw who comes in the next `until` seconds, at most so many; in blocks, as they came."""

@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 from typing import Final
 
-from specon_lab.workloads.records import seeded
+from specon_lab.workloads.records import seed_random
 
 FEWEST: Final = 19
 """Worlds that an interval of 90 % takes."""
@@ -16,7 +16,7 @@ class Chance:
 
     def __init__(self, seed: int, number: int) -> None:
         """Take the seed of an answer, and which of its worlds is meant."""
-        self.rng = seeded(f"{seed}/{number}")
+        self.rng = seed_random(f"{seed}/{number}")
         self._round, self._turn = f"{seed}/{number // FEWEST}", number % FEWEST
         self._shared: dict[str, float] = {}
 
@@ -27,15 +27,15 @@ class Chance:
         where one thing alone decides, the extremes are its 5 and its 95 %, and no luck makes them narrower.
         """
         places = list(range(1, FEWEST + 1))
-        seeded(f"{self._round}/{what}").shuffle(places)
+        seed_random(f"{self._round}/{what}").shuffle(places)
         return _NORMAL.inv_cdf(places[self._turn] / (FEWEST + 1))
 
-    def heavy(self, deviate: float, freedom: float) -> float:
+    def heavy_tailed(self, deviate: float, freedom: float) -> float:
         """Return what a standard normal number becomes by Student's distribution of so much freedom."""
         return deviate / math.sqrt(self.rng.gammavariate(freedom / 2.0, 2.0 / freedom))
 
-    def heavy_of_all(self, what: str, freedom: float) -> float:
+    def shared_heavy_tailed(self, what: str, freedom: float) -> float:
         """Return such a number that is the same for all in this world that ask for what is named."""
         if what not in self._shared:
-            self._shared[what] = self.heavy(self.deviate(what), freedom)
+            self._shared[what] = self.heavy_tailed(self.deviate(what), freedom)
         return self._shared[what]

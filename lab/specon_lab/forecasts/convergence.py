@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from specon_lab.forecasts.chance import Chance
-from specon_lab.forecasts.settled import attained
+from specon_lab.forecasts.settled import attained_service
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Progress
 from specon_sidecar.classify import Category
@@ -70,7 +70,7 @@ class Convergence:
             return _part(told, done)
         if job.preemptions or job.admitted_at is None:
             return None  # since it converged it may have waited
-        trained = max(_LEAST, attained(job, self._now))
+        trained = max(_LEAST, attained_service(job, self._now))
         until = self._now if job.ended_at is None else job.ended_at
         return done * max(0.0, 1.0 - max(0.0, until - told.category_since) / trained)
 

@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from specon_lab.engine.beginning import Beginning, Underway
 from specon_lab.engine.run import settings_for
-from specon_lab.forecasts.settled import attained, settled
+from specon_lab.forecasts.settled import attained_service, settle_all
 from specon_lab.workloads.workload import Submission, Training, Workload
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
@@ -79,7 +79,7 @@ def forecast(state: State, now: float, *, prior_seconds: float) -> Forecast:
     Time 0 of the simulation is `now`. `prior_seconds` is how long a job trains where nothing was learnt.
     Raises ValueError where there is nothing to simulate.
     """
-    state = settled(state, now)
+    state = settle_all(state, now)
     snapshot = state.snapshot(now)
     nodes = snapshot.ready_nodes
     if not nodes:
@@ -143,7 +143,7 @@ def verdicts_now(
     state = msgspec.structs.replace(state.flattened(), settings=asked)
     if known.clairvoyant:
         state = _inform(state, now, told)
-    state, snapshot = prepared(state, now)
+    state, snapshot = prepare(state, now)
     return plan(state, proposals(snapshot), now, snapshot)
 
 
@@ -165,7 +165,7 @@ def _remaining(
             estimate = told[0].remaining_seconds
             uncertainty = None if estimate is None else min(_MOST, estimate.uncertainty * factor)
     elif job.spec.declared_seconds is not None:
-        basis, seconds = "declared", job.spec.declared_seconds - attained(job, now)
+        basis, seconds = "declared", job.spec.declared_seconds - attained_service(job, now)
     elif any(each.jobs >= _ENOUGH for each in state.served.values()):
         basis = "learnt"
     return Remaining(
@@ -184,7 +184,7 @@ def _measure_done(job: Job, replicas: tuple[Replica, ...], left: Remaining, now:
             if told.step is not None and told.total_steps is not None:
                 part = min(_MOST_DONE, max(0.0, told.step / max(1, told.total_steps)))
                 return left.seconds * part / (1 - part)
-    return attained(job, now)
+    return attained_service(job, now)
 
 
 def _steps(replicas: tuple[Replica, ...]) -> int:
@@ -198,7 +198,7 @@ def _shift_job(job: Job, now: float) -> Job:
         submitted_at=job.submitted_at - now,
         queued_at=job.queued_at - now,
         admitted_at=None if job.admitted_at is None else job.admitted_at - now,
-        attained_seconds=attained(job, now),
+        attained_seconds=attained_service(job, now),
         trains_since=None if job.trains_since is None else job.trains_since - now,
         preempted_at=tuple(at - now for at in job.preempted_at),
         cooldown_until=max(0.0, job.cooldown_until - now),

@@ -38,7 +38,7 @@ class Kinds:
         self._apart = math.sqrt(apart / self._freedom_apart * (1.0 + 1.0 / kinds))
         self._most = math.log(_LONGEST) + max(max(each) for each in logs.values() if each)
 
-    def another(self, kind: str, chance: Chance) -> float:
+    def draw_unlike(self, kind: str, chance: Chance) -> float:
         """Draw one more duration of a kind, seconds, as if it were unlike those that are known.
 
         All jobs of a kind of which none is known are long or short together.
@@ -46,7 +46,9 @@ class Kinds:
         if kind in self._known:
             middle, spread = self._middles[kind], self._within * math.sqrt(1.0 + 1.0 / self._known[kind])
         else:
-            middle = self._middle + self._apart * chance.heavy_of_all(f"kind {kind}", self._freedom_apart)
+            middle = self._middle + self._apart * chance.shared_heavy_tailed(
+                f"kind {kind}", self._freedom_apart
+            )
             spread = self._within
-        drawn = middle + spread * chance.heavy(chance.rng.gauss(0.0, 1.0), self._freedom)
+        drawn = middle + spread * chance.heavy_tailed(chance.rng.gauss(0.0, 1.0), self._freedom)
         return math.exp(min(self._most, max(math.log(_LEAST), drawn)))

@@ -8,7 +8,7 @@ from typing import Final
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.forecast import Remaining
 from specon_lab.forecasts.kinds import Kinds
-from specon_lab.forecasts.settled import attained
+from specon_lab.forecasts.settled import attained_service
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job
 
@@ -41,7 +41,7 @@ class Knowledge:
         for each in self._remaining:
             job = self._state.jobs[each.job]
             if each.basis == "measured":
-                found.setdefault(job.kind, []).append(attained(job, self._now) + each.seconds)
+                found.setdefault(job.kind, []).append(attained_service(job, self._now) + each.seconds)
         return found
 
     @cached_property
@@ -64,7 +64,7 @@ class Knowledge:
         if own and chance.rng.random() < len(own) / (len(own) + 1.0):
             return chance.rng.choice(own)
         for _ in range(_ATTEMPTS if self.everything else 0):
-            drawn = self._kinds.another(kind, chance)
+            drawn = self._kinds.draw_unlike(kind, chance)
             if drawn > longer_than:
                 return drawn
         # Pareto of exponent 1, cut off.
@@ -103,7 +103,7 @@ class Knowledge:
             return _bound(left.seconds * math.exp(_DECLARED_SPREAD * chance.deviate(job.name)))
         if not self.enough:
             return _MOST  # so that nothing is built upon its end
-        so_far = attained(job, self._now)
+        so_far = attained_service(job, self._now)
         return _bound(self.whole(job.kind, chance, so_far) - so_far)
 
 

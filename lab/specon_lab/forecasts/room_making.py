@@ -6,10 +6,10 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.core import defragment
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.state import State
 from specon_manager.model.resources import Resources
-from specon_manager.policies.defragmentation.picture import Amount, Move, Picture, after
+from specon_manager.policies.defragmentation.picture import Amount, Move, Picture, rooms_after
 from specon_manager.policies.defragmentation.search import Plan, rounds
 
 MOST_JOBS: Final = 50
@@ -75,7 +75,7 @@ def room_making(state: State, now: float) -> tuple[RoomForOne, ...]:
 
     Jobs that have room without any are left out. Nothing is changed, and nothing that is remembered counts.
     """
-    state, snapshot = prepared(state.flattened(), now)
+    state, snapshot = prepare(state.flattened(), now)
     found = islice(defragment.outlooks(state, snapshot), MOST_JOBS)
     return tuple(_of(each, state, now) for each in found if each.plan is None or each.plan.moves)
 
@@ -120,7 +120,7 @@ def _move(picture: Picture, move: Move, number: int) -> PlannedMove:
 
 
 def _frees(picture: Picture, plan: Plan) -> tuple[Freed, ...]:
-    rooms = after(picture.rooms, *plan.moves) or picture.rooms
+    rooms = rooms_after(picture.rooms, *plan.moves) or picture.rooms
     nodes = list(plan.placement.values())
     return tuple(
         Freed(

@@ -10,7 +10,7 @@ from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 _MOST: Final = 1e9  # seconds of training
 
 
-def settled(state: State, now: float) -> State:
+def settle_all(state: State, now: float) -> State:
     """Return the state without what has ended, and with everything that is under way at its end."""
     state = state.flattened()
     jobs: dict[str, Job] = {}
@@ -76,10 +76,10 @@ def _stands(job: Job, kept: list[Replica], gone: int, now: float) -> Job:
         )
     # Only what trains as a whole goes on counting; the estimates look at it before the simulation does.
     trains = job.trains_since if any(r.active for r in kept) else None
-    so_far = job.attained_seconds if trains is not None else attained(job, now)
+    so_far = job.attained_seconds if trains is not None else attained_service(job, now)
     return msgspec.structs.replace(job, spec=spec, trains_since=trains, attained_seconds=so_far)
 
 
-def attained(job: Job, now: float) -> float:
+def attained_service(job: Job, now: float) -> float:
     """Return how long the job trained until now, seconds, 0 to very many."""
     return max(0.0, min(_MOST, job.attained(now)))

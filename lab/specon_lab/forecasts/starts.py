@@ -75,7 +75,9 @@ class _OverError(Exception):
     """The rest of a world need not be played."""
 
 
-def played(world: Forecast, waiting: Collection[str], bounds: Bounds, alive: Callable[[], bool]) -> Play:
+def play_forward(
+    world: Forecast, waiting: Collection[str], bounds: Bounds, alive: Callable[[], bool]
+) -> Play:
     """Return when each of the jobs that wait starts in one world, as far as it is played forward.
 
     Raises TimeoutError once `alive`, which is asked at each Tick, says no.
@@ -133,7 +135,7 @@ def starts(
 
     def play(number: int, work: float) -> Play:
         within = msgspec.structs.replace(bounds, work=work)
-        return played(worlds.draw(number, until=bounds.horizon), waiting, within, alive)
+        return play_forward(worlds.draw(number, until=bounds.horizon), waiting, within, alive)
 
     with contextlib.suppress(TimeoutError):
         for number in range(count):

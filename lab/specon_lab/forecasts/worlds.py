@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.arrivals import draw_arrivals, latest_arrivals, newcomer
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.convergence import Convergence
 from specon_lab.forecasts.forecast import Forecast, forecast, simulated_spec
@@ -94,7 +94,7 @@ class Worlds:
                 converges=None if converge is None else converge.draw(job, chance, part),
             )
             jobs.append(msgspec.structs.replace(submission, training=training))
-        arrivals = drawn_arrivals(self._latest, chance.rng, until=until, most=_MOST_NEWCOMERS)
+        arrivals = draw_arrivals(self._latest, chance.rng, until=until, most=_MOST_NEWCOMERS)
         for index, (at, pattern) in enumerate(arrivals):
             spec = simulated_spec(newcomer(pattern.spec, index))
             training = Training(

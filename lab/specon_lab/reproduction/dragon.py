@@ -20,16 +20,16 @@ from specon_lab.reproduction.dragon_runs import (
 from specon_lab.reproduction.dragon_tables import (
     Figure,
     SweepPoint,
-    allocated_with_a_tail,
-    of_table_1,
-    over_seeds,
+    allocation_with_a_tail,
+    elapsed_reduction,
+    figure_of_table_1,
+    mean_over_seeds,
     part,
-    shorter,
-    slower,
+    slowdowns,
     sweep_points,
     waiting_share,
 )
-from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Section, judged
+from specon_lab.reproduction.experiment import Collected, Measures, Reproduction, Row, Section, judge_figure
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, mean
 
@@ -103,7 +103,9 @@ def _list_elapsed(collected: Collected) -> Iterator[Row]:
         ("saved by the locality-aware scheduler", LOCALITY, 60.0),
         ("saved by DRAGON", "", 65.0),
     ):
-        yield from _row(what, _figures(collected, scheduler, shorter), paper, None, unit="%", note=_SUM)
+        yield from _row(
+            what, _figures(collected, scheduler, elapsed_reduction), paper, None, unit="%", note=_SUM
+        )
     for what, scheduler in (("locality-aware", LOCALITY), ("DRAGON", "")):
         yield from _row(
             f"{what}, jobs launched at once",
@@ -124,19 +126,21 @@ def _use_rows(collected: Collected) -> Iterator[Row]:
         yield from _row(
             what, _figures(collected, scheduler, _measure_allocated), paper, None, unit="%", note=_FITTED
         )
-    apart = (None, allocated_with_a_tail(collected))
+    apart = (None, allocation_with_a_tail(collected))
     yield from _row("Kubeflow, runs with a long tail only", apart, None, None, unit="%")
 
 
 def _running_rows(collected: Collected) -> Iterator[Row]:
     def from_kubeflow(choose: Callable[[list[float]], float]) -> tuple[Interval | None, Interval | None]:
-        return _pair(lambda mode: of_table_1(collected, mode, lambda run, base: choose(slower(run, base))))
+        return _pair(
+            lambda mode: figure_of_table_1(collected, mode, lambda run, base: choose(slowdowns(run, base)))
+        )
 
     def from_locality(jobs: slice) -> tuple[Interval | None, Interval | None]:
         def figure(run: Measures, base: Measures) -> float:
-            return mean(slower(run, base)[jobs]) or 0.0
+            return mean(slowdowns(run, base)[jobs]) or 0.0
 
-        return _pair(lambda mode: of_table_1(collected, mode, figure, LOCALITY))
+        return _pair(lambda mode: figure_of_table_1(collected, mode, figure, LOCALITY))
 
     for what, choose, paper in (
         ("Kubeflow, the least of a job", min, 1.2),
@@ -175,7 +179,7 @@ def _sweep_rows(points: Sequence[SweepPoint], baseline: str) -> Iterator[Row]:
 def _unit_rows(collected: Collected) -> Iterator[Row]:
     paper = 100 * 0.04 / (0.38 + 0.04)
     for what, key in (("minutes", table_key(LOCALITY)), ("seconds, as printed", SECONDS)):
-        found = over_seeds(collected, key, key, waiting_share)
+        found = mean_over_seeds(collected, key, key, waiting_share)
         yield from _row(
             f"waiting in the locality-aware scheduler's elapsed time, arrivals in {what}",
             (None, found),
@@ -197,8 +201,8 @@ def _at_once(run: Measures, _: Measures) -> float:
 def _figures(collected: Collected, scheduler: str, figure: Figure) -> tuple[Interval | None, Interval | None]:
     """Return a figure in literal and in default mode; that of another scheduler stands as default."""
     if scheduler:
-        return None, of_table_1(collected, scheduler, figure)
-    return _pair(lambda mode: of_table_1(collected, mode, figure))
+        return None, figure_of_table_1(collected, scheduler, figure)
+    return _pair(lambda mode: figure_of_table_1(collected, mode, figure))
 
 
 def _pair(figure: Callable[[str], Interval | None]) -> tuple[Interval | None, Interval | None]:
@@ -228,7 +232,9 @@ def _row(
             spread=known[0].half_width,
             unit=unit,
             tolerance=tolerance,
-            reproduced=judged(None if holds is None else all(holds(figure.mean) for figure in known), runs),
+            reproduced=judge_figure(
+                None if holds is None else all(holds(figure.mean) for figure in known), runs
+            ),
             runs=runs,
             note=note,
         )

@@ -19,7 +19,7 @@ Figure = Callable[[Measures, Measures], float]
 """Of a run, and of the baseline's run of the same seed."""
 
 
-def over_seeds(collected: Collected, key: str, baseline: str, figure: Figure) -> Interval | None:
+def mean_over_seeds(collected: Collected, key: str, baseline: str, figure: Figure) -> Interval | None:
     """Return a figure's mean over the seeds with its interval; None where there is no pair of runs."""
     pairs = zip(
         collected.get(key, ()),
@@ -29,7 +29,7 @@ def over_seeds(collected: Collected, key: str, baseline: str, figure: Figure) ->
     return interval([figure(run, other) for run, other in pairs])
 
 
-def elapsed(run: Measures) -> float:
+def mean_elapsed(run: Measures) -> float:
     """Return the mean seconds from a job's arrival to its end."""
     return run["running"] + run["paused"] + run["waiting"]
 
@@ -38,22 +38,22 @@ def part(*names: str) -> Figure:
     """Return the figure: these times together, in units of the baseline's elapsed time."""
 
     def of(run: Measures, baseline: Measures) -> float:
-        return sum(run[name] for name in names) / elapsed(baseline)
+        return sum(run[name] for name in names) / mean_elapsed(baseline)
 
     return of
 
 
-def shorter(run: Measures, baseline: Measures) -> float:
+def elapsed_reduction(run: Measures, baseline: Measures) -> float:
     """Return by how many percent the elapsed time is shorter."""
-    return 100 * (1 - elapsed(run) / elapsed(baseline))
+    return 100 * (1 - mean_elapsed(run) / mean_elapsed(baseline))
 
 
-def running_shorter(run: Measures, baseline: Measures) -> float:
+def running_reduction(run: Measures, baseline: Measures) -> float:
     """Return by how many percent jobs run for less long, without the restarts."""
     return 100 * (1 - run["running"] / baseline["running"])
 
 
-def waiting_shorter(collected: Collected, key: str, baseline: str) -> Interval | None:
+def waiting_reduction(collected: Collected, key: str, baseline: str) -> Interval | None:
     """Return by how many percent of the baseline's mean over the seeds jobs wait for less long.
 
     Of the mean, as a quotient by a seed in which the baseline hardly waits is of any size. Of the baseline,
@@ -68,7 +68,7 @@ def waiting_shorter(collected: Collected, key: str, baseline: str) -> Interval |
     )
 
 
-def slower(run: Measures, baseline: Measures) -> list[float]:
+def slowdowns(run: Measures, baseline: Measures) -> list[float]:
     """Return of each job of Table 1 how many times as long it runs under the baseline."""
     return [baseline[f"running {job}"] / run[f"running {job}"] for job in range(1, JOBS + 1)]
 
@@ -99,10 +99,10 @@ def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
         for mode in ("literal", "default"):
             for intensity in INTENSITIES:
                 keys = sweep_key(intensity, f"dragon/{mode}"), sweep_key(intensity, baseline)
-                whole = over_seeds(collected, *keys, shorter)
-                running = over_seeds(collected, *keys, running_shorter)
-                waiting = waiting_shorter(collected, *keys)
-                waits = over_seeds(collected, keys[1], keys[1], waiting_share)
+                whole = mean_over_seeds(collected, *keys, elapsed_reduction)
+                running = mean_over_seeds(collected, *keys, running_reduction)
+                waiting = waiting_reduction(collected, *keys)
+                waits = mean_over_seeds(collected, keys[1], keys[1], waiting_share)
                 if whole is None or running is None or waits is None:
                     continue
                 found.append(
@@ -119,14 +119,14 @@ def sweep_points(collected: Collected) -> Sequence[SweepPoint]:
     return tuple(found)
 
 
-def of_table_1(
+def figure_of_table_1(
     collected: Collected, scheduler: str, figure: Figure, baseline: str = KUBEFLOW
 ) -> Interval | None:
     """Return a figure of Table 1's jobs."""
-    return over_seeds(collected, table_key(scheduler), table_key(baseline), figure)
+    return mean_over_seeds(collected, table_key(scheduler), table_key(baseline), figure)
 
 
-def allocated_with_a_tail(collected: Collected) -> Interval | None:
+def allocation_with_a_tail(collected: Collected) -> Interval | None:
     """Return the percentage of GPUs allocated under Kubeflow in the runs whose last job trains for longer.
 
     Longer than under the locality-aware scheduler by more than a hundredth: its only worker is not on the

@@ -42,7 +42,7 @@ FEWEST: Final = 5
 """Seeds; a figure of fewer gets no verdict."""
 
 
-def judged(holds: bool | None, runs: int) -> bool | None:  # noqa: FBT001  (what is judged is the subject)
+def judge_figure(holds: bool | None, runs: int) -> bool | None:  # noqa: FBT001  (what is judged is the subject)
     """Return the verdict of a figure that so many seeds were run for."""
     return holds if runs >= FEWEST else None
 

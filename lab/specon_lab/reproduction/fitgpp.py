@@ -11,7 +11,7 @@ from typing import Final
 
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section
-from specon_lab.reproduction.fitgpp_tables import Tolerance, cell, compared, factor, trend, within
+from specon_lab.reproduction.fitgpp_tables import Tolerance, cell, compare_modes, factor, tolerance_of, trend
 from specon_lab.reproduction.fitgpp_trends import figures, sizes, trace
 from specon_lab.reproduction.remarks import remarks_of
 
@@ -30,8 +30,8 @@ _PREEMPTED_UNLIMITED: Final = {
     "fitgpp": (0.52, 0.038, 0.0098),
 }
 _SHOWN: Final = (50, 95, 99)
-_TENTH: Final = within(0.10)
-_LAST: Final = within(0.15)
+_TENTH: Final = tolerance_of(0.10)
+_LAST: Final = tolerance_of(0.15)
 _FIFTH_AWAY: Final = Tolerance("within 0.2", lambda ours, paper: abs(ours - paper) <= 0.2)  # noqa: PLR2004
 _MINUTE_AWAY: Final = Tolerance("within 1 min", lambda ours, paper: abs(ours - paper) <= 1)
 _POINTS: Final = Tolerance("within 8 points", lambda ours, paper: abs(ours - paper) <= 8)  # noqa: PLR2004
@@ -64,7 +64,7 @@ def _slowdown_rows(collected: Collected) -> Iterator[Row]:
                     tolerance = None
                 else:
                     default = cell(keys.table(policy, "default"), f"{name}-{percent}")
-                yield compared(
+                yield compare_modes(
                     collected,
                     f"{keys.NAMES[policy]}, {name} jobs, {percent}th percentile",
                     cell(keys.table(policy, "literal"), f"{name}-{percent}"),
@@ -87,13 +87,13 @@ def _abstract(collected: Collected) -> Section:
             cell(keys.table("fitgpp", mode), measure, over=fifo, sign=sign) for mode in ("literal", "default")
         )
         name = f"FitGpp against FIFO, {what}"
-        rows.append(compared(collected, name, literal, default, paper=(paper, _POINTS), unit="%"))
+        rows.append(compare_modes(collected, name, literal, default, paper=(paper, _POINTS), unit="%"))
     return Section(title="Abstract: what trials gain and best-effort jobs lose", rows=tuple(rows))
 
 
 def _table_2(collected: Collected) -> Section:
     rows = [
-        compared(
+        compare_modes(
             collected,
             f"{keys.NAMES[policy]}, {percent}th percentile",
             *(cell(keys.table(policy, mode), f"interval-{percent}") for mode in ("literal", "default")),
@@ -112,7 +112,7 @@ def _table_2(collected: Collected) -> Section:
 
 def _table_3(collected: Collected) -> Section:
     rows = [
-        compared(
+        compare_modes(
             collected,
             f"{keys.NAMES[policy]}, jobs that are preempted",
             *(cell(keys.table(policy, mode), "preempted") for mode in ("literal", "default")),
@@ -130,12 +130,12 @@ def _table_3(collected: Collected) -> Section:
 
 def _table_4(collected: Collected) -> Section:
     rows = [
-        compared(
+        compare_modes(
             collected,
             f"{keys.NAMES[policy]}, jobs preempted {count} times"
             if count > 1
             else f"{keys.NAMES[policy]}, once",
-            cell(keys.unlimited(policy), f"preempted-{count}"),
+            cell(keys.unlimited_key(policy), f"preempted-{count}"),
             paper=(paper, factor(2.0 if count == 1 else 4.0)),
             unit="%",
         )
@@ -146,7 +146,11 @@ def _table_4(collected: Collected) -> Section:
         trend(
             collected,
             "LRTP preempts the same jobs again and again: its share of those preempted 3 times above RAND's",
-            cell(keys.unlimited("lrtp"), "preempted-3", minus=cell(keys.unlimited("rand"), "preempted-3")),
+            cell(
+                keys.unlimited_key("lrtp"),
+                "preempted-3",
+                minus=cell(keys.unlimited_key("rand"), "preempted-3"),
+            ),
             unit="points",
         )
     )

@@ -54,7 +54,7 @@ def table(policy: str, mode: str) -> str:
     return "table/fifo" if policy == "fifo" else f"table/{policy}/{mode}"
 
 
-def unlimited(policy: str) -> str:
+def unlimited_key(policy: str) -> str:
     """Return the key of the runs of Table 4, without a cap on preemptions."""
     return f"unlimited/{policy}"
 
@@ -89,7 +89,7 @@ def trace(policy: str, mode: str) -> str:
     return "trace/fifo" if policy == "fifo" else f"trace/{policy}/{mode}"
 
 
-def measured(outcome: Outcome) -> Measures:
+def measure_outcome(outcome: Outcome) -> Measures:
     """Return slowdowns by class, intervals in minutes, and the percentages of jobs by their preemptions.
 
     What has no value in a run, as the intervals of one without preemptions, is not named.
@@ -157,7 +157,7 @@ def _list_unlimited(workload: str, *, seeds: Sequence[int]) -> Iterator[Run]:
     for policy in PREEMPTIVE:
         for seed in seeds:
             parameters = _literal(policy) | {"max_preemptions": None}
-            yield _run(unlimited(policy), workload, seed, policy, parameters)
+            yield _run(unlimited_key(policy), workload, seed, policy, parameters)
 
 
 class _Ranges(NamedTuple):
@@ -207,7 +207,7 @@ def _run(
         workload=workload,
         seed=seed,
         policy=policy,
-        measure=measured,
+        measure=measure_outcome,
         parameters=parameters,
         settings=settings,
         ticks_only=True,

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_lab.reproduction.experiment import Collected, Row, judged
+from specon_lab.reproduction.experiment import Collected, Row, judge_figure
 from specon_lab.results.statistics import Interval, interval
 
 
@@ -38,7 +38,7 @@ def cell(
     return Cell(key=key, measure=measure, over=over, minus=minus, sign=sign)
 
 
-def within(share: float) -> Tolerance:
+def tolerance_of(share: float) -> Tolerance:
     """Return the tolerance of so large a share of the paper's figure."""
     return Tolerance(
         f"within {share:.0%}", lambda ours, paper: abs(ours - paper) <= share * abs(paper) + _ROUNDING
@@ -69,7 +69,7 @@ def _measure(collected: Collected, one: Cell) -> list[float | None]:
     return [measures.get(one.measure) for measures in collected.get(one.key, ())]
 
 
-def compared(
+def compare_modes(
     collected: Collected,
     what: str,
     literal: Cell,
@@ -96,7 +96,7 @@ def compared(
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance="" if tolerance is None else tolerance.words,
-        reproduced=judged(holds, _runs(ours)),
+        reproduced=judge_figure(holds, _runs(ours)),
         runs=_runs(ours),
         note=note,
     )
@@ -112,7 +112,7 @@ def trend(collected: Collected, what: str, figure: Cell, *, unit: str = "") -> R
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance="above 0",
-        reproduced=None if ours is None else judged(ours.mean > 0, ours.runs),
+        reproduced=None if ours is None else judge_figure(ours.mean > 0, ours.runs),
         runs=_runs(ours),
     )
 
@@ -127,7 +127,7 @@ def band(collected: Collected, what: str, figure: Cell, most: float, *, unit: st
         spread=None if ours is None else ours.half_width,
         unit=unit,
         tolerance=f"from -{most:g} to {most:g}",
-        reproduced=None if ours is None else judged(abs(ours.mean) <= most, ours.runs),
+        reproduced=None if ours is None else judge_figure(abs(ours.mean) <= most, ours.runs),
         runs=_runs(ours),
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from specon_lab.reproduction import fitgpp_runs as keys
 from specon_lab.reproduction.experiment import Collected, Row, Section
-from specon_lab.reproduction.fitgpp_tables import Cell, band, cell, compared, trend
+from specon_lab.reproduction.fitgpp_tables import Cell, band, cell, compare_modes, trend
 from specon_lab.reproduction.remarks import remarks_of
 
 _REMARKS: Final = remarks_of("fitgpp")
@@ -28,7 +28,7 @@ def figures(collected: Collected) -> list[Section]:
 def sizes(collected: Collected) -> Section:
     """Return how slowdowns grow with the number of jobs."""
     rows = [
-        compared(
+        compare_modes(
             collected,
             f"{keys.NAMES[policy]}, {jobs} jobs, best-effort, {percent}th percentile",
             cell(keys.size(jobs, policy), f"best-effort-{percent}"),
@@ -57,7 +57,7 @@ def sizes(collected: Collected) -> Section:
 def trace(collected: Collected) -> Section:
     """Return what stands in for Table 5, whose trace is private: orderings alone."""
     rows = [
-        compared(
+        compare_modes(
             collected,
             f"{keys.NAMES[policy]}, {name} jobs, {percent}th percentile",
             cell(keys.trace(policy, "literal"), f"{name}-{percent}"),
@@ -234,7 +234,7 @@ def _variant(policy: str, value: float) -> str:
 
 
 def _plain(collected: Collected, what: str, percent: int, key: str, name: str) -> Row:
-    return compared(collected, f"{what}, {percent}th percentile", cell(key, f"{name}-{percent}"))
+    return compare_modes(collected, f"{what}, {percent}th percentile", cell(key, f"{name}-{percent}"))
 
 
 def _above(key: str, than: str, measure: str) -> Cell:

@@ -7,7 +7,7 @@ Performance on Kubernetes, KIPS Transactions on Computer and Communication Syste
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section, judged
+from specon_lab.reproduction.experiment import Collected, Reproduction, Row, Section, judge_figure
 from specon_lab.reproduction.kod2_runs import (
     CELLS,
     MODES,
@@ -23,9 +23,9 @@ from specon_lab.reproduction.kod2_tables import (
     computed_increase,
     held_increase,
     largest,
-    later,
     mean_of,
-    over_seeds,
+    mean_over_seeds,
+    minutes_later,
     reduction,
     reduction_of_killed,
     spread_of,
@@ -116,7 +116,7 @@ def _use_rows(collected: Collected) -> Iterator[Row]:
 
 def _baseline_rows(collected: Collected) -> Iterator[Row]:
     for cell in _USE_CELLS:
-        figures = _figures(collected, cell, later)
+        figures = _figures(collected, cell, minutes_later)
         if figures[1] is not None:
             yield _row(
                 f"through later than KOD2, {cell.model}",
@@ -135,7 +135,7 @@ def _baseline_rows(collected: Collected) -> Iterator[Row]:
                 spread=killed.half_width,
                 unit="of 10",
                 tolerance='"some"',
-                reproduced=judged(killed.mean > 0, killed.runs),
+                reproduced=judge_figure(killed.mean > 0, killed.runs),
                 runs=killed.runs,
             )
     for cell in _USE_CELLS:
@@ -173,7 +173,7 @@ _Pair = tuple[Interval | None, Interval | None]
 
 
 def _figures(collected: Collected, cell: Cell, figure: Figure, baseline: str = "tf-operator") -> _Pair:
-    literal, default = (over_seeds(collected, cell, f"kod2/{mode}", figure, baseline) for mode in MODES)
+    literal, default = (mean_over_seeds(collected, cell, f"kod2/{mode}", figure, baseline) for mode in MODES)
     return literal, default
 
 
@@ -210,7 +210,7 @@ def _row(
         spread=spread_of(default),
         unit=unit,
         tolerance=tolerance,
-        reproduced=judged(within, runs),
+        reproduced=judge_figure(within, runs),
         runs=runs,
         note=note,
     )

@@ -21,7 +21,7 @@ def reduction_of_killed(run: Measures, baseline: Measures) -> float | None:
     return 100 * (1 - run["jct"] / baseline["killed jct"]) if baseline["killed jct"] else None
 
 
-def later(run: Measures, baseline: Measures) -> float | None:
+def minutes_later(run: Measures, baseline: Measures) -> float | None:
     """Return how many minutes after KOD2 the baseline is through."""
     return (baseline["makespan"] - run["makespan"]) / 60
 
@@ -57,7 +57,7 @@ def _until(run: Measures, what: str, seconds: float) -> float | None:
     return before + (place - below) * (after - before)
 
 
-def over_seeds(
+def mean_over_seeds(
     collected: Collected, cell: Cell, operator: str, figure: Figure, baseline: str = "tf-operator"
 ) -> Interval | None:
     """Return a figure's mean over the seeds with its interval; None where runs of it are missing."""

@@ -17,7 +17,7 @@ from specon_lab.reproduction.experiment import (
     Row,
     Run,
     Section,
-    judged,
+    judge_figure,
 )
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import Interval, interval
@@ -136,7 +136,7 @@ def _rows(collected: Collected, placement: str, name: str, what: str) -> Iterato
             return
         met = all(value > _FASTER for value in means) if len(present) == len(SCENARIOS) else None
         yield msgspec.structs.replace(
-            row, paper=_FASTER, tolerance=_TOLERANCE, reproduced=judged(met, row.runs)
+            row, paper=_FASTER, tolerance=_TOLERANCE, reproduced=judge_figure(met, row.runs)
         )
 
 

@@ -17,12 +17,12 @@ from specon_lab.reproduction.ours_runs import (
 )
 from specon_lab.reproduction.ours_tables import (
     COLUMNS,
-    beside,
+    compare_means,
+    compare_pairs,
+    count_unfinished,
     later_row,
-    paired,
     restarts,
     side_by_side,
-    unfinished,
     values,
     way_row,
 )
@@ -117,7 +117,7 @@ def _against_rival(collected: Collected, contest: Contest, *, difference: bool) 
     if best is None or ours is None or theirs is None:
         return None
     note = _note(collected, f"{contest.rival}, {best[1]}", (contest.key(OURS), best[0]))
-    return (paired if difference else beside)(contest.name, theirs, ours, note=note)
+    return (compare_pairs if difference else compare_means)(contest.name, theirs, ours, note=note)
 
 
 def _against_baseline(collected: Collected, contest: Contest, policy: str) -> Row | None:
@@ -125,7 +125,7 @@ def _against_baseline(collected: Collected, contest: Contest, policy: str) -> Ro
     if ours is None or theirs is None:
         return None
     note = _note(collected, "", (contest.key(OURS), contest.key(policy)))
-    return beside(contest.name, theirs, ours, note=note)
+    return compare_means(contest.name, theirs, ours, note=note)
 
 
 def _against_bound(collected: Collected, contest: Contest) -> Row | None:
@@ -171,7 +171,7 @@ def _slowdown(collected: Collected, contest: Contest, figure: str, words: str) -
     if best is None or ours is None or theirs is None:
         return None
     note = f"{contest.rival}, {best[1]}"
-    return beside(f"{contest.name}: {words}", theirs, ours, note=note, unit="")
+    return compare_means(f"{contest.name}: {words}", theirs, ours, note=note, unit="")
 
 
 def _note(collected: Collected, words: str, keys: Sequence[str]) -> str:
@@ -179,7 +179,7 @@ def _note(collected: Collected, words: str, keys: Sequence[str]) -> str:
     missing = [
         f"{count} jobs did not complete under {key.split('/')[1]}"
         for key in keys
-        if (count := unfinished(collected, key))
+        if (count := count_unfinished(collected, key))
     ]
     return "; ".join(filter(None, (words, *missing)))
 

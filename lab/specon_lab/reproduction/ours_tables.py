@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from specon_lab.reproduction.experiment import Collected, Line, Measures, Row, judged
+from specon_lab.reproduction.experiment import Collected, Line, Measures, Row, judge_figure
 from specon_lab.reproduction.ours_runs import (
     AVERAGE,
     CONVERGENCE,
@@ -42,12 +42,12 @@ def values(collected: Collected, key: str, figure: str = AVERAGE) -> list[float]
     return known if found and len(known) == len(found) else None
 
 
-def unfinished(collected: Collected, key: str) -> int:
+def count_unfinished(collected: Collected, key: str) -> int:
     """Return how many jobs did not complete, over all seeds."""
     return int(sum(measures.get(INCOMPLETE, 0.0) for measures in collected.get(key, ())))
 
 
-def beside(
+def compare_means(
     what: str, theirs: Sequence[float], ours: Sequence[float], *, note: str = "", unit: str = "s"
 ) -> Row | None:
     """Return both means; ours is better where it is lower and the 95 % intervals do not overlap."""
@@ -63,13 +63,13 @@ def beside(
         spread=our.half_width,
         unit=unit,
         tolerance="lower, the intervals do not overlap",
-        reproduced=judged(apart, our.runs),
+        reproduced=judge_figure(apart, our.runs),
         runs=our.runs,
         note="; ".join(filter(None, (note, width))),
     )
 
 
-def paired(what: str, theirs: Sequence[float], ours: Sequence[float], *, note: str = "") -> Row | None:
+def compare_pairs(what: str, theirs: Sequence[float], ours: Sequence[float], *, note: str = "") -> Row | None:
     """Return by how many percent ours differ from theirs on the same seeds; negative: ours is lower."""
     if len(theirs) != len(ours):
         return None
@@ -86,13 +86,13 @@ def paired(what: str, theirs: Sequence[float], ours: Sequence[float], *, note: s
         spread=percent.half_width,
         unit="%",
         tolerance="the whole interval is below 0",
-        reproduced=judged(high < 0, len(ours)),
+        reproduced=judge_figure(high < 0, len(ours)),
         runs=len(ours),
         note="; ".join(filter(None, (note, f"lower in {lower} of {len(ours)} runs"))),
     )
 
 
-def later(ours: Sequence[Measures], theirs: Sequence[Measures]) -> float | None:
+def share_later(ours: Sequence[Measures], theirs: Sequence[Measures]) -> float | None:
     """Return which part of the jobs takes more than 1 % longer with ours, percent; mean over the seeds.
 
     A job that did not complete with ours counts, one that did not complete with theirs does not.
@@ -111,7 +111,7 @@ def later(ours: Sequence[Measures], theirs: Sequence[Measures]) -> float | None:
 def later_row(what: str, collected: Collected, ours: str, baselines: Sequence[str]) -> Row | None:
     """Return how many jobs finish later than under the baseline with the lowest mean; arguments are keys."""
     known = {key: average for key in baselines if (average := mean(values(collected, key) or ())) is not None}
-    parts = {key: later(collected.get(ours, ()), collected[key]) for key in known}
+    parts = {key: share_later(collected.get(ours, ()), collected[key]) for key in known}
     best = min(known, key=known.__getitem__, default=None)
     if best is None or (part := parts[best]) is None:
         return None
@@ -142,7 +142,7 @@ def _share(what: str, part: float, bound: str, *, kept: bool, runs: int) -> Row:
         default=part,
         unit="%",
         tolerance=bound,
-        reproduced=judged(kept, runs),
+        reproduced=judge_figure(kept, runs),
         runs=runs,
     )
 
@@ -163,7 +163,7 @@ def side_by_side(what: str, collected: Collected, key: str, quota: str) -> Line 
     )
     if average is None:
         return None
-    hurt = None if key == quota else later(collected[key], collected.get(quota, ()))
+    hurt = None if key == quota else share_later(collected[key], collected.get(quota, ()))
     return Line(what=what, figures=(average, convergence, fairness, hurt, preemptions, paused))
 
 

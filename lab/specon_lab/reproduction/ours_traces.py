@@ -22,15 +22,15 @@ from specon_lab.reproduction.experiment import (
     Row,
     Run,
     Section,
-    judged,
+    judge_figure,
 )
 from specon_lab.reproduction.ours_runs import BASELINES, BOUND, FAIRNESS, JOB, OURS, QUOTA, measure
 from specon_lab.reproduction.ours_tables import (
     COLUMNS,
     LATER_PERCENT,
-    beside,
+    compare_means,
+    compare_pairs,
     later_row,
-    paired,
     restarts,
     side_by_side,
     values,
@@ -204,8 +204,8 @@ def _list_published(name: str, pairs: Sequence[tuple[Measures, Mapping[str, floa
         ours.append(sum(times.values()) / len(times))
         theirs.append(sum(their.values()) / len(their))
         faster.append(100 * sum(times[job] < their[job] for job in times) / len(times))
-    yield beside(f"{name}: average completion time", theirs, ours)
-    yield paired(f"{name}: difference on the same workloads", theirs, ours)
+    yield compare_means(f"{name}: average completion time", theirs, ours)
+    yield compare_pairs(f"{name}: difference on the same workloads", theirs, ours)
     if faster:
         yield Row(what=f"{name}: jobs that are faster with ours", paper=None, default=mean(faster), unit="%")
 
@@ -224,8 +224,8 @@ def _beside_others(collected: Collected, trace: Trace) -> Section:
                 Row(what=what, paper=mean(theirs), default=mean(ours), unit="s", runs=len(ours), note=note)
             )
             continue
-        rows.append(beside(f"{policy}: average completion time", theirs, ours))
-        rows.append(paired(f"{policy}: difference on the same workloads", theirs, ours))
+        rows.append(compare_means(f"{policy}: average completion time", theirs, ours))
+        rows.append(compare_pairs(f"{policy}: difference on the same workloads", theirs, ours))
     baselines = [trace.key(policy) for policy in BASELINES]
     what = f"jobs that finish more than {LATER_PERCENT:g} % later than with the better baseline"
     rows.append(later_row(what, collected, trace.key(OURS), baselines))
@@ -259,6 +259,6 @@ def _fairness(collected: Collected, trace: Trace) -> Row | None:
         paper=None if quota is None else mean(quota),
         default=fair,
         tolerance=f"below {_MOST_UNFAIR:g}",
-        reproduced=judged(fair < _MOST_UNFAIR, len(ours)),
+        reproduced=judge_figure(fair < _MOST_UNFAIR, len(ours)),
         runs=len(ours),
     )

@@ -11,7 +11,7 @@ from specon_lab.traces.form import Shape
 from specon_lab.traces.mistakes import Mistakes, Warn
 from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.records import Table
-from specon_lab.traces.row import Text, prepared
+from specon_lab.traces.row import Text, prepare_record
 from specon_lab.workloads.records import equal_nodes
 from specon_lab.workloads.workload import Submission
 from specon_manager.model.accelerators import OWN_LABEL
@@ -108,7 +108,7 @@ class _Listing:
     def add(self, record: dict[str, Any], place: str) -> None:
         """Add the nodes of one row, or what is wrong with it."""
         try:
-            row = msgspec.convert(prepared(record), self.kind, strict=False)
+            row = msgspec.convert(prepare_record(record), self.kind, strict=False)
         except msgspec.ValidationError as error:
             self._mistakes.add(self._file, None, f"{place}: {error}")
             return
@@ -147,7 +147,7 @@ def shape_of(nodes: Sequence[Node], options: TraceOptions, shape: Shape) -> Shap
     )
 
 
-def as_many_as_needed(
+def make_nodes(
     jobs: Sequence[Submission], shape: Shape, options: TraceOptions, warn: Warn
 ) -> tuple[Node, ...]:
     """Return equal nodes: as many as are given, else as many as give the load that the options ask for."""

@@ -14,8 +14,8 @@ from specon_lab.traces.helios import HELIOS
 from specon_lab.traces.mistakes import FieldError, LeftOut, Mistakes, Tally, TraceError, Warn
 from specon_lab.traces.nodes import (
     OWN_SHAPE,
-    as_many_as_needed,
     lists_nodes,
+    make_nodes,
     nodes_in,
     nodes_of,
     shape_of,
@@ -26,7 +26,7 @@ from specon_lab.traces.options import TraceOptions
 from specon_lab.traces.philly import PHILLY
 from specon_lab.traces.pollux import POLLUX, measurements_beside
 from specon_lab.traces.records import Record, Table, json_document, json_lines, text_lines
-from specon_lab.traces.row import Amounts, TraceRow, prepared, submission_of
+from specon_lab.traces.row import Amounts, TraceRow, prepare_record, submission_of
 from specon_lab.workloads.parameters import mismatch
 from specon_lab.workloads.workload import NodeFailure, Sharing, Submission, Workload
 from specon_manager.model.cluster import Node
@@ -180,7 +180,7 @@ class _Reading:
         if not jobs:
             names = ", ".join(file for file, _ in self._files)
             raise TraceError([f"{names}: no job is left of what was read"])
-        nodes = self._nodes or as_many_as_needed(jobs, shape, options, self._warn)
+        nodes = self._nodes or make_nodes(jobs, shape, options, self._warn)
         tell_too_large(jobs, nodes, self._warn)
         tell_unknown_models(jobs, nodes, self._warn)
         document = self._document
@@ -241,7 +241,7 @@ class _Reading:
     ) -> TraceRow | None:
         """Return the record as a job's row, or None with its mistakes noted."""
         try:
-            record = msgspec.convert(prepared(values), form.row, strict=False)
+            record = msgspec.convert(prepare_record(values), form.row, strict=False)
         except msgspec.ValidationError:
             found = _mend(values, form.row)
             if isinstance(found, list):

@@ -115,7 +115,7 @@ Amounts = dict[Resources, Resources]
 _TEMPLATE: Final[dict[str, Any]] = {}
 
 
-def prepared(record: dict[str, Any]) -> dict[str, Any]:
+def prepare_record(record: dict[str, Any]) -> dict[str, Any]:
     """Return the record with amounts of bytes and lists in the form that a row takes."""
     for column in ("memory", "ps_memory"):
         if isinstance(text := record.get(column), str) and (found := _BYTES.fullmatch(text.strip())):

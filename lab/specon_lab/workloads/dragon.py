@@ -31,7 +31,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import Network, Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
@@ -123,7 +123,7 @@ class DragonRandom(DragonWorkload, frozen=True, kw_only=True, forbid_unknown_fie
 
 def table_1(settings: DragonTable1, seed: int) -> Workload:
     """Return the twelve jobs on two nodes; nothing but whose slowest worker decides is random."""
-    draw = seeded(f"dragon quota {seed}")
+    draw = seed_random(f"dragon quota {seed}")
     return Workload(
         name="dragon-table1",
         nodes=equal_nodes(2, Resources(cpu=16.0, memory=64 * GB, gpu=4.0)),
@@ -144,11 +144,11 @@ def table_1(settings: DragonTable1, seed: int) -> Workload:
     )
 
 
-def at_random(settings: DragonRandom, seed: int) -> Workload:
+def draw_workload(settings: DragonRandom, seed: int) -> Workload:
     """Return jobs of random models and sizes; raises ValueError where `fewest` is more than `most`."""
     if settings.fewest > settings.most:
         raise ValueError(f"fewest: {settings.fewest} is more than most, {settings.most}")
-    draw, draw_quota = seeded(f"dragon-random {seed}"), seeded(f"dragon quota {seed}")
+    draw, draw_quota = seed_random(f"dragon-random {seed}"), seed_random(f"dragon quota {seed}")
     at, jobs = 0.0, []
     for number in range(1, settings.jobs + 1):
         model = draw.choice((INCEPTION, RESNET, ALEXNET))

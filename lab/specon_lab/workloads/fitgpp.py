@@ -31,7 +31,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
@@ -129,7 +129,7 @@ class _Drawn(Struct, frozen=True, kw_only=True, gc=False):
 def generate(settings: FitGppWorkload, seed: int) -> Workload:
     """Return the jobs with the minutes at which FIFO's load lets them in, in the order of submission."""
     configuration = CONFIGURATIONS[settings.config]
-    draw = seeded(f"fitgpp {settings.config} {seed}")
+    draw = seed_random(f"fitgpp {settings.config} {seed}")
     drawn = [_draw(configuration, settings, draw) for _ in range(settings.jobs or configuration.jobs)]
     submitted = submission_minutes(
         [job.demand for job in drawn],

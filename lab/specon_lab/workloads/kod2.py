@@ -26,7 +26,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import Network, Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
@@ -78,7 +78,7 @@ class KOD2Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def generate(settings: KOD2Workload, seed: int) -> Workload:
     """Return the ten jobs with requests drawn from the seed."""
-    draw = seeded(f"kod2 {seed}")
+    draw = seed_random(f"kod2 {seed}")
     return Workload(
         name=f"kod2-{settings.model}-{settings.batch}",
         nodes=equal_nodes(settings.nodes, Resources(cpu=10.0, memory=32 * GB, gpu=1.0)),

@@ -18,7 +18,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import Network, Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
@@ -58,7 +58,7 @@ class _Wish(Struct, frozen=True, kw_only=True):
 
 def generate(settings: KubeflowWorkload, seed: int) -> Workload:
     """Return the scenario; the first two are random only in sizes and durations, the third throughout."""
-    draw = seeded(f"kubeflow {settings.scenario} {seed}")
+    draw = seed_random(f"kubeflow {settings.scenario} {seed}")
     wishes = (_together, _by_utility, _of_all_sizes)[settings.scenario - 1](settings.jobs, draw)
     return Workload(
         name=f"kubeflow-{settings.scenario}",

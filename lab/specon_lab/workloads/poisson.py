@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import LossCurve, Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
@@ -57,7 +57,7 @@ def generate(settings: PoissonWorkload, seed: int) -> Workload:
     """Return the jobs; raises ValueError where no size has any weight."""
     if not any(settings.sizes):
         raise ValueError("sizes: all are 0")
-    draw = seeded(f"poisson {seed}")
+    draw = seed_random(f"poisson {seed}")
     capacity = Resources(cpu=8.0 * settings.gpus, memory=64 * GB * settings.gpus, gpu=float(settings.gpus))
     at, jobs = 0.0, []
     for number in range(1, settings.jobs + 1):

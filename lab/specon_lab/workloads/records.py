@@ -21,6 +21,6 @@ def replica_names(job: str, workers: int, ps: int = 0) -> tuple[str, ...]:
     return servers + tuple(f"{job}/worker/{index}" for index in range(workers))
 
 
-def seeded(text: str) -> Random:
+def seed_random(text: str) -> Random:
     """Return a source of draws that gives the same for the same text, on any machine."""
     return Random(text)  # noqa: S311  (reproducible sampling, not cryptography)

@@ -27,7 +27,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seeded
+from specon_lab.workloads.records import GB, NAMESPACE, equal_nodes, replica_names, seed_random
 from specon_lab.workloads.workload import LossCurve, Sharing, Submission, Training, Workload
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import Resources
@@ -103,15 +103,15 @@ class SpeConMixed50(SpeConMixed20, frozen=True, kw_only=True, forbid_unknown_fie
     window: Annotated[float, Meta(ge=0, le=1e9)] = 1200.0
 
 
-def fixed(settings: SpeConFixed, seed: int) -> Workload:
+def make_regular_arrivals(settings: SpeConFixed, seed: int) -> Workload:
     """Return the run in which one job arrives every `interval` seconds."""
     times = [settings.interval * index for index in range(settings.jobs)]
-    return _workload("specon-fixed", settings, times, seeded(f"specon-fixed {seed}"), seed)
+    return _workload("specon-fixed", settings, times, seed_random(f"specon-fixed {seed}"), seed)
 
 
-def at_random(name: str, settings: SpeConRandom, seed: int) -> Workload:
+def draw_arrivals(name: str, settings: SpeConRandom, seed: int) -> Workload:
     """Return the run in which jobs arrive within the window; numbered by arrival."""
-    draw = seeded(f"{name} {seed}")
+    draw = seed_random(f"{name} {seed}")
     times = sorted(draw.uniform(0.0, settings.window) for _ in range(settings.jobs))
     return _workload(name, settings, times, draw, seed)
 

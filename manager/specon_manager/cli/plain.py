@@ -50,7 +50,7 @@ def terminal_width(otherwise: int = _PLAIN_WIDTH) -> int:
     return shutil.get_terminal_size((otherwise, 0)).columns if sys.stdout.isatty() else otherwise
 
 
-def in_columns(rows: Sequence[Sequence[str]], most: Sequence[int], *, width: int) -> list[str]:
+def fold_columns(rows: Sequence[Sequence[str]], most: Sequence[int], *, width: int) -> list[str]:
     """Return rows in folded columns: each at most so wide, the last has what is left of `width`."""
     wide = [min(bound, max(len(row[column]) for row in rows)) for column, bound in enumerate(most)]
     last = max(20, width - sum(wide) - len(_GAP) * len(wide))

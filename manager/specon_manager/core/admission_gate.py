@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core import starvation
-from specon_manager.core.quotas import Usage, closed, gang_requests, named
+from specon_manager.core.quotas import Usage, closed_to, gang_requests, queue_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources
@@ -15,25 +15,25 @@ from specon_manager.model.snapshot import Snapshot
 _ROUNDING: Final = 1e-9
 
 
-def prepared(state: State, now: float) -> tuple[State, Snapshot]:
+def prepare(state: State, now: float) -> tuple[State, Snapshot]:
     """Return what the policy is to decide on, and the state with the claims that hold from now on.
 
     Room is kept for the job that starves, and none for a job that could not take it.
     """
     snapshot = state.snapshot(now)
-    hidden = barred(snapshot)
-    attended = starvation.kept(_forget_claims(state, hidden), snapshot, hidden)
+    hidden = barred_jobs(snapshot)
+    attended = starvation.keep_room(_forget_claims(state, hidden), snapshot, hidden)
     if attended is not state:
         snapshot = attended.snapshot(now)
-    return attended, snapshot.without({**starvation.others(snapshot), **hidden})
+    return attended, snapshot.without({**starvation.jobs_behind_head(snapshot), **hidden})
 
 
-def withheld(snapshot: Snapshot) -> Mapping[str, str]:
+def withheld_jobs(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the waiting jobs that must not be admitted at this moment, whatever the policy, by name."""
-    return {**starvation.others(snapshot), **barred(snapshot)}
+    return {**starvation.jobs_behind_head(snapshot), **barred_jobs(snapshot)}
 
 
-def barred(snapshot: Snapshot) -> Mapping[str, str]:
+def barred_jobs(snapshot: Snapshot) -> Mapping[str, str]:
     """Return those that no room would help: they pause after trouble, or have no quota left."""
     found: dict[str, str] = {}
     waiting = snapshot.waiting
@@ -43,7 +43,7 @@ def barred(snapshot: Snapshot) -> Mapping[str, str]:
             found[job.name] = f"it did not become ready the last time, and is tried again in {left:.0f} s"
     if not snapshot.queues or not waiting:
         return found
-    return found | _over_quota([job for job in waiting if named(job) and job.name not in found], snapshot)
+    return found | _over_quota([job for job in waiting if queue_of(job) and job.name not in found], snapshot)
 
 
 def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
@@ -59,8 +59,8 @@ def _over_quota(waiting: Iterable[Job], snapshot: Snapshot) -> dict[str, str]:
     kept: dict[str, Job] = {}
     free, running = _free(snapshot), {job.spec.queue for job in snapshot.running}
     for job in sorted(waiting, key=lambda job: (job.queued_at, job.order, job.name)):
-        queue = named(job)
-        taken = queue in usage.queues and closed(usage.queues[queue], job) is None
+        queue = queue_of(job)
+        taken = queue in usage.queues and closed_to(usage.queues[queue], job) is None
         if taken and queue in kept:
             found[job.name] = _describe_kept(kept[queue], snapshot.now)
             continue

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from specon_manager.core import dry_run, gate, scaling
 from specon_manager.core.defragment_picture import Scene
-from specon_manager.core.gang_assembly import gathered
+from specon_manager.core.gang_assembly import gather_gangs
 from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.state import MakingRoom, State
 from specon_manager.model.actions import (
@@ -30,7 +30,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Claimed, Job
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.defragmentation.picture import Move, Picture
-from specon_manager.policies.defragmentation.search import Plan, first_round, found, rounds
+from specon_manager.policies.defragmentation.search import Plan, find_plan, first_round, rounds
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.table import policy_named, settings_of
 
@@ -67,7 +67,7 @@ def outlooks(
         picture = scene.picture(job)
         size = job.spec, len(scene.members(job)) - len(job.spec.ps)
         free_to_choose = picture.waiting.allowed is None and job.name not in snapshot.claims
-        best = None if free_to_choose and too_large.covers(*size) else found(picture)
+        best = None if free_to_choose and too_large.covers(*size) else find_plan(picture)
         if best is None and free_to_choose:
             too_large.add(*size)
         gain = gate.gain_of_start(scene.members(job), state.settings.gate)
@@ -75,7 +75,7 @@ def outlooks(
         yield Outlook(job=job.name, picture=picture, plan=best, gain=gain, objection=against, mark=scene.mark)
 
 
-def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
+def judge_room_making(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
     """Return what begins now to make room for one job, judged, and the state that remembers the others.
 
     `snapshot` is what a policy would decide on once all that is accepted at this moment is under way.
@@ -88,7 +88,7 @@ def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ru
         unhelped={name: mark for name, mark in state.making_room.unhelped.items() if name in waiting},
     )
     rulings = list[Ruling]()
-    judging = dry_run.of_defragmenting(state)
+    judging = dry_run.withhold_defragmenting(state)
     for outlook in islice(outlooks(state, snapshot, memory.unhelped), _SEARCHES):
         against = outlook.objection
         if against is None:
@@ -178,7 +178,7 @@ def _would_start(picture: Picture, best: Plan, state: State, snapshot: Snapshot)
     claim = Claimed(placement=tuple(best.placement.items()), until=snapshot.now + 1.0, reason="")
     later = snapshot.with_records(moved).with_claim(job, claim)
     policy = policy_named(settings.policy)
-    proposals = gathered(policy.propose(later, settings_of(policy, settings.parameters)), later)
+    proposals = gather_gangs(policy.propose(later, settings_of(policy, settings.parameters)), later)
     return any(
         (isinstance(each, AdmitGang) and each.job == job)
         or (isinstance(each, Admit) and snapshot.replicas[each.replica].job == job)

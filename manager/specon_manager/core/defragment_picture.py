@@ -13,7 +13,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.constraints import Constraints
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import resting, to_move, to_move_gang, trains_as_one
+from specon_manager.model.standing import gang_move_objection, move_objection, resting, trains_as_one
 from specon_manager.policies.defragmentation.picture import (
     Amount,
     Group,
@@ -84,11 +84,11 @@ class Scene:
         if not active or not all(each.node in self._number for each in active):
             return []
         if trains_as_one(job, snapshot):
-            if (to_move_gang(job, snapshot) or resting(job, snapshot)) is not None:
+            if (gang_move_objection(job, snapshot) or resting(job, snapshot)) is not None:
                 return []
             units = [self._unit(job, job.name, active)]
         else:
-            alone = (each for each in active if to_move(each, snapshot) is None)
+            alone = (each for each in active if move_objection(each, snapshot) is None)
             units = [self._unit(job, each.name, [each]) for each in alone]
         return [unit for unit in units if unit is not None]
 

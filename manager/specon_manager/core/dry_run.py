@@ -30,11 +30,11 @@ def objection(proposal: Proposal, settings: Settings) -> Objection | None:
     """Return what would be ordered, for a proposal to which there is no objection; None: it is no dry run."""
     if not settings.dry_run:
         return None
-    text = f"would be ordered: {in_words(proposal)} ({proposal.reason})"
+    text = f"would be ordered: {describe_proposal(proposal)} ({proposal.reason})"
     return Objection(Refusal.DRY_RUN, text)
 
 
-def of_defragmenting(state: State) -> State:
+def withhold_defragmenting(state: State) -> State:
     """Return the state in which nothing is ordered where that holds for moves of its own accord alone."""
     if state.settings.defragment == "on":
         return state
@@ -42,7 +42,7 @@ def of_defragmenting(state: State) -> State:
     return msgspec.structs.replace(state, settings=settings)
 
 
-def in_words(proposal: Proposal) -> str:  # noqa: C901  (one case for each kind of proposal)
+def describe_proposal(proposal: Proposal) -> str:  # noqa: C901  (one case for each kind of proposal)
     """Return what a proposal does."""
     match proposal:
         case Admit():

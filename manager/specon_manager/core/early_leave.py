@@ -7,7 +7,7 @@ elsewhere: a later eviction is answered by itself.
 
 from typing import Final
 
-from specon_manager.core.requested_moves import judged
+from specon_manager.core.requested_moves import judge_request
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model.actions import Action, Refusal
@@ -45,7 +45,7 @@ def leave_early(state: State, now: float) -> Step:
             continue  # its gang takes it along
         why = f"{replica.node} is about to be emptied: {_WORDS[state.nodes[replica.node].warned]}"
         request = Request(id="", replica=replica.name, leave=replica.node, reason=why, at=now)
-        move, objection = judged(state, request, now, may_yield=False)
+        move, objection = judge_request(state, request, now, may_yield=False)
         if objection is None and move is not None:
             state, ordered = begin(state, move, now, policy=POLICY)
             actions += ordered

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from specon_manager.core.quotas import Usage, gang_requests, named
+from specon_manager.core.quotas import Usage, gang_requests, queue_of
 from specon_manager.core.starvation import head
 from specon_manager.core.state import State
 from specon_manager.model.actions import Admit, AdmitGang, Objection, Proposal, Refusal
@@ -71,7 +71,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 def takes_turns(job: Job) -> bool:
     """Whether a waiting job waits for the turn of its queue."""
-    return bool(named(job)) and job.spec.job_class != "trial"
+    return bool(queue_of(job)) and job.spec.job_class != "trial"
 
 
 def share(amount: Resources, quota: Resources) -> float:
@@ -88,7 +88,7 @@ def weight(queue: Queue, whole: Resources) -> Resources:
     )
 
 
-def counted(state: State, now: float) -> State:
+def count_use(state: State, now: float) -> State:
     """Return the state with what each queue has used until now in its mean."""
     half_life = state.settings.fair_shares
     if half_life is None or not state.queues:
@@ -101,7 +101,7 @@ def counted(state: State, now: float) -> State:
     return msgspec.structs.replace(state, shares=shares)
 
 
-def remembered(state: State, means: Mapping[str, float], now: float) -> State:
+def restore_means(state: State, means: Mapping[str, float], now: float) -> State:
     """Return the state with the means that a former manager wrote down, of queues that have none yet."""
     new = {name: QueueShare(mean=mean, at=now) for name, mean in means.items() if name not in state.shares}
     return msgspec.structs.replace(state, shares={**state.shares, **new}) if new else state

@@ -22,7 +22,7 @@ from specon_manager.model.actions import DEFRAGMENT, FASTER, Migrate, MigrateGan
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, saving
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import resting, to_move, to_move_gang, trains_as_one
+from specon_manager.model.standing import gang_move_objection, move_objection, resting, trains_as_one
 
 _SEARCHES: Final = 16
 """Jobs for which nodes are looked for in one Tick."""
@@ -85,10 +85,10 @@ def outlook(name: str, state: State, snapshot: Snapshot) -> Outlook | None:
     return found
 
 
-def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
+def judge_faster_move(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ruling]]:
     """Return the move that begins now to a faster setup, judged, and the state that remembers it."""
     state = _reviewed(state)
-    if move_budgets.of_cluster(snapshot) is not None or not (names := candidates(state)):
+    if move_budgets.cluster_objection(snapshot) is not None or not (names := candidates(state)):
         return state, []
     if any(each.purpose == DEFRAGMENT for each in snapshot.moves) or state.making_room.job in snapshot.claims:
         return state, []  # what is moved next for the job that waits must find room
@@ -101,7 +101,7 @@ def judged(state: State, snapshot: Snapshot, now: float) -> tuple[State, list[Ru
     if not worth:
         return state, []
     best = max(worth, key=lambda each: each.gain - each.price)  # of equals the first by name
-    verdicts = plan(dry_run.of_defragmenting(state), [proposal_of(best, snapshot)], now, snapshot)
+    verdicts = plan(dry_run.withhold_defragmenting(state), [proposal_of(best, snapshot)], now, snapshot)
     if any(each.objection is None for each in verdicts):
         began = Tried(
             setup=best.way.then.setup,
@@ -180,8 +180,8 @@ def _outlook(job: Job, way: Way, state: State, snapshot: Snapshot) -> Outlook:
 def _objection_to_leaving(job: Job, members: Sequence[Replica], snapshot: Snapshot) -> Objection | None:
     """Return what rules any move of the job out: one of several replicas that train as one is all of it."""
     if trains_as_one(job, snapshot):
-        return to_move_gang(job, snapshot) or resting(job, snapshot)
-    return to_move(members[0], snapshot) or resting(job, snapshot)
+        return gang_move_objection(job, snapshot) or resting(job, snapshot)
+    return move_objection(members[0], snapshot) or resting(job, snapshot)
 
 
 def _placed(
@@ -189,7 +189,7 @@ def _placed(
 ) -> tuple[Objection | None, dict[str, str]]:
     """Return where all of it would run, or why it cannot now."""
     nodes = sorted({each.node or "" for each in members})
-    if (spent := move_budgets.of_nodes(nodes, snapshot)) is not None:
+    if (spent := move_budgets.nodes_objection(nodes, snapshot)) is not None:
         return spent, {}
     placement = onto(job, then.setup, snapshot)
     if placement is None:

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.core.owner_phases import as_described
+from specon_manager.core.owner_phases import apply_description
 from specon_manager.core.paces import forgotten
 from specon_manager.core.state import State
 from specon_manager.model.cluster import (
@@ -22,7 +22,7 @@ _GOES: Final = frozenset({"complete", "fail", "scale-in"})
 """What an end is for after which a replica waits for no other start; a worker less is none that failed."""
 
 
-def grouped(state: State, name: str, now: float, *, occupied: bool) -> State:
+def group_replicas(state: State, name: str, now: float, *, occupied: bool) -> State:
     """Return the state in which the record of the job says what its replicas' records say.
 
     `occupied`: whether something of it occupied a node before; if nothing does now, it waits since now. Asked
@@ -32,7 +32,7 @@ def grouped(state: State, name: str, now: float, *, occupied: bool) -> State:
     if job is None:
         return state
     if job.owned:
-        return _observe(as_described(state, job), name, now)
+        return _observe(apply_description(state, job), name, now)
     if job.ended_at is not None:
         return state
     present = _present(state, job)
@@ -101,10 +101,10 @@ def _observe(state: State, name: str, now: float) -> State:
     runs = any(replica.phase is Phase.RUNNING for replica in present)
     if runs:
         state = _forget_claims(state, name)  # someone else may have let it run: it waits for no room any more
-    if job.spec.held and not job.admitted and runs and state.whole_of(name) is None:
+    if job.spec.held and not job.admitted and runs and state.whole_transaction_of(name) is None:
         # It was let run by someone else, or before this manager came.
         job = msgspec.structs.replace(job, admitted=True)
-        state = as_described(state.with_job(job), job)
+        state = apply_description(state.with_job(job), job)
         present = _present(state, job)
     waits = job.spec.held and not job.admitted
     if job.release_due is not None and (waits or all(r.ended or r.phase is Phase.RUNNING for r in present)):
@@ -118,7 +118,7 @@ def _observe(state: State, name: str, now: float) -> State:
 
 def _trains(state: State, job: Job, present: list[Replica]) -> bool:
     """Whether all of the job trains; while a transaction lets the others train on, all of the others."""
-    transaction = state.whole_of(job.name)
+    transaction = state.whole_transaction_of(job.name)
     if transaction is not None and transaction.kind is not Kind.ADMIT:
         if transaction.state in UNTOUCHED_STATES and transaction.changing_at is None:
             present = [state.replicas[name] for name in transaction.before if name in state.replicas]
@@ -226,7 +226,7 @@ def _let_room_go(state: State, members: list[Replica]) -> State:
     return state
 
 
-def pruned(state: State) -> State:
+def prune_ended(state: State) -> State:
     """Forget the jobs that ended longest ago, beyond those that the settings say are remembered."""
     keep = state.settings.retention
     spare = max(64, keep // 4)  # many at once: each time copies what is left

@@ -6,7 +6,7 @@ from specon_manager.model.actions import Admit, AdmitGang, Proposal
 from specon_manager.model.snapshot import Snapshot
 
 
-def gathered(proposals: Iterable[Proposal], snapshot: Snapshot) -> Iterator[Proposal]:
+def gather_gangs(proposals: Iterable[Proposal], snapshot: Snapshot) -> Iterator[Proposal]:
     """Pass the proposals on, with one for each waiting gang instead of those for its single replicas.
 
     Only for jobs that are changed as a whole and of which nothing occupies a node; a worker that crashed

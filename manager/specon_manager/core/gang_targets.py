@@ -10,7 +10,7 @@ from specon_manager.model.snapshot import Snapshot
 _NAMED = 3  # nodes of which a refusal says why they take nothing
 
 
-def to_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
+def place_on_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
     """Return where each replica is to run so that all are on these nodes, filled in this order.
 
     What runs on one of them stays there. None where that cannot be, with the reason.
@@ -21,7 +21,7 @@ def to_nodes(job: Job, nodes: Iterable[str], snapshot: Snapshot) -> tuple[dict[s
     return _place(job, members, leavers, wanted, snapshot)
 
 
-def off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
+def place_off_node(job: Job, node: str, snapshot: Snapshot) -> tuple[dict[str, str] | None, str]:
     """Return where each replica is to run so that none is left on this node; else why that cannot be.
 
     What leaves it goes first where others of the job are, then where most is open. What is on another node

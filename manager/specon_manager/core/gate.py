@@ -98,7 +98,7 @@ def _object_harm(
     return None
 
 
-def changed_shares(move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate) -> dict[str, float]:
+def share_gains(move: Migrate | MigrateGang, snapshot: Snapshot, gate: Gate) -> dict[str, float]:
     """Return how much more of a core each job that a move concerns is expected to get for each replica.
 
     What the gate weighs, without weights and costs; jobs of which nothing changes are left out.

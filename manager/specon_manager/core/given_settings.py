@@ -55,7 +55,7 @@ def read_settings(
             value = "on" if value else "off"  # what YAML makes of these words without quotes
         if isinstance(default, msgspec.Struct) and isinstance(value, dict):
             value = {**msgspec.to_builtins(default), **value}
-        value = converted(value, kind, key, mistakes)
+        value = convert(value, kind, key, mistakes)
         if value is not UNSET:
             given[key] = value
     settings = msgspec.structs.replace(defaults, **given)
@@ -78,7 +78,7 @@ def _of_queues(queues: Iterable[Queue]) -> Iterator[str]:
         if not queue.name:
             yield f"queues[{number}].name: is empty, and a job without a queue has no quota"
         if queue.name in known:
-            yield f"queues[{number}].name: {shortened(queue.name)} is given twice"
+            yield f"queues[{number}].name: {cut_value(queue.name)} is given twice"
         known.add(queue.name)
         if queue.limit is None:
             continue
@@ -88,7 +88,7 @@ def _of_queues(queues: Iterable[Queue]) -> Iterator[str]:
                 yield f"queues[{number}].limit.{kind}: {limit:g} is less than the quota, {quota:g}"
 
 
-def converted(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:
+def convert(value: object, kind: Any, place: str, mistakes: list[str]) -> Any | UnsetType:
     """Return the value as a `kind`, or UNSET where it is none; `place` names it among the mistakes."""
     if value is UNSET:
         return UNSET
@@ -97,7 +97,7 @@ def converted(value: object, kind: Any, place: str, mistakes: list[str]) -> Any 
     except msgspec.ValidationError as error:
         known = _words_of(kind)
         said = f"must be one of {', '.join(known)}" if known else str(error)
-        mistakes.append(f"{place}: {said}, not {shortened(value)}")
+        mistakes.append(f"{place}: {said}, not {cut_value(value)}")
         return UNSET
 
 
@@ -111,7 +111,7 @@ def _words_of(kind: Any) -> list[str]:
     return [str(word) for each in parts for word in get_args(each)]
 
 
-def shortened(value: object) -> str:
+def cut_value(value: object) -> str:
     """Return the value as it can be repeated in a message."""
     text = repr(value)
     return text if len(text) <= _LINE else f"{text[: _LINE - 3]}..."

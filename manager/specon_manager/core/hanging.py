@@ -9,17 +9,17 @@ from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import restart
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
-from specon_manager.model.hanging import hung, silence_of
+from specon_manager.model.hanging import hung_replicas, silence_of
 from specon_manager.model.snapshot import Snapshot
 
 _FRESH: Final = 300.0
 """Seconds; an older report of a hang says nothing about the present."""
 
 
-def restarted(state: State, now: float) -> Step:
+def restart_hung(state: State, now: float) -> Step:
     """Return the state in which hung jobs are about to start again, if they may, and the orders."""
     actions = list[Action]()
-    for replica in hung(state.snapshot(now)):
+    for replica in hung_replicas(state.snapshot(now)):
         snapshot = state.snapshot(now)
         if objection(replica, snapshot) is not None:
             continue

@@ -2,14 +2,14 @@
 
 import msgspec
 
-from specon_manager.core.orders import start_order, weighed
+from specon_manager.core.orders import order_weight, start_order
 from specon_manager.core.owner_phases import first_phase
-from specon_manager.core.restarts import crashed, ended, eviction, put_back
+from specon_manager.core.restarts import close_replica, eviction, put_back, restart_crashed
 from specon_manager.core.state import State, Step, unwanted_key
 from specon_manager.model import events as ev
 from specon_manager.model.actions import StartReplica
 from specon_manager.model.cluster import Job, Phase, Replica, Unwanted, index_of, role_of
-from specon_manager.model.overlay import changed
+from specon_manager.model.overlay import change_one
 
 
 def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
@@ -30,8 +30,8 @@ def job_submitted(state: State, event: ev.JobSubmitted, now: float) -> Step:
             requests=spec.requests_of(name),
             phase=first_phase(job, name) if job.owned else phase,
         )
-        replicas = changed(replicas, name, replica)
-    jobs = changed(state.jobs, spec.name, job)
+        replicas = change_one(replicas, name, replica)
+    jobs = change_one(state.jobs, spec.name, job)
     return msgspec.structs.replace(state, jobs=jobs, replicas=replicas, job_count=state.job_count + 1), []
 
 
@@ -76,7 +76,7 @@ def replica_started(state: State, event: ev.ReplicaStarted, now: float) -> Step:
     if running.weight == 1.0:  # as every incarnation begins
         return state, []
     state = state.with_replica(msgspec.structs.replace(running, weighed=True))
-    return state, [weighed(running, "as its former incarnation had it")]
+    return state, [order_weight(running, "as its former incarnation had it")]
 
 
 def _note_success(state: State, replica: Replica, event: ev.ReplicaStarted, now: float) -> Step:
@@ -120,7 +120,7 @@ def start_refused(state: State, event: ev.StartRefused, now: float) -> Step:
     replica = state.replicas.get(event.replica)
     if replica is None or replica.phase is not Phase.STARTING or event.start != replica.starts:
         return state, []
-    return crashed(state, replica, event.reason, now), []
+    return restart_crashed(state, replica, event.reason, now), []
 
 
 def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
@@ -136,10 +136,10 @@ def replica_gone(state: State, event: ev.ReplicaGone, now: float) -> Step:
     )
     state = _note_kill(state.with_replica(replica), event)
     if _has_finished(replica, event):
-        return ended(state, replica, Phase.SUCCEEDED, now), []
+        return close_replica(state, replica, Phase.SUCCEEDED, now), []
     if event.evicted and replica.leaving is None:
         return put_back(state, replica, _why(event), now), []
-    return crashed(state, replica, _why(event), now), []
+    return restart_crashed(state, replica, _why(event), now), []
 
 
 def _note_kill(state: State, event: ev.ReplicaGone) -> State:

@@ -12,13 +12,13 @@ BUSY: Final = "in flight, which is"
 """In the words of a refusal that is over as soon as another move is."""
 
 
-def of_cluster(snapshot: Snapshot) -> Objection | None:
+def cluster_objection(snapshot: Snapshot) -> Objection | None:
     """Return that as many moves are in flight as the cluster may have; a gang's counts as one."""
     moves = len(snapshot.moves)
     return _object_spent(moves) if moves >= snapshot.settings.budgets.moves_at_once else None
 
 
-def of_replicas(replicas: Iterable[Replica], snapshot: Snapshot) -> Objection | None:
+def replicas_objection(replicas: Iterable[Replica], snapshot: Snapshot) -> Objection | None:
     """Return why one of the replicas that a move would end was moved enough for now."""
     budgets = snapshot.settings.budgets
     for replica in replicas:
@@ -31,7 +31,7 @@ def of_replicas(replicas: Iterable[Replica], snapshot: Snapshot) -> Objection | 
     return None
 
 
-def of_nodes(nodes: Iterable[str | None], snapshot: Snapshot) -> Objection | None:
+def nodes_objection(nodes: Iterable[str | None], snapshot: Snapshot) -> Objection | None:
     """Return which of the nodes that a move would leave or join has enough moves in flight."""
     busy, most = snapshot.busy, snapshot.settings.budgets.moves_at_once_per_node
     for node in nodes:

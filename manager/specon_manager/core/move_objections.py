@@ -12,7 +12,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import no_node, resting, to_move, to_move_gang, unready
+from specon_manager.model.standing import gang_move_objection, move_objection, no_node, resting, unready
 from specon_manager.policies.cpu_lending import eases_first
 
 
@@ -20,15 +20,15 @@ def objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: St
     """Return the objection to a move that a policy proposes, of a replica or a job that is known."""
     # The cluster's budget first, for it is the cheapest: a large cluster has tens of thousands of converged
     # replicas that ask.
-    if (spent := move_budgets.of_cluster(snapshot)) is not None:
+    if (spent := move_budgets.cluster_objection(snapshot)) is not None:
         return spent
     if isinstance(move, Migrate):
         replica = snapshot.replicas[move.replica]
         return (
             no_place(replica, move.target, snapshot, move.beneficiary)
-            or to_move(replica, snapshot)
+            or move_objection(replica, snapshot)
             or objection_to_movers((replica,), snapshot)
-            or move_budgets.of_nodes((replica.node, move.target), snapshot)
+            or move_budgets.nodes_objection((replica.node, move.target), snapshot)
             or gate.objection(move, snapshot, state.settings.gate, state.measured)
             or starvation.objection(move, snapshot)
         )
@@ -36,10 +36,10 @@ def objection_to_move(move: Migrate | MigrateGang, snapshot: Snapshot, state: St
     about = present(job, snapshot)
     return (
         _no_places(move, snapshot)
-        or to_move_gang(job, snapshot)
+        or gang_move_objection(job, snapshot)
         or resting(job, snapshot)
         or objection_to_movers(about, snapshot)
-        or move_budgets.of_nodes(_list_nodes(about, move, snapshot), snapshot)
+        or move_budgets.nodes_objection(_list_nodes(about, move, snapshot), snapshot)
         or gate.objection(move, snapshot, state.settings.gate, state.measured)
         or slower.objection(move, snapshot, state)
         or starvation.objection(move, snapshot)
@@ -55,7 +55,7 @@ def objection_to_movers(about: Sequence[Replica], snapshot: Snapshot) -> Objecti
     if eases_first(about[0], snapshot):
         text = "its processors are lowered in place before a move is thought of"
         return Objection(Refusal.COOLDOWN, text)
-    return move_budgets.of_replicas(about, snapshot)
+    return move_budgets.replicas_objection(about, snapshot)
 
 
 def objection_to_request(
@@ -63,14 +63,16 @@ def objection_to_request(
 ) -> Objection | None:
     """Return the objection to a requested move; None as target: to any move of the replica."""
     objection = (
-        objection_while_paused(state) or to_move(replica, snapshot) or move_budgets.of_cluster(snapshot)
+        objection_while_paused(state)
+        or move_objection(replica, snapshot)
+        or move_budgets.cluster_objection(snapshot)
     )
     if objection is not None or target is None:
         return objection
     return (
         gate.objection_to_nodes(replica, target, snapshot)
         or no_place(replica, target, snapshot)
-        or move_budgets.of_nodes((replica.node, target), snapshot)
+        or move_budgets.nodes_objection((replica.node, target), snapshot)
     )
 
 
@@ -79,13 +81,15 @@ def objection_to_gang_request(
 ) -> Objection | None:
     """Return the objection to a requested move of a whole job; None: to any move of it."""
     objection = (
-        objection_while_paused(state) or to_move_gang(job, snapshot) or move_budgets.of_cluster(snapshot)
+        objection_while_paused(state)
+        or gang_move_objection(job, snapshot)
+        or move_budgets.cluster_objection(snapshot)
     )
     if objection is not None or placement is None:
         return objection
     move = MigrateGang(job=job.name, placement=placement, purpose="", reason="")
     nodes = _list_nodes(present(job, snapshot), move, snapshot)
-    return _no_places(move, snapshot) or move_budgets.of_nodes(nodes, snapshot)
+    return _no_places(move, snapshot) or move_budgets.nodes_objection(nodes, snapshot)
 
 
 def present(job: Job, snapshot: Snapshot) -> tuple[Replica, ...]:

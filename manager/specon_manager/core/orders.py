@@ -6,7 +6,7 @@ import msgspec
 
 from specon_manager.core.gang import gang_of
 from specon_manager.core.restarts import eviction
-from specon_manager.core.scaling import absent, claimed, leaving
+from specon_manager.core.scaling import absent, claim_of, leaving
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model.actions import (
@@ -57,7 +57,7 @@ def _order(state: State, proposal: Proposal, now: float, policy: str) -> Step:
     if isinstance(proposal, Reweight):
         known = state.replicas[proposal.replica]
         replica = msgspec.structs.replace(known, weight=proposal.weight, weighed=True)
-        return state.with_replica(replica), [weighed(replica, proposal.reason)]
+        return state.with_replica(replica), [order_weight(replica, proposal.reason)]
     return (_claim(state, proposal, now) if isinstance(proposal, Claim) else _look_at(state, proposal)), []
 
 
@@ -72,7 +72,7 @@ def _at_once(state: State, proposal: AdmitGang | ScaleOut | ScaleIn | Preempt, n
     return state, ordered
 
 
-def told_again(state: State, replica: Replica, now: float) -> Step:
+def order_end(state: State, replica: Replica, now: float) -> Step:
     """Tell a replica to end whose end is due: for the first time, or because it is still there."""
     told = replica.leaving
     assert told is not None
@@ -82,7 +82,7 @@ def told_again(state: State, replica: Replica, now: float) -> Step:
     return state.with_replica(again), [eviction(state, again, again.incarnation, told.reason)]
 
 
-def weighed(replica: Replica, reason: str) -> SetWeight:
+def order_weight(replica: Replica, reason: str) -> SetWeight:
     """Return the order that gives a running replica the weight of its record."""
     assert replica.incarnation is not None
     return SetWeight(
@@ -140,14 +140,14 @@ def _tell_to_end(state: State, proposal: ScaleIn | Preempt, now: float) -> Step:
         state = state.with_replica(replica)
         actions.append(eviction(state, replica, replica.incarnation, proposal.reason))
     if isinstance(proposal, Preempt):
-        state = state.with_job(job.preempted(now))
+        state = state.with_job(job.count_preemption(now))
     return msgspec.structs.replace(state, changed_at=now), actions
 
 
 def _claim(state: State, proposal: Claim, now: float) -> State:
     claims = dict(state.claims)
     claims.pop(proposal.job, None)
-    claim = claimed(proposal, now, wait=state.settings.deadlines.claim)
+    claim = claim_of(proposal, now, wait=state.settings.deadlines.claim)
     if claim is not None:
         claims[proposal.job] = claim
     return msgspec.structs.replace(state, claims=claims)

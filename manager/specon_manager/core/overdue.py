@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from specon_manager.core import hanging
 from specon_manager.core.gang import torn_since
-from specon_manager.core.orders import start, told_again
+from specon_manager.core.orders import order_end, start
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.core.restarts import eviction
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import put_back
-from specon_manager.core.transaction.orders import released
+from specon_manager.core.transaction.orders import release_order
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
 from specon_manager.model.renewal import Chosen
@@ -41,7 +41,7 @@ def catch_up(state: State, now: float) -> Step:
         state, ordered = _not_started(state, state.replicas[name], now)
         actions += ordered
     for name in due.ends:
-        state, ordered = told_again(state, state.replicas[name], now)
+        state, ordered = order_end(state, state.replicas[name], now)
         actions += ordered
     state, ordered = _tell_unwanted_again(state, now)
     actions += ordered
@@ -52,7 +52,7 @@ def catch_up(state: State, now: float) -> Step:
     for job in due.torn:
         state, ordered = _put_back(state, state.jobs[job], now)
         actions += ordered
-    state, ordered = hanging.restarted(state, now)
+    state, ordered = hanging.restart_hung(state, now)
     actions += ordered
     for name in due.restarts:
         state, ordered = _start_again(state, state.replicas[name], now)
@@ -93,7 +93,7 @@ def _not_started(state: State, replica: Replica, now: float) -> Step:
     if state.jobs[replica.job].owned:
         return state, []
     told = Leaving(purpose="late", since=now, deadline=now, reason="it did not start in time")
-    return told_again(state, msgspec.structs.replace(replica, leaving=told, deadline=None), now)
+    return order_end(state, msgspec.structs.replace(replica, leaving=told, deadline=None), now)
 
 
 def _tell_unwanted_again(state: State, now: float) -> Step:
@@ -128,7 +128,7 @@ def _owners_told_again(state: State, now: float) -> Step:
         pause = state.settings.deadlines.start * 2 ** min(job.released, _DOUBLINGS)
         told = msgspec.structs.replace(job, released=job.released + 1, release_due=now + pause)
         state = state.with_job(told)
-        actions.append(released(state, told, "something of it is still missing"))
+        actions.append(release_order(state, told, "something of it is still missing"))
     return state, actions
 
 

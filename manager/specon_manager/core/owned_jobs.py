@@ -8,10 +8,10 @@ import msgspec
 
 from specon_manager.core import lifecycle
 from specon_manager.core.paces import forgotten
-from specon_manager.core.restarts import without
+from specon_manager.core.restarts import forget_replicas
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends
-from specon_manager.core.transaction.orders import released
+from specon_manager.core.transaction.orders import release_order
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica, index_of, role_of
@@ -40,7 +40,7 @@ def job_gone(state: State, event: ev.JobGone, now: float) -> Step:
     names = {*job.spec.replicas, *job.dropped}
     why = f"its job is gone: {event.reason}" if event.reason else "its job is gone"
     state = msgspec.structs.replace(
-        forgotten(without(state, names), job),
+        forgotten(forget_replicas(state, names), job),
         jobs=lacking(state.jobs, [job.name]),
         claims=lacking(state.claims, [job.name]),
     )
@@ -56,7 +56,7 @@ def _describe_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
     """Await what is new, and let go of what is named no more: at once, or when it has left its node."""
     unnamed = [name for name in (*job.spec.replicas, *job.dropped) if name not in set(spec.replicas)]
     staying = tuple(name for name in unnamed if state.replicas[name].phase is Phase.RUNNING)
-    state = without(state, set(unnamed) - set(staying))
+    state = forget_replicas(state, set(unnamed) - set(staying))
     for name in spec.replicas:
         known = state.replicas.get(name)
         requests = spec.requests_of(name)
@@ -77,9 +77,9 @@ def _describe_anew(state: State, job: Job, spec: JobSpec, now: float) -> Step:
     if claim is not None and not {name for name, _ in claim.placement} <= set(spec.replicas):
         state = msgspec.structs.replace(state, claims=lacking(state.claims, [job.name]))
     state = state.with_job(msgspec.structs.replace(job, spec=spec, dropped=staying))
-    if job.spec.held and not spec.held and not job.admitted and state.whole_of(job.name) is None:
+    if job.spec.held and not spec.held and not job.admitted and state.whole_transaction_of(job.name) is None:
         # It names no queue any more: what holds it back for one is to let it go, however often it is told.
         due = now + state.settings.deadlines.start
         state = state.with_job(msgspec.structs.replace(state.jobs[job.name], release_due=due, released=0))
-        return state, [released(state, state.jobs[job.name])]
+        return state, [release_order(state, state.jobs[job.name])]
     return state, []

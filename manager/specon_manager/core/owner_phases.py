@@ -26,12 +26,12 @@ def phase_without(state: State, job: Job, name: str) -> Phase:
     return _waits(job) if sum(phase is not Phase.ABSENT for phase in others) < present else Phase.ABSENT
 
 
-def as_described(state: State, job: Job) -> State:
+def apply_description(state: State, job: Job) -> State:
     """Let the workers be absent that its owner runs no more, and awaited that it runs by now.
 
     Not while the job is changed as a whole: until that is over, the transaction says who is to run.
     """
-    if not job.owned or job.ended_at is not None or state.whole_of(job.name) is not None:
+    if not job.owned or job.ended_at is not None or state.whole_transaction_of(job.name) is not None:
         return state
     absent = _beyond(job) if job.spec.top_down or job.spec.present is None else _spare(state, job)
     for name in job.spec.replicas:

@@ -14,7 +14,7 @@ from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.events import Paused
 
 
-def paused(state: State, event: Paused, now: float) -> Step:
+def set_pause(state: State, event: Paused, now: float) -> Step:
     """Begin, reword or end the pause; the same word again changes nothing."""
     if event.reason is None:
         return (state if state.pause is None else msgspec.structs.replace(state, pause=None)), []

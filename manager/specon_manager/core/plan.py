@@ -33,7 +33,7 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import in_flight, trains_as_one
+from specon_manager.model.standing import in_flight_objection, trains_as_one
 
 _RANKS: Final[dict[type, int]] = {
     kind: rank
@@ -81,12 +81,12 @@ def plan(
         if (refused := _quickly_refused(proposed, snapshot, state)) is not None:
             verdicts.append(Ruling(proposal=proposed, objection=refused))
             continue
-        proposal, over_quota = quotas.fitted(whole(proposed, snapshot), snapshot, usage)
+        proposal, over_quota = quotas.fit_quota(widen_to_gang(proposed, snapshot), snapshot, usage)
         objection = _objection(proposal, snapshot, state) or over_quota
         if objection is None and turn is not None:
             objection = turn.objection(proposal, snapshot)
         if objection is None:
-            quotas.given(proposal, snapshot, usage)
+            quotas.count_accepted(proposal, snapshot, usage)
             turn = None if turn is None else turn.after(proposal, snapshot)
             snapshot = _carried_out(proposal, snapshot)
             objection = dry_run.objection(proposal, state.settings)
@@ -106,7 +106,7 @@ def _quickly_refused(proposal: Proposal, snapshot: Snapshot, state: State) -> Ob
     return objection_to_move(proposal, snapshot, state)
 
 
-def whole(proposal: Proposal, snapshot: Snapshot) -> Proposal:
+def widen_to_gang(proposal: Proposal, snapshot: Snapshot) -> Proposal:
     """Return a move of one replica of a job whose replicas train as one as a move of the job."""
     if not isinstance(proposal, Migrate) or (replica := snapshot.replicas.get(proposal.replica)) is None:
         return proposal
@@ -154,7 +154,7 @@ def _objection_to_start(proposal: Admit, replica: Replica, snapshot: Snapshot) -
     job = snapshot.jobs[replica.job]
     if job.owned and (objection := scaling.not_ours(job, snapshot)) is not None:
         return objection
-    if (objection := in_flight(job, snapshot)) is not None:
+    if (objection := in_flight_objection(job, snapshot)) is not None:
         return objection
     if job.owned and len(snapshot.members[job.name]) > 1:
         return Objection(Refusal.PARTIAL_GANG, "its owner starts the whole job, or nothing")
@@ -174,7 +174,7 @@ def _carried_out(proposal: Proposal, snapshot: Snapshot) -> Snapshot:
     if isinstance(proposal, Admit):
         return snapshot.with_starts({proposal.replica: proposal.node})
     if isinstance(proposal, Claim):
-        return snapshot.with_claim(proposal.job, scaling.claimed(proposal, snapshot.now, wait=math.inf))
+        return snapshot.with_claim(proposal.job, scaling.claim_of(proposal, snapshot.now, wait=math.inf))
     if isinstance(proposal, Stay | Reweight):
         return snapshot
     if isinstance(proposal, Migrate | MigrateGang) or snapshot.jobs[proposal.job].spec.transacted:

@@ -1,7 +1,7 @@
 """All proposals for a snapshot: by the policy, for weights, and for the job that starves. Pure."""
 
 from specon_manager.core import starvation
-from specon_manager.core.gang_assembly import gathered
+from specon_manager.core.gang_assembly import gather_gangs
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.cpu_lending import ease
@@ -15,7 +15,7 @@ def proposals(snapshot: Snapshot) -> list[Proposal]:
     """
     policy = policy_named(snapshot.settings.policy)
     proposed = policy.propose(snapshot, settings_of(policy, snapshot.settings.parameters))
-    found = [*ease(snapshot), *gathered(proposed, snapshot)]
+    found = [*ease(snapshot), *gather_gangs(proposed, snapshot)]
     if (admission := starvation.admission(snapshot, found)) is not None:
         found.append(admission)
     return found

@@ -74,7 +74,7 @@ class Usage:
         """Whether its queue pays for what the job has: it takes the job, or did when that was admitted."""
         queue = self.queues.get(job.spec.queue)
         admitted = not job.owned or (job.spec.held and job.admitted)
-        return queue is not None and (admitted or closed(queue, job) is None)
+        return queue is not None and (admitted or closed_to(queue, job) is None)
 
     def used(self, queue: str) -> Resources:
         """Return what the jobs of a queue use."""
@@ -105,12 +105,12 @@ class Usage:
 
         A queue that is not there lets nobody, where there are queues at all; no queue is no quota.
         """
-        name = named(job)
+        name = queue_of(job)
         if not name or not self.queues:
             return None
         if name not in self.queues:
             return f"there is no queue {name}"
-        return closed(self.queues[name], job) or self._lacking(name, amount)
+        return closed_to(self.queues[name], job) or self._lacking(name, amount)
 
     def _lacking(self, name: str, amount: Resources) -> str | None:
         for kind in ("cpu", "memory", "gpu"):
@@ -123,7 +123,7 @@ class Usage:
         return None
 
 
-def closed(queue: Queue, job: Job) -> str | None:
+def closed_to(queue: Queue, job: Job) -> str | None:
     """Return why a queue does not take a job, however much it has left; None where it does."""
     spec = job.spec
     namespace = job.name.partition("/")[0]
@@ -152,12 +152,12 @@ def gang_requests(job: Job, members: Iterable[Replica]) -> Resources:
     return total([member.requests for member in smallest(job, members)])
 
 
-def named(job: Job) -> str:
+def queue_of(job: Job) -> str:
     """Return the queue that a job is admitted through; empty for one that only its owner admits."""
     return job.spec.queue if job.spec.held or not job.owned else ""
 
 
-def fitted(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Proposal, Objection | None]:
+def fit_quota(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Proposal, Objection | None]:
     """Return the proposal with as many workers as the quota has room for, and what is against it even so.
 
     A policy knows no quotas: a job of which the smallest gang is within its quota is admitted with fewer
@@ -166,7 +166,7 @@ def fitted(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Propos
     if not usage.queues or not isinstance(proposal, Admit | AdmitGang | ScaleOut):
         return proposal, None
     job = _job_of(proposal, snapshot)
-    if job is None or not named(job):
+    if job is None or not queue_of(job):
         return proposal, None
     if isinstance(proposal, Admit):
         if usage.counts(job):
@@ -176,7 +176,7 @@ def fitted(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> tuple[Propos
     return _cut(proposal, job, snapshot, usage)
 
 
-def given(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> None:
+def count_accepted(proposal: Proposal, snapshot: Snapshot, usage: Usage) -> None:
     """Count what an accepted proposal will use; `snapshot` is that before it is carried out."""
     if not usage.queues or not isinstance(proposal, Admit | AdmitGang | ScaleOut):
         return

@@ -65,9 +65,9 @@ def move_requested(state: State, event: ev.MoveRequested, now: float) -> Step:
         at=now,
     )
     if len(event.id) > _LONGEST_ID:
-        return refused(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
+        return record_refusal(state, request, f"its name is longer than {_LONGEST_ID} characters", now), []
     if len(state.requests) >= _MOST:
-        return refused(state, request, f"{_MOST} requests wait already", now), []
+        return record_refusal(state, request, f"{_MOST} requests wait already", now), []
     return _try(state, request, now)
 
 
@@ -76,7 +76,7 @@ def request_withdrawn(state: State, event: ev.RequestWithdrawn, now: float) -> S
     request = state.requests.get(event.id)
     if request is None:
         return state, []
-    return refused(state, request, event.reason or "it was withdrawn before it began", now), []
+    return record_refusal(state, request, event.reason or "it was withdrawn before it began", now), []
 
 
 def try_requests(state: State, now: float) -> Step:
@@ -85,7 +85,7 @@ def try_requests(state: State, now: float) -> Step:
     for request in list(state.requests.values()):
         if now - request.at >= state.settings.deadlines.request:
             why = f"it has waited for {now - request.at:.0f} s: {request.waits_for}"
-            state = refused(state, request, why, now)
+            state = record_refusal(state, request, why, now)
             continue
         state, ordered = _try(state, request, now)
         actions += ordered
@@ -113,7 +113,7 @@ def answer_to_job(
 
 def answer(state: State, request: Request, now: float) -> tuple[Mapping[str, str] | None, str]:
     """Return the node by replica that a request would come to now, else None and what is against it."""
-    move, objection = judged(state, request, now)
+    move, objection = judge_request(state, request, now)
     if objection is not None or move is None:
         return None, "" if objection is None else objection.text
     return ({move.replica: move.target} if isinstance(move, Migrate) else move.placement), ""
@@ -127,21 +127,21 @@ def is_known(state: State, name: str) -> bool:
 
 
 def _try(state: State, request: Request, now: float) -> Step:
-    move, objection = judged(state, request, now)
+    move, objection = judge_request(state, request, now)
     if objection is None and move is not None:
         requests = {name: each for name, each in state.requests.items() if name != request.id}
         state = msgspec.structs.replace(state, requests=requests)
         return begin(state, move, now, name=request.id, policy=POLICY)
     assert objection is not None
     if objection.refusal not in _PASSING:
-        return refused(state, request, objection.text, now), []
+        return record_refusal(state, request, objection.text, now), []
     if request.waits_for == objection.text and request.id in state.requests:
         return state, []
     waiting = msgspec.structs.replace(request, waits_for=objection.text)
     return msgspec.structs.replace(state, requests={**state.requests, request.id: waiting}), []
 
 
-def judged(
+def judge_request(
     state: State, request: Request, now: float, *, may_yield: bool = True
 ) -> tuple[Move | None, Objection | None]:
     """Return the move that a request comes to now, or what stands in its way.
@@ -240,7 +240,7 @@ def _of_gang(
     if objection is not None:
         return None, objection
     if request.targets:
-        placement, why = gang_targets.to_nodes(job, request.targets, snapshot)
+        placement, why = gang_targets.place_on_nodes(job, request.targets, snapshot)
     elif request.job:
         placement, why = gang_targets.anywhere(job, snapshot)
     elif request.target is not None:
@@ -248,7 +248,9 @@ def _of_gang(
         active = {name: node for name, node in here.items() if state.replicas[name].active}
         placement, why = {**active, request.replica: request.target}, ""
     else:
-        placement, why = gang_targets.off_node(job, state.replicas[request.replica].node or "", snapshot)
+        placement, why = gang_targets.place_off_node(
+            job, state.replicas[request.replica].node or "", snapshot
+        )
     if placement is None:
         return None, Objection(Refusal.NO_ROOM, why)
     objection = objection_to_gang_request(job, placement, snapshot, state)
@@ -293,7 +295,7 @@ def _most_open(replica: Replica, snapshot: Snapshot) -> tuple[str | None, str]:
     return None, "no other node can take it: " + ("; ".join(why[:_NAMED]) + more or "none is ready")
 
 
-def refused(state: State, request: Request, why: str, now: float) -> State:
+def record_refusal(state: State, request: Request, why: str, now: float) -> State:
     """Return the state whose history says that nothing came of the request, and why in words."""
     job = request.job or job_of(request.replica)
     known = state.jobs.get(job)

@@ -12,7 +12,7 @@ from specon_manager.model.overlay import lacking
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 
 
-def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
+def restart_crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     """Start the replica again after a pause, or give it up when its owner's patience is used up.
 
     One that was told to end is gone, however it ended: that is no crash, nor is what a transaction brings
@@ -20,7 +20,7 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     """
     if replica.leaving is not None:
         if replica.leaving.purpose != "late":
-            return left(state, replica, now)
+            return note_left(state, replica, now)
         reason = replica.leaving.reason  # how it ended then says nothing of why
         replica = msgspec.structs.replace(replica, leaving=None)
     transaction = state.transaction_of(replica.name)
@@ -30,9 +30,9 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
     noted = msgspec.structs.replace(replica, crashes=crashes, note=f"crash {crashes}: {reason}")
     spec = state.jobs[replica.job].spec
     if spec.placed_by == "owner":
-        return awaited(state, noted, noted.note, now)
+        return await_owner(state, noted, noted.note, now)
     if crashes > spec.restarts:
-        return ended(state, noted, Phase.FAILED, now)
+        return close_replica(state, noted, Phase.FAILED, now)
     pause = state.settings.deadlines.crash_backoff * 2 ** min(crashes - 1, 8)
     return _missing(state, noted, Phase.PENDING, now, not_before=now + pause)
 
@@ -40,31 +40,33 @@ def crashed(state: State, replica: Replica, reason: str, now: float) -> State:
 def put_back(state: State, replica: Replica, reason: str, now: float) -> State:
     """Let what someone else ended, or what did not come about, wait for its next start: no crash."""
     if state.jobs[replica.job].owned:
-        return awaited(state, replica, f"put back: {reason}", now)
+        return await_owner(state, replica, f"put back: {reason}", now)
     noted = msgspec.structs.replace(replica, note=f"put back: {reason}")
     return _missing(state, noted, Phase.PENDING, now, not_before=0.0)
 
 
-def awaited(state: State, replica: Replica, note: str, now: float) -> State:
+def await_owner(state: State, replica: Replica, note: str, now: float) -> State:
     """Let a replica be that its owner is to start again; one that its job names no more is forgotten."""
     job = state.jobs[replica.job]
     if replica.name in job.dropped:
         remaining = tuple(name for name in job.dropped if name != replica.name)
-        return without(state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name])
+        return forget_replicas(
+            state.with_job(msgspec.structs.replace(job, dropped=remaining)), [replica.name]
+        )
     noted = msgspec.structs.replace(replica, note=note)
     return _missing(state, noted, phase_without(state, job, replica.name), now, not_before=0.0)
 
 
-def left(state: State, replica: Replica, now: float) -> State:
+def note_left(state: State, replica: Replica, now: float) -> State:
     """Take note that a replica which was told to end is gone."""
     leaving = replica.leaving
     assert leaving is not None
     job = state.jobs[replica.job]
     if replica.name in job.dropped:
-        return awaited(state, replica, "", now)
+        return await_owner(state, replica, "", now)
     if leaving.purpose in {"complete", "fail"}:
         phase = Phase.SUCCEEDED if leaving.purpose == "complete" else Phase.FAILED
-        return ended(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
+        return close_replica(state, msgspec.structs.replace(replica, note=leaving.reason), phase, now)
     if leaving.purpose == "scale-in":
         phase = Phase.ABSENT
     elif job.owned and (leaving.purpose == "restart" or not job.spec.held):
@@ -87,10 +89,10 @@ def left(state: State, replica: Replica, now: float) -> State:
     return state.with_replica(gone)
 
 
-def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
+def close_replica(state: State, replica: Replica, phase: Phase, now: float) -> State:
     """Close the replica; one that its job names no more is forgotten."""
     if replica.name in state.jobs[replica.job].dropped:
-        return awaited(state, replica, "", now)
+        return await_owner(state, replica, "", now)
     return state.with_replica(
         msgspec.structs.replace(
             replica,
@@ -105,7 +107,7 @@ def ended(state: State, replica: Replica, phase: Phase, now: float) -> State:
     )
 
 
-def without(state: State, names: Collection[str]) -> State:
+def forget_replicas(state: State, names: Collection[str]) -> State:
     """Return the state that has forgotten these replicas."""
     if not names:
         return state

@@ -6,13 +6,13 @@ can, and trains on where nobody ends it meanwhile. Neither budgets of moves nor 
 
 from specon_manager.core import dry_run
 from specon_manager.core.pause import objection_while_paused
-from specon_manager.core.requested_moves import is_known, refused
+from specon_manager.core.requested_moves import is_known, record_refusal
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.begin import begin
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
-from specon_manager.model.standing import in_flight, trains_as_one
+from specon_manager.model.standing import in_flight_objection, trains_as_one
 from specon_manager.model.transactions import SAVING, Request
 
 POLICY = "save"
@@ -29,19 +29,19 @@ def save_requested(state: State, event: ev.SaveRequested, now: float) -> Step:
     replica = state.replicas.get(event.replica)
     request = Request(id=event.id, replica=event.replica, reason=event.reason, at=now)
     if replica is None:
-        return refused(state, request, f"there is no replica {event.replica}", now), []
+        return record_refusal(state, request, f"there is no replica {event.replica}", now), []
     job = state.jobs[replica.job]
     objection = objection_while_paused(state) or objection_to_saving(replica, job, state)
     if objection is None:
         whole = trains_as_one(job, snapshot)
-        busy = in_flight(job, snapshot) if whole else in_flight(job, snapshot, replica)
+        busy = in_flight_objection(job, snapshot) if whole else in_flight_objection(job, snapshot, replica)
         if busy is not None:
             return state, []
         move = _in_place(state, replica, job, event.reason, whole=whole)
         objection = dry_run.objection(move, state.settings)
         if objection is None:
             return begin(state, move, now, name=event.id, policy=POLICY)
-    return refused(state, request, objection.text, now), []
+    return record_refusal(state, request, objection.text, now), []
 
 
 def objection_to_saving(replica: Replica, job: Job, state: State) -> Objection | None:

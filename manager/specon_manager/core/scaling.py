@@ -20,12 +20,12 @@ from specon_manager.model.cluster import Claimed, Job, Leaving, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import (
-    in_flight,
+    change_budget_objection,
+    in_flight_objection,
     no_node,
-    over_change_budget,
+    preemption_objection,
     preemptions_left,
-    to_preemption,
-    to_resizing,
+    resizing_objection,
 )
 
 _NO_SLICES: Final = "weights are not changed here"
@@ -46,11 +46,11 @@ def objection(proposal: Scaling, snapshot: Snapshot) -> Objection | None:
         return _to_admission(proposal, job, snapshot)
     if isinstance(proposal, Preempt):
         return (
-            to_preemption(job, snapshot)
+            preemption_objection(job, snapshot)
             or _over_budget(job, snapshot)
             or _over_preemption_budget(proposal, snapshot)
         )
-    against = to_resizing(job, snapshot) or _over_budget(job, snapshot)
+    against = resizing_objection(job, snapshot) or _over_budget(job, snapshot)
     if against is None and job.spec.transacted and job.spec.top_down:
         against = _out_of_turn(proposal, job, snapshot)
     if against is not None:
@@ -62,7 +62,7 @@ def objection(proposal: Scaling, snapshot: Snapshot) -> Objection | None:
 
 def not_ours(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return why a waiting job is not admitted, nor room kept for it, whatever there is."""
-    if (flying := in_flight(job, snapshot)) is not None:
+    if (flying := in_flight_objection(job, snapshot)) is not None:
         return flying
     if job.owned and not job.spec.held:
         return Objection(Refusal.PLACED_BY_OWNER, "its owner places it: it names no queue")
@@ -70,7 +70,7 @@ def not_ours(job: Job, snapshot: Snapshot) -> Objection | None:
 
 
 def _over_budget(job: Job, snapshot: Snapshot) -> Objection | None:
-    return over_change_budget(snapshot) if job.spec.transacted else None
+    return change_budget_objection(snapshot) if job.spec.transacted else None
 
 
 def _over_preemption_budget(proposal: Preempt, snapshot: Snapshot) -> Objection | None:
@@ -139,7 +139,7 @@ def absent(proposal: AdmitGang, snapshot: Snapshot) -> list[Replica]:
     ]
 
 
-def claimed(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
+def claim_of(proposal: Claim, now: float, *, wait: float) -> Claimed | None:
     """Return the record of the claim, None where it is given up."""
     if not proposal.placement:
         return None

@@ -6,7 +6,7 @@ this is written anywhere else. Which jobs were touched is read off the records, 
 
 from collections.abc import Iterator
 
-from specon_manager.core.gang import grouped
+from specon_manager.core.gang import group_replicas
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction.look import look
 from specon_manager.model.actions import Action
@@ -26,7 +26,7 @@ def settle(before: State, state: State, now: float, *, later: bool = False) -> S
         occupied = _is_occupied(before, name)
         for _ in range(_ROUNDS):
             former = state
-            state = grouped(state, name, now, occupied=occupied)
+            state = group_replicas(state, name, now, occupied=occupied)
             for transaction in state.transactions_of(name):
                 state, ordered = look(state, transaction.id, now)
                 actions += ordered

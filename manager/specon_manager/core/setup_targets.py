@@ -68,7 +68,9 @@ def _takes(node: str, job: Job, members: Sequence[Replica], setup: Setup, snapsh
         return False
     if known.accelerator != setup.accelerator and any(map(asks, members)):
         return False
-    return any(each.node == node for each in members) or move_budgets.of_nodes((node,), snapshot) is None
+    return (
+        any(each.node == node for each in members) or move_budgets.nodes_objection((node,), snapshot) is None
+    )
 
 
 def _count(room: Resources, each: Resources, most: int) -> int:

@@ -59,7 +59,7 @@ def starves(job: Job, snapshot: Snapshot) -> bool:
     return limit is not None and snapshot.now - job.queued_at >= limit
 
 
-def kept(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
+def keep_room(state: State, snapshot: Snapshot, barred: Mapping[str, str]) -> State:
     """Return the state in which room is kept for the job that is the head now, and for no other like that.
 
     `barred` are the waiting jobs that must not be admitted now, whatever room there is.
@@ -105,7 +105,7 @@ def may_start(snapshot: Snapshot) -> bool:
     )
 
 
-def others(snapshot: Snapshot) -> Mapping[str, str]:
+def jobs_behind_head(snapshot: Snapshot) -> Mapping[str, str]:
     """Return the waiting jobs that the policy is not to see since the head can start: all but that."""
     found = head(snapshot)
     if found is None or not may_start(snapshot):

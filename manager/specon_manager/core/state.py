@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from specon_manager.model.actions import Action, Decision
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served, Unwanted
-from specon_manager.model.overlay import changed, flat
+from specon_manager.model.overlay import change_one, flat
 from specon_manager.model.paces import KindPaces, Tried
 from specon_manager.model.queues import Queue, QueueShare
 from specon_manager.model.settings import Settings
@@ -121,11 +121,11 @@ class State(Struct, frozen=True, kw_only=True):
 
     def with_replica(self, replica: Replica) -> "State":
         """Return the state with this replica in place of its former record."""
-        return msgspec.structs.replace(self, replicas=changed(self.replicas, replica.name, replica))
+        return msgspec.structs.replace(self, replicas=change_one(self.replicas, replica.name, replica))
 
     def with_job(self, job: Job) -> "State":
         """Return the state with this job in place of its former record."""
-        return msgspec.structs.replace(self, jobs=changed(self.jobs, job.name, job))
+        return msgspec.structs.replace(self, jobs=change_one(self.jobs, job.name, job))
 
     def with_transaction(self, transaction: Transaction) -> "State":
         """Return the state with this transaction in flight."""
@@ -144,7 +144,7 @@ class State(Struct, frozen=True, kw_only=True):
         """Return the transactions in flight of a job, oldest first."""
         return [each for each in self.transactions.values() if each.job == job]
 
-    def whole_of(self, job: str) -> Transaction | None:
+    def whole_transaction_of(self, job: str) -> Transaction | None:
         """Return the transaction in flight of a job as a whole."""
         return next((each for each in self.transactions.values() if each.job == job and each.whole), None)
 

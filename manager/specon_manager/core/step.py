@@ -21,9 +21,9 @@ from specon_manager.core import (
     requested_moves,
     saving,
 )
-from specon_manager.core.admission_gate import prepared
-from specon_manager.core.gang import pruned
-from specon_manager.core.orders import order, start_order, told_again, weighed
+from specon_manager.core.admission_gate import prepare
+from specon_manager.core.gang import prune_ended
+from specon_manager.core.orders import order, order_end, order_weight, start_order
 from specon_manager.core.overdue import catch_up
 from specon_manager.core.paces import learn_pace
 from specon_manager.core.plan import Ruling, plan
@@ -33,7 +33,7 @@ from specon_manager.core.restarts import eviction
 from specon_manager.core.settle import settle
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import answers
-from specon_manager.core.transaction.orders import released
+from specon_manager.core.transaction.orders import release_order
 from specon_manager.model import events as ev
 from specon_manager.model.actions import (
     DEFRAGMENT,
@@ -104,7 +104,7 @@ def _tick(state: State, event: ev.Tick, now: float) -> Step:
     """Look at what is overdue."""
     del event
     state, actions = catch_up(state, now)
-    return pruned(state), actions
+    return prune_ended(state), actions
 
 
 def _decide(state: State, now: float) -> Step:
@@ -115,8 +115,8 @@ def _decide(state: State, now: float) -> Step:
     claims = {job: claim for job, claim in state.claims.items() if claim.until > now}
     if len(claims) < len(state.claims):
         state = msgspec.structs.replace(state, claims=claims)
-    state = fair_shares.counted(state, now)
-    state, snapshot = prepared(state, now)
+    state = fair_shares.count_use(state, now)
+    state, snapshot = prepare(state, now)
     before = state.claims
     turn = fair_shares.next_turn(state, snapshot, ())
     seen = snapshot if turn is None else turn.seen(snapshot)
@@ -129,13 +129,13 @@ def _decide(state: State, now: float) -> Step:
         return state, actions
     changed = bool(ordered) or state.claims is not before
     if snapshot.waiting:
-        state, snapshot = prepared(state, now) if changed else (state, snapshot)
-        state, verdicts = defragment.judged(state, snapshot, now)
+        state, snapshot = prepare(state, now) if changed else (state, snapshot)
+        state, verdicts = defragment.judge_room_making(state, snapshot, now)
         state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
         actions += ordered
         changed = bool(verdicts)
     if state.setup_paces:
-        state, verdicts = faster.judged(state, state.snapshot(now) if changed else snapshot, now)
+        state, verdicts = faster.judge_faster_move(state, state.snapshot(now) if changed else snapshot, now)
         state, ordered = _carry_out(state, verdicts, now, DEFRAGMENT)
         actions += ordered
     return state, actions
@@ -146,7 +146,7 @@ def _other_turns(state: State, now: float, first: str) -> Step:
     actions = list[Action]()
     done = [first]
     while True:
-        state, snapshot = prepared(state, now)
+        state, snapshot = prepare(state, now)
         turn = fair_shares.next_turn(state, snapshot, done)
         if turn is None:
             return state, actions
@@ -204,22 +204,22 @@ def _manager_started(state: State, event: ev.ManagerStarted, now: float) -> Step
     if event.settings.queues:
         queues = {queue.name: queue for queue in event.settings.queues}
         state = msgspec.structs.replace(state, queues=queues)
-    state, actions = answers.renewed(state, now)
+    state, actions = answers.order_again(state, now)
     actions += [
         eviction(state, state.replicas[known.replica], known.incarnation, "it was not wanted before either")
         for known in state.unwanted.values()
         if known.replica in state.replicas
     ]
-    actions += [released(state, job) for job in state.jobs.values() if _may_be_held_back(state, job)]
+    actions += [release_order(state, job) for job in state.jobs.values() if _may_be_held_back(state, job)]
     flying = {name for each in state.transactions.values() for name in each.concerned}
     for replica in list(state.replicas.values()):
         if replica.leaving is not None and replica.active:
             if replica.name not in flying and not state.jobs[replica.job].owned:
-                state, ordered = told_again(state, replica, now)
+                state, ordered = order_end(state, replica, now)
                 actions += ordered
             continue
         if replica.weighed and replica.incarnation is not None:
-            actions.append(weighed(replica, "set before the manager was started again"))
+            actions.append(order_weight(replica, "set before the manager was started again"))
         ours = replica.name not in flying and not state.jobs[replica.job].owned
         if replica.phase is Phase.STARTING and ours:
             waited = msgspec.structs.replace(replica, deadline=now + state.settings.deadlines.start)
@@ -247,13 +247,13 @@ def _report_received(state: State, event: ev.ReportReceived, now: float) -> Step
     name = event.report.replica
     before = state.replicas[name]
     learnt = learn_pace(learnt, before, learnt.replicas[name])
-    return answers.reported(learnt, event.report, now, before.progress), []
+    return answers.take_report(learnt, event.report, now, before.progress), []
 
 
 def _queues_observed(state: State, event: ev.QueuesObserved, now: float) -> Step:
     """Take note of the queues with their quotas; what runs already is not touched."""
     queues = {queue.name: queue for queue in event.queues}
-    state = fair_shares.remembered(state, event.shares, now)
+    state = fair_shares.restore_means(state, event.shares, now)
     return (state, []) if queues == state.queues else (msgspec.structs.replace(state, queues=queues), [])
 
 
@@ -269,16 +269,16 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.StartRefused: lifecycle.start_refused,
     ev.ReplicaGone: lifecycle.replica_gone,
     ev.ReportReceived: _report_received,
-    ev.InstructionDelivered: answers.delivered,
-    ev.InstructionAcknowledged: answers.answered,
+    ev.InstructionDelivered: answers.note_delivered,
+    ev.InstructionAcknowledged: answers.take_answer,
     ev.EvictionRefused: answers.eviction_refused,
     ev.JobRefused: answers.job_refused,
-    ev.OrderExpired: answers.expired,
+    ev.OrderExpired: answers.note_expired,
     ev.QueuesObserved: _queues_observed,
     ev.MoveRequested: requested_moves.move_requested,
     ev.SaveRequested: saving.save_requested,
     ev.RequestWithdrawn: requested_moves.request_withdrawn,
-    ev.Paused: pause.paused,
+    ev.Paused: pause.set_pause,
     ev.RoomHeld: answers.room_held,
     ev.RoomRefused: answers.room_refused,
 }

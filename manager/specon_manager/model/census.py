@@ -25,7 +25,7 @@ class Census(Struct, frozen=True, kw_only=True, gc=False):
 NOBODY: Final = Census(replicas=0, converged=0, watching=0, sharing=0, requests=NOTHING)
 
 
-def counted(replicas: Iterable[Replica]) -> Census:
+def take_census(replicas: Iterable[Replica]) -> Census:
     """Return the census of these replicas; sums of fractions depend on their order."""
     number = converged = watching = sharing = 0
     cpu = memory = gpu = 0.0

@@ -313,7 +313,7 @@ class Job(Struct, frozen=True, kw_only=True):
         """Return how long it trained until now, seconds."""
         return self.attained_seconds + (0.0 if self.trains_since is None else now - self.trains_since)
 
-    def preempted(self, now: float) -> "Job":
+    def count_preemption(self, now: float) -> "Job":
         """Return the record after one more preemption, at `now`, seconds."""
         last = (*self.preempted_at, now)[-PREEMPTIONS_REMEMBERED:]
         return msgspec.structs.replace(self, preemptions=self.preemptions + 1, preempted_at=last)

@@ -11,7 +11,7 @@ _MISSING: Final = frozenset({Phase.PENDING, Phase.STARTING, Phase.AWAITED, Phase
 _RECENT: Final = 0.5  # of the silence: who has trained within it does not wait for who hangs
 
 
-def hung(snapshot: Snapshot) -> tuple[Replica, ...]:
+def hung_replicas(snapshot: Snapshot) -> tuple[Replica, ...]:
     """Return the replicas that hang, in the order of the replicas."""
     known = (snapshot.replicas[name] for name in _suspected(snapshot.replicas))
     return tuple(replica for replica in known if hangs(replica, snapshot))

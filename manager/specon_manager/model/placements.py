@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
-from specon_manager.model.census import NOBODY, Census, counted
+from specon_manager.model.census import NOBODY, Census, take_census
 from specon_manager.model.cluster import Claimed, Job, Node, Replica, Served
 from specon_manager.model.members import Members, OnNode
 from specon_manager.model.paces import KindPaces
@@ -15,7 +15,7 @@ from specon_manager.model.resources import Resources
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.settings import Settings
 from specon_manager.model.slices import NONE, Slices, slices
-from specon_manager.model.survey import Settled, Survey, surveyed
+from specon_manager.model.survey import Settled, Survey, survey_records
 from specon_manager.model.transactions import Kind, Transaction
 
 
@@ -185,7 +185,9 @@ class Placements:
     def _survey(self) -> Survey:
         root = self._root
         return (
-            surveyed(self.replicas, self.moving) if root is None else root.renewed(self.replicas, self.moving)
+            survey_records(self.replicas, self.moving)
+            if root is None
+            else root.renewed(self.replicas, self.moving)
         )
 
     @property
@@ -211,7 +213,7 @@ class Placements:
         known = self._counted.get(node)
         if known is not None and known[0] is replicas:
             return known[1]
-        census = counted(replicas)
+        census = take_census(replicas)
         self._counted[node] = (replicas, census)
         return census
 

@@ -54,7 +54,7 @@ def positions(records: Mapping[str, V]) -> Positions:
     return position
 
 
-def renewed(
+def renew(
     before: Mapping[str, V], position: Positions, after: Mapping[str, V]
 ) -> tuple[Positions, tuple[str, ...]] | None:
     """Return the positions in `after`, and the names whose records may differ, those that are gone included.
@@ -120,7 +120,7 @@ def _compare(before: Mapping[str, V], after: Mapping[str, V]) -> _Compared:
     return _Compared(before, after, (*gone, *found, *added) if ordered else None, added, gone, [])
 
 
-def merged(
+def merge_names(
     names: tuple[str, ...], apart: set[str], more: Iterable[str], at: Callable[[str], int]
 ) -> tuple[str, ...]:
     """Return the names without those `apart` and with `more`, in order."""
@@ -146,7 +146,7 @@ class Chosen(Generic[V]):
         if last is not None and last[0] is records:
             return last[2]
         rule = self._rule
-        found = None if last is None else renewed(last[0], last[1], records)
+        found = None if last is None else renew(last[0], last[1], records)
         if last is None or found is None:
             position = positions(records)
             names = tuple(name for name, record in records.items() if rule(record))
@@ -154,7 +154,7 @@ class Chosen(Generic[V]):
             position, changed = found
             apart = set(changed)
             more = (name for name in apart if name in records and rule(records[name]))
-            names = merged(last[2], apart, more, position.__getitem__)
+            names = merge_names(last[2], apart, more, position.__getitem__)
         self._last = records, position, names
         return names
 
@@ -175,7 +175,7 @@ class Tally(Generic[V, K]):
         last = self._last
         if last is not None and last[0] is records:
             return last[2]
-        found = None if last is None else renewed(last[0], last[1], records)
+        found = None if last is None else renew(last[0], last[1], records)
         if last is None or found is None:
             counts: dict[K, int] = {}
             position = positions(records)
@@ -207,7 +207,7 @@ class Differing(Generic[V]):
 
     def __call__(self, records: Mapping[str, V]) -> Iterable[str]:
         """Return the names, also of records that are gone; at first all of them."""
-        found = renewed(self._last, self._position, records)
+        found = renew(self._last, self._position, records)
         if found is None:
             names: Iterable[str] = self._last.keys() | records.keys()
             self._position = positions(records)

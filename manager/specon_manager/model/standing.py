@@ -24,7 +24,7 @@ def trains_as_one(job: Job, snapshot: Snapshot) -> bool:
     return sum(snapshot.replicas[name].phase is not Phase.ABSENT for name in job.spec.replicas) > 1
 
 
-def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
+def move_objection(replica: Replica, snapshot: Snapshot) -> Objection | None:
     """Return what rules a move of this replica out, whatever it would gain and wherever it would go.
 
     One of a job whose replicas train as one moves with all of it, or not at all.
@@ -33,18 +33,18 @@ def to_move(replica: Replica, snapshot: Snapshot) -> Objection | None:
         return None
     job = snapshot.jobs[replica.job]
     if trains_as_one(job, snapshot):
-        return to_move_gang(job, snapshot) or resting(job, snapshot)
+        return gang_move_objection(job, snapshot) or resting(job, snapshot)
     return (
         _forbidden_to_move(job, replica)
         or (Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS) if job.spec.checkpointing == "none" else None)
         or _not_running(replica)
-        or in_flight(job, snapshot, replica)
+        or in_flight_objection(job, snapshot, replica)
         or _unprovable(replica, snapshot)
     )
 
 
 def may_move(replica: Replica, snapshot: Snapshot) -> bool:
-    """Whether nothing of what `to_move` tells is against a move, of the only replica of an ordinary job.
+    """Whether nothing that `move_objection` tells is against a move, of the only replica of an ordinary job.
 
     Thousands are asked about at each Tick: this comes to the same without looking for words.
     """
@@ -63,7 +63,7 @@ def may_move(replica: Replica, snapshot: Snapshot) -> bool:
 def may_go(replica: Replica, target: str, snapshot: Snapshot) -> bool:
     """Whether the manager would order this move now: a refused one would keep all others from being tried."""
     return (
-        to_move(replica, snapshot) is None
+        move_objection(replica, snapshot) is None
         and not replica.unproven
         and replica.cooldown_until <= snapshot.now
         and replica.requests.fits(snapshot.open_room(target, replica.job))
@@ -71,7 +71,7 @@ def may_go(replica: Replica, target: str, snapshot: Snapshot) -> bool:
     )
 
 
-def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
+def gang_move_objection(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return what rules a move of a whole job out, all of which ends and starts again."""
     spec = job.spec
     if not spec.transacted:
@@ -93,13 +93,13 @@ def to_move_gang(job: Job, snapshot: Snapshot) -> Objection | None:
     missing = (_not_running(replica) for replica in present)
     if (against := next((each for each in missing if each is not None), None)) is not None:
         return against
-    if (objection := in_flight(job, snapshot)) is not None:
+    if (objection := in_flight_objection(job, snapshot)) is not None:
         return objection
     lead = snapshot.replicas[spec.worker_names[0]]  # it logs the steps of all
     return _not_settled(job, snapshot) or _unprovable(lead, snapshot)
 
 
-def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
+def preemption_objection(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return why a job is not preempted now, who gains from it."""
     spec, budgets = job.spec, snapshot.settings.budgets
     if job.owned and not spec.held:
@@ -108,7 +108,7 @@ def to_preemption(job: Job, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.FORBIDDEN, spec.unpreemptible)
     if spec.checkpointing == "none":
         return Objection(Refusal.NO_CHECKPOINT, _NO_CHECKPOINTS)
-    if (objection := in_flight(job, snapshot)) is not None:
+    if (objection := in_flight_objection(job, snapshot)) is not None:
         return objection
     members = [snapshot.replicas[name] for name in spec.replicas]
     if not [replica for replica in members if replica.active]:
@@ -142,14 +142,14 @@ def _recent_preemptions(job: Job, snapshot: Snapshot) -> int:
     return sum(at > since for at in job.preempted_at)
 
 
-def to_resizing(job: Job, snapshot: Snapshot) -> Objection | None:
+def resizing_objection(job: Job, snapshot: Snapshot) -> Objection | None:
     """Return why the number of workers of a job cannot be changed now."""
     spec = job.spec
     if spec.resizing == "none":
         return Objection(Refusal.NOT_ELASTIC, spec.unscalable or "its number of workers is fixed")
     if job.owned and spec.resizing == "at-once":
         return Objection(Refusal.PLACED_BY_OWNER, spec.unscalable or "its owner places it")
-    if (objection := in_flight(job, snapshot)) is not None:
+    if (objection := in_flight_objection(job, snapshot)) is not None:
         return objection
     if not spec.transacted:
         return None
@@ -175,7 +175,7 @@ def no_node(node: str, nodes: Mapping[str, Node]) -> Objection | None:
     return Objection(Refusal.NODE_NOT_READY, words)
 
 
-def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
+def in_flight_objection(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> Objection | None:
     """Return what is in flight that excludes anything else for the job, or for one replica of it."""
     whole = snapshot.changing.get(job.name)
     if whole is not None:
@@ -188,7 +188,7 @@ def in_flight(job: Job, snapshot: Snapshot, replica: Replica | None = None) -> O
     return None
 
 
-def over_change_budget(snapshot: Snapshot) -> Objection | None:
+def change_budget_objection(snapshot: Snapshot) -> Objection | None:
     """Return that as many scalings and preemptions are in flight as the cluster may have."""
     uncounted = {Kind.ADMIT, Kind.MOVE, Kind.PUT_BACK, Kind.RESTART}
     flying = sum(each.counts and each.kind not in uncounted for each in snapshot.transactions.values())

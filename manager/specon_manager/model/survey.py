@@ -8,9 +8,9 @@ long as so much of the cluster has changed. No answer depends on who asked befor
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from specon_manager.model.census import Census, counted
+from specon_manager.model.census import Census, take_census
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.renewal import Positions, merged, positions, renewed, tell_touched
+from specon_manager.model.renewal import Positions, merge_names, positions, renew, tell_touched
 from specon_manager.model.transactions import Transaction
 from specon_sidecar.classify import Category
 
@@ -96,7 +96,7 @@ class Survey:
         """Return the survey of these, of which most are the same records as before."""
         if replicas is self.replicas and moving == self.moving:
             return self
-        found = renewed(self.replicas, self.position, replicas)
+        found = renew(self.replicas, self.position, replicas)
         if found is None:
             return Survey.of(replicas, moving)
         position, changed = found
@@ -165,7 +165,7 @@ class Survey:
         self.pending, self.pressing = tuple(pending), tuple(pressing)
         for node, there in nodes.items():
             self.on_node[node] = tuple(there)
-            self.census[node] = counted([replicas[name] for name in there])
+            self.census[node] = take_census([replicas[name] for name in there])
 
     def _renew(self, touched: Sequence[str], before: Mapping[str, Replica], former: Moving) -> None:
         """Count these anew, as far as they differ from those records `before`."""
@@ -180,8 +180,8 @@ class Survey:
                         del self.active[replica.job]
         apart, at = set(touched), self.position.__getitem__
         pending = [replica.name for replica in now if replica.phase is Phase.PENDING]
-        self.pending = merged(self.pending, apart, pending, at)
-        self.pressing = merged(self.pressing, apart, [each.name for each in now if _presses(each)], at)
+        self.pending = merge_names(self.pending, apart, pending, at)
+        self.pressing = merge_names(self.pressing, apart, [each.name for each in now if _presses(each)], at)
 
     def _judge(self, names: Iterable[str], before: Mapping[str, Replica]) -> None:
         """Count anew those of which only the category differs."""
@@ -222,13 +222,13 @@ class Survey:
             self.on_node[node] = tuple(there)
         for node in recounted:
             if self.on_node[node]:
-                self.census[node] = counted([replicas[name] for name in self.on_node[node]])
+                self.census[node] = take_census([replicas[name] for name in self.on_node[node]])
             else:
                 del self.on_node[node]
                 self.census.pop(node, None)
 
 
-def surveyed(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
+def survey_records(replicas: Mapping[str, Replica], moving: Moving) -> Survey:
     """Return the survey of these records: what was counted last is counted anew where they differ only."""
     global _last  # noqa: PLW0603  (a cache of one entry; the answer does not depend on it)
     last = _last

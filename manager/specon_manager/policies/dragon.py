@@ -16,8 +16,8 @@ from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import Resources, total
 from specon_manager.model.settings import Pause
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.elastic import Books, vacated
-from specon_manager.policies.gang_placement import needed, on_one_node, spread
+from specon_manager.policies.elastic import Books, vacate
+from specon_manager.policies.gang_placement import place_on_one_node, request_of_all, spread
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
@@ -49,7 +49,7 @@ class DragonSettings(LocalitySettings, frozen=True, kw_only=True, forbid_unknown
 def propose(snapshot: Snapshot, settings: DragonSettings) -> Iterator[Proposal]:
     """Figure 5: room for urgent jobs, then the queue, then growth if nothing could be started."""
     call = _Call(snapshot, settings)
-    yield from call.books.readmitted(readmissions(snapshot))
+    yield from call.books.count_readmitted(readmissions(snapshot))
     if not settings.scaling:
         yield from call.launches()
         return
@@ -157,8 +157,8 @@ class _Call:
         workers = spec.fewest_workers if workers is None else workers
         order = self._crowd.order(spec)
         if order is None and self.settings.node_order == "least-idle":
-            order = idle.by_most_idle(spec)[::-1]
-        return on_one_node(spec, idle, most=workers, least=workers, order=order)
+            order = idle.nodes_by_most_idle(spec)[::-1]
+        return place_on_one_node(spec, idle, most=workers, least=workers, order=order)
 
     def _place(self, spec: JobSpec, idle: Idle, workers: int) -> dict[str, str] | None:
         """Place a gang of that size on one node, or else on the fewest; None: it has no room."""
@@ -176,7 +176,7 @@ class _Call:
         ]
 
     def _size(self, job: Job) -> tuple[float, int]:
-        return self._share(needed(job.spec, job.spec.fewest_workers)), job.order
+        return self._share(request_of_all(job.spec, job.spec.fewest_workers)), job.order
 
     def _share(self, amount: Resources) -> float:
         """Return the largest share of the cluster in the amount, over the kinds of resources."""
@@ -196,11 +196,11 @@ class _Call:
         large enough to hold it at all: victims that shrink so that a gang can be torn apart lose more than it
         gains.
         """
-        idle = self.books.soon()
+        idle = self.books.idle_soon()
         if (placement := self.smallest(spec, idle)) is not None:
             return [], placement
         whole = self._on_one(spec, Idle(self.snapshot, emptied=True)) is not None
-        return vacated(spec, self._victims(), idle, self._on_one if whole else self.smallest)
+        return vacate(spec, self._victims(), idle, self._on_one if whole else self.smallest)
 
     def _victims(self) -> list[Replica]:
         """Return the workers that can be spared, in the order in which they are."""

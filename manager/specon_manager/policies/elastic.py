@@ -11,7 +11,7 @@ from specon_manager.model.actions import Admit, AdmitGang, Claim, ScaleIn, Scale
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_resizing
+from specon_manager.model.standing import resizing_objection
 from specon_manager.policies.idle import Idle
 
 Place = Callable[[JobSpec, Idle], Mapping[str, str] | None]
@@ -42,7 +42,7 @@ class Books:
         """The jobs that wait, oldest first."""
         return list(self.snapshot.waiting)
 
-    def soon(self) -> Idle:
+    def idle_soon(self) -> Idle:
         """Return a copy of what is idle once everything that was told to end is gone."""
         idle = self.idle.copy()
         for node, requests in self._leaving:
@@ -65,7 +65,7 @@ class Books:
             self._too_large.add(shape)
         return placement
 
-    def readmitted(self, admits: Iterable[Admit]) -> Iterator[Admit]:
+    def count_readmitted(self, admits: Iterable[Admit]) -> Iterator[Admit]:
         """Count replicas of running jobs that start again, and pass them on."""
         for admit in admits:
             self.idle.take(admit.node, self.snapshot.replicas[admit.replica].requests)
@@ -130,7 +130,7 @@ class Books:
 
     def surplus(self, job: Job) -> list[Replica]:
         """Return the workers that the job can lose, in the order in which it loses them; never worker 0."""
-        spec, workers = job.spec, self.in_turn(job)
+        spec, workers = job.spec, self.staying_workers(job)
         if spec.checkpointing == "none":
             return []  # what it did would be lost
         if self._is_fixed(job):
@@ -138,7 +138,7 @@ class Books:
         may_go = [worker for worker in workers if worker.index > 0]
         return may_go[: max(0, len(workers) - spec.fewest_workers)]
 
-    def in_turn(self, job: Job) -> list[Replica]:
+    def staying_workers(self, job: Job) -> list[Replica]:
         """Return the workers that stay, on nodes without parameter servers first, there by falling index."""
         near = self.home(job)
         rank = {node: index for index, node in enumerate(self.idle.nodes)}
@@ -149,7 +149,7 @@ class Books:
 
     def _is_fixed(self, job: Job) -> bool:
         """Whether the number of its workers cannot be changed, or not now."""
-        return to_resizing(job, self.snapshot) is not None
+        return resizing_objection(job, self.snapshot) is not None
 
     def home(self, job: Job) -> set[str]:
         """Return the nodes of the parameter servers of a job, of its first worker where it has none."""
@@ -176,7 +176,7 @@ class Books:
         asked: dict[str, Resources] = {}
         for replica, node in placement.items():
             asked[node] = asked.get(node, NOTHING) + spec.requests_of(replica)
-        idle = self.soon()
+        idle = self.idle_soon()
         return all(
             node in idle.nodes and idle.fits(node, amount, spec.name) for node, amount in asked.items()
         )
@@ -196,13 +196,13 @@ def make_room(
     What is leaving already is counted first, so the answer may name no worker. The candidates give one worker
     after the other, in their order; a worker that turns out not to be needed stays.
     """
-    idle = books.soon()
+    idle = books.idle_soon()
     if (placement := place(spec, idle)) is not None:
         return [], placement
-    return vacated(spec, (worker for job in candidates for worker in books.surplus(job)), idle, place)
+    return vacate(spec, (worker for job in candidates for worker in books.surplus(job)), idle, place)
 
 
-def vacated(
+def vacate(
     spec: JobSpec, workers: Iterable[Replica], soon: Idle, place: Place
 ) -> tuple[list[Replica], Mapping[str, str]] | None:
     """Let one worker after the other go until the gang has a place; those not needed for it stay.
@@ -242,7 +242,7 @@ def more_workers(job: Job, books: Books) -> dict[str, str]:
     own = {worker.node for worker in books.snapshot.workers(job.name)}
     roomy = books.idle.fitting(job.spec.requests, job.name)
     nodes = sorted(
-        books.idle.by_most_idle(job.spec, roomy), key=lambda node: (node not in near, node not in own)
+        books.idle.nodes_by_most_idle(job.spec, roomy), key=lambda node: (node not in near, node not in own)
     )
     for node in nodes:
         number = books.idle.room_for(node, job.spec.requests, len(absent) - len(placement), job.name)

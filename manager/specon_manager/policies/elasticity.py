@@ -11,9 +11,9 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Seen
-from specon_manager.policies.gang_placement import on_fewest_nodes, one_node_holds
+from specon_manager.policies.gang_placement import one_node_holds, place_on_fewest_nodes
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.speedup import brought_nothing, largest_worthwhile
+from specon_manager.policies.speedup import has_no_speedup, largest_worthwhile
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -106,7 +106,7 @@ def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
     """End the workers that were tried beyond what the owner asked for, and brought nothing."""
     for job in elastic:
         workers, wanted = len(books.snapshot.workers(job.name)), job.spec.wanted_workers
-        if brought_nothing(books.snapshot.paces.get(job.pace_kind, {}), wanted, workers):
+        if has_no_speedup(books.snapshot.paces.get(job.pace_kind, {}), wanted, workers):
             surplus = books.surplus(job)[: workers - wanted]
             yield from books.scale_in(
                 surplus, f"with {workers} workers it trains no faster than with {wanted}"
@@ -161,4 +161,4 @@ def _is_longer(expected: Expectation, left: float, shrink_ratio: float, job: Job
 
 
 def _smallest(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
-    return on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)
+    return place_on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle, NodeChoice
-from specon_manager.policies.preemption.admission import in_order, restart
+from specon_manager.policies.preemption.admission import admit_in_order, restart
 from specon_manager.policies.preemption.queues import Queues
 
 
@@ -25,4 +25,4 @@ def propose(snapshot: Snapshot, settings: FifoSettings) -> Iterator[Proposal]:
         return
     queues = Queues(snapshot)
     yield from restart(snapshot, queues, idle)
-    yield from in_order(queues.together(), idle, snapshot)
+    yield from admit_in_order(queues.together(), idle, snapshot)

@@ -27,7 +27,7 @@ from specon_manager.policies.preemption.victims import (
     length_of,
     one_by_one,
     preemptible,
-    shuffled,
+    shuffle,
 )
 
 
@@ -137,7 +137,7 @@ class FittingGracePeriod:
         settings = self._settings
         if self._drawn is None:
             running = preemptible(self._running.all(), settings.max_preemptions)
-            self._drawn = shuffled(running, settings.seed, self._now)
+            self._drawn = shuffle(running, settings.seed, self._now)
         left = [c for c in self._drawn if gives_way(c, trial) and self._is_left(c, victims)]
         why = "nobody's end alone makes enough room, so it was drawn at random"
         if settings.literal:

@@ -13,7 +13,7 @@ from specon_manager.model.resources import Resources, least_of, size, total
 from specon_manager.policies.idle import Idle
 
 
-def needed(spec: JobSpec, workers: int) -> Resources:
+def request_of_all(spec: JobSpec, workers: int) -> Resources:
     """Return what all parameter servers and so many workers request together."""
     names = chain(spec.ps, spec.worker_names[:workers])
     return total([spec.requests_of(name) for name in names])
@@ -24,7 +24,7 @@ def one_node_holds(spec: JobSpec, idle: Idle, *, workers: int) -> bool:
     return idle.anywhere(_amounts(spec, workers)[-1], spec.name)
 
 
-def on_one_node(
+def place_on_one_node(
     spec: JobSpec, idle: Idle, *, most: int, least: int, order: Iterable[str] | None = None
 ) -> dict[str, str] | None:
     """Place all parameter servers and `most` workers on one node, or as many as it holds, at least `least`.
@@ -38,7 +38,7 @@ def on_one_node(
     # Nodes that do not hold `least` need not be ordered: on a full cluster those are all.
     holding = idle.fitting(amounts[max(0, least)], spec.name)
     if order is None:
-        nodes = idle.by_most_idle(spec, holding)
+        nodes = idle.nodes_by_most_idle(spec, holding)
     else:
         suitable = set(holding)
         nodes = [node for node in order if node in suitable]
@@ -78,7 +78,7 @@ def spread(
     among = [node for node in (idle.nodes if order is None else order) if node in useful or least <= 0]
     if not among:
         return None
-    nodes = idle.by_most_idle(spec, among) if order is None else among
+    nodes = idle.nodes_by_most_idle(spec, among) if order is None else among
     amounts = _amounts(spec, max(1, most))
     home = max(
         nodes, key=lambda node: _count_held(amounts[: most + 1], spec, idle, node)
@@ -120,7 +120,7 @@ def _first(these: Iterable[str], nodes: list[str]) -> list[str]:
     return sorted(nodes, key=lambda node: node not in chosen)
 
 
-def first_fit(
+def place_first_fit(
     spec: JobSpec, idle: Idle, *, workers: int, order: Iterable[str] | None = None
 ) -> dict[str, str] | None:
     """Place each replica, parameter servers or the largest first, on the first node that has room.
@@ -142,7 +142,7 @@ def first_fit(
     return placement
 
 
-def on_fewest_nodes(
+def place_on_fewest_nodes(
     spec: JobSpec, idle: Idle, *, most: int, least: int, apart: bool = False
 ) -> dict[str, str] | None:
     """Place a gang on one node if one holds it with `least` workers or more, else on the most idle ones.
@@ -150,7 +150,7 @@ def on_fewest_nodes(
     KOD2, section 4.1. None: not even `least` workers and all parameter servers have room, or only where the
     parameter servers are `apart` from all workers and may not be.
     """
-    return on_one_node(spec, idle, most=most, least=least) or spread(
+    return place_on_one_node(spec, idle, most=most, least=least) or spread(
         spec, idle, most=most, least=least, apart=apart
     )
 
@@ -192,7 +192,7 @@ def _fill_largest_first(
 
 def _amounts(spec: JobSpec, most: int) -> list[Resources]:
     """Return what all parameter servers and 0, 1, ... `most` workers request together."""
-    amounts, each = [needed(spec, 0)], spec.of_each
+    amounts, each = [request_of_all(spec, 0)], spec.of_each
     for number in range(most):
         amounts.append(amounts[-1] + (each[number] if number < len(each) else spec.requests))
     return amounts

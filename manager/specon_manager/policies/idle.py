@@ -92,7 +92,7 @@ class Idle(RoomBook):
             self._held[asked] = self.emptied().place(replicas) is not None
         return self._held[asked]
 
-    def by_most_idle(self, spec: JobSpec, among: Iterable[str] | None = None) -> list[str]:
+    def nodes_by_most_idle(self, spec: JobSpec, among: Iterable[str] | None = None) -> list[str]:
         """Return the nodes, those with the most idle of what the job asks for first, then by name.
 
         `among` are the ones to order, by name; None: all.

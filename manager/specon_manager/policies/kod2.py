@@ -17,7 +17,7 @@ from specon_manager.model.cluster import Job, JobSpec, Replica
 from specon_manager.model.resources import Resources, largest, total
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits, stays
-from specon_manager.policies.gang_placement import needed, on_fewest_nodes, on_one_node
+from specon_manager.policies.gang_placement import place_on_fewest_nodes, place_on_one_node, request_of_all
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 
@@ -67,7 +67,7 @@ def weight(spec: JobSpec, whole: Resources, settings: KOD2Settings) -> float:
     in double precision, and jobs that differ would be tied.
     """
     workers = spec.fewest_workers
-    asked = spec.requests if settings.denominator == "replica" else needed(spec, workers)
+    asked = spec.requests if settings.denominator == "replica" else request_of_all(spec, workers)
     kinds = [(asked.cpu, whole.cpu), (asked.memory, whole.memory)]
     if not settings.literal:
         kinds.append((asked.gpu, whole.gpu))
@@ -75,7 +75,7 @@ def weight(spec: JobSpec, whole: Resources, settings: KOD2Settings) -> float:
     return workers / share if share > 0 else math.inf
 
 
-def normalised(raw: float) -> float:
+def normalise(raw: float) -> float:
     """Return omega = 1 / (1 + exp(-omega')), equation 1; at least 0.5, since omega' is positive."""
     return 1 / (1 + math.exp(-raw))
 
@@ -107,7 +107,7 @@ class _Call:
 
     def proposals(self) -> Iterator[Proposal]:
         books = self.books
-        yield from books.readmitted(readmissions(self.snapshot))
+        yield from books.count_readmitted(readmissions(self.snapshot))
         yield from books.redeem(self._queue(), place, self._why)
         if self.settings.literal:
             yield from self._pass_as_printed()
@@ -189,16 +189,16 @@ class _Call:
     def _room_made(self, head: Job, workers: list[Replica]) -> Iterator[Proposal]:
         """Lines 12 to 15: tell the workers to end, and keep what they leave for the job."""
         yield from self.books.scale_in(workers, f"makes room for {head.name}: {self._why(head)}")
-        placement = place(head.spec, self.books.soon())
+        placement = place(head.spec, self.books.idle_soon())
         if placement is not None:  # unless fractions were rounded otherwise: then the next call claims it
             yield self.books.claim(head, placement, f"waits for workers to leave; {self._why(head)}")
 
     def _scale_in_as_printed(self, head: Job) -> list[Replica] | None:
         """Algorithm 2: the whole gang must fit on the node just looked at, which the last removal is not."""
-        idle, chosen, spec = self.books.soon(), list[Replica](), head.spec
+        idle, chosen, spec = self.books.idle_soon(), list[Replica](), head.spec
         for job in self._victims(head):
             left = len(self.books.surplus(job))
-            for worker in self.books.in_turn(job):
+            for worker in self.books.staying_workers(job):
                 assert worker.node is not None
                 if _on_this_node(spec, idle, worker.node):
                     return chosen
@@ -234,7 +234,7 @@ class _Call:
 
     def _why(self, job: Job) -> str:
         raw = self.weights[job.name]
-        words = f"weight {normalised(raw):.4g} (unnormalised {raw:.4g})"
+        words = f"weight {normalise(raw):.4g} (unnormalised {raw:.4g})"
         if job.name in self.starving:
             waits = self.snapshot.now - job.queued_at
             words += f", first since it waits {waits:.0f} s, above {self.settings.starve_limit:g}"
@@ -243,28 +243,31 @@ class _Call:
 
 def place(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
     """Place a gang on the fewest nodes (section 4.1), with the workers asked for or as many as have room."""
-    return on_fewest_nodes(spec, idle, most=spec.wanted_workers, least=spec.fewest_workers)
+    return place_on_fewest_nodes(spec, idle, most=spec.wanted_workers, least=spec.fewest_workers)
 
 
 def _place_fewest(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
     """Place the smallest gang that trains, which is what room is made for."""
-    return on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)
+    return place_on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)
 
 
 def _place_apart(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
     """Place the smallest gang with its parameter servers wherever they have room."""
-    return on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers, apart=True)
+    return place_on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers, apart=True)
 
 
 def _on_this_node(spec: JobSpec, idle: Idle, node: str) -> bool:
     fewest = spec.fewest_workers
-    return node in idle.nodes and on_one_node(spec, idle, most=fewest, least=fewest, order=[node]) is not None
+    return (
+        node in idle.nodes
+        and place_on_one_node(spec, idle, most=fewest, least=fewest, order=[node]) is not None
+    )
 
 
 def _enough(spec: JobSpec, idle: Idle) -> bool:
     """Lines 6 and 21 as printed: whether all nodes together have more idle than the smallest gang needs."""
     return _more(
-        total([idle.open(node, spec.name) for node in idle.nodes]), needed(spec, spec.fewest_workers)
+        total([idle.open(node, spec.name) for node in idle.nodes]), request_of_all(spec, spec.fewest_workers)
     )
 
 

@@ -16,7 +16,7 @@ from specon_manager.model.cluster import Job, JobSpec
 from specon_manager.model.resources import NOTHING, Resources, largest
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
-from specon_manager.policies.gang_placement import first_fit, needed, on_one_node
+from specon_manager.policies.gang_placement import place_first_fit, place_on_one_node, request_of_all
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 
@@ -38,14 +38,14 @@ def requirement(spec: JobSpec, whole: Resources, settings: KubeflowSettings) -> 
     Each kind is a share of `whole`, the largest amount of it that a node has, so no unit. As printed cores
     and bytes are added, so that memory alone decides, and GPUs do not count.
     """
-    asked = needed(spec, spec.wanted_workers)
+    asked = request_of_all(spec, spec.wanted_workers)
     if settings.literal:
         return asked.cpu + asked.memory
     kinds = ((asked.cpu, whole.cpu), (asked.memory, whole.memory), (asked.gpu, whole.gpu))
     return sum(amount / most for amount, most in kinds if most > 0)
 
 
-def in_order(jobs: list[Job], whole: Resources, settings: KubeflowSettings) -> list[Job]:
+def order_queue(jobs: list[Job], whole: Resources, settings: KubeflowSettings) -> list[Job]:
     """Return the queue: by falling utility, then by requirement, then by submission (listing Weighting).
 
     Inserting one job after the other into an ordered queue, each behind its equals, gives the same.
@@ -66,16 +66,18 @@ def gang(spec: JobSpec, idle: Idle, *, most: int, least: int) -> dict[str, str] 
     The first node that holds all is taken; of those that hold less, the first of those that hold the most.
     """
     order = _order(spec, idle)
-    one = on_one_node(spec, idle, most=most, least=least, order=order)
+    one = place_on_one_node(spec, idle, most=most, least=least, order=order)
     if one is not None:
         return one
-    spilt = (first_fit(spec, idle, workers=workers, order=order) for workers in range(most, least - 1, -1))
+    spilt = (
+        place_first_fit(spec, idle, workers=workers, order=order) for workers in range(most, least - 1, -1)
+    )
     return next((placement for placement in spilt if placement is not None), None)
 
 
 def _order(spec: JobSpec, idle: Idle) -> Sequence[str]:
     """Return the nodes by name; for a job that requests nothing, which fits everywhere, by emptiness."""
-    return idle.by_most_idle(spec) if needed(spec, 1) == NOTHING else idle.nodes
+    return idle.nodes_by_most_idle(spec) if request_of_all(spec, 1) == NOTHING else idle.nodes
 
 
 def place(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
@@ -101,11 +103,11 @@ class _Call:
         self.settings = settings
         self.books = Books(snapshot)
         whole = largest(node.capacity for node in snapshot.nodes.values())
-        self.waiting = in_order(self.books.waiting, whole, settings)
-        self.running = in_order(self.books.running, whole, settings)
+        self.waiting = order_queue(self.books.waiting, whole, settings)
+        self.running = order_queue(self.books.running, whole, settings)
 
     def proposals(self) -> Iterator[Proposal]:
-        yield from self.books.readmitted(readmissions(self.snapshot))
+        yield from self.books.count_readmitted(readmissions(self.snapshot))
         yield from self.books.redeem(self.waiting, place, _why)
         if self.settings.literal:
             yield from self._pass_as_printed()
@@ -135,7 +137,7 @@ class _Call:
             elif (found := make_room(head.spec, self._lower(head), books, place_fewest)) is not None:
                 yield from books.scale_in(found[0], f"makes room for {head.name}: {_why(head)}")
                 # Rounding of fractions may tell otherwise: then the next call claims it.
-                if (placement := place(head.spec, books.soon())) is not None:
+                if (placement := place(head.spec, books.idle_soon())) is not None:
                     yield books.claim(head, placement, f"waits for workers to leave; {_why(head)}")
             elif not never_fits(head.spec, self.snapshot, place_fewest):
                 return  # lines 17 and 26: nothing else starts, and what runs may grow
@@ -195,7 +197,7 @@ class _Call:
 def _on_one_node(spec: JobSpec, idle: Idle) -> dict[str, str] | None:
     """ScaleDown, lines 7 and 22: "J can be scheduled in n", one node."""
     fewest = spec.fewest_workers
-    return on_one_node(spec, idle, most=fewest, least=fewest, order=idle.nodes)
+    return place_on_one_node(spec, idle, most=fewest, least=fewest, order=idle.nodes)
 
 
 def _why(job: Job) -> str:

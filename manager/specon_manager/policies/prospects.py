@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.model.cluster import Job, Progress, Replica
-from specon_manager.model.renewal import positions, renewed
+from specon_manager.model.renewal import positions, renew
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.falling import Falling
 from specon_manager.policies.shared_nodes import reserves
@@ -52,7 +52,7 @@ class Left(Struct, frozen=True, gc=False):
     remaining: float
 
 
-def reported(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
+def reported_work(job: Job, replicas: Mapping[str, Replica]) -> tuple[float, float] | None:
     """Return what the sidecars of a job that reserves measured: `seconds` and `since` of a `Prospect`.
 
     A report may be older than the last start: while a job waits nothing of what is left gets done.
@@ -143,8 +143,8 @@ class Prospects:
 
     def renewed(self, snapshot: Snapshot) -> "Prospects | None":
         """Return those of this snapshot, of which most are as they were; None: look at every job."""
-        jobs = renewed(*self._jobs, snapshot.jobs)
-        replicas = renewed(*self._replicas, snapshot.replicas)
+        jobs = renew(*self._jobs, snapshot.jobs)
+        replicas = renew(*self._replicas, snapshot.replicas)
         if jobs is None or replicas is None or snapshot.now < self._at:
             return None
         records, former, active = snapshot.replicas, self._replicas[0], snapshot.active_jobs
@@ -185,7 +185,7 @@ class Prospects:
             if alike is None and not reserves(spec):
                 found = None
             else:
-                found = reported(job, replicas) if alone is None else _reported(job, alone)
+                found = reported_work(job, replicas) if alone is None else _reported(job, alone)
             if found is None:
                 self.others[name] = job
                 continue

@@ -14,7 +14,7 @@ from specon_manager.model.actions import AdmitGang, Proposal
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.gang_placement import needed, on_one_node, spread
+from specon_manager.policies.gang_placement import place_on_one_node, request_of_all, spread
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
@@ -54,7 +54,7 @@ def propose(snapshot: Snapshot, settings: QuotaFifoSettings) -> Iterator[Proposa
         queues.setdefault(quotas.queue(job), deque()).append(job)
     while queues:
         borrows, _, name = min(
-            (not quotas.within(queue[0], queue[0].spec.wanted_workers), queue[0].order, name)
+            (not quotas.is_within(queue[0], queue[0].spec.wanted_workers), queue[0].order, name)
             for name, queue in queues.items()
         )
         job = queues[name].popleft()
@@ -77,10 +77,10 @@ def _place(
     spec = job.spec
     least = spec.fewest_workers if settings.partial else spec.wanted_workers
     for workers in range(spec.wanted_workers, least - 1, -1):
-        if too_large.covers(spec, workers) or not (settings.borrow or quotas.within(job, workers)):
+        if too_large.covers(spec, workers) or not (settings.borrow or quotas.is_within(job, workers)):
             continue
         order = crowd.order(spec)
-        placement = on_one_node(spec, idle, most=workers, least=workers, order=order) or spread(
+        placement = place_on_one_node(spec, idle, most=workers, least=workers, order=order) or spread(
             spec, idle, most=workers, least=workers, order=order
         )
         if placement is not None:
@@ -112,10 +112,10 @@ class _Quotas:
         """Count this much as used by the queue."""
         self._used[queue] += amount
 
-    def within(self, job: Job, workers: int) -> bool:
+    def is_within(self, job: Job, workers: int) -> bool:
         """Whether the job with so many workers stays within the quota of its queue."""
         queue = self.queue(job)
-        share, wanted = self._shares[queue] * _ROUNDING, self._used[queue] + needed(job.spec, workers)
+        share, wanted = self._shares[queue] * _ROUNDING, self._used[queue] + request_of_all(job.spec, workers)
         whole = self._whole
         quota = Resources(cpu=share * whole.cpu, memory=share * whole.memory, gpu=share * whole.gpu)
         return wanted.fits(quota)

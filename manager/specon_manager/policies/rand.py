@@ -9,7 +9,7 @@ from specon_manager.model.actions import Proposal
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.running import Running
 from specon_manager.policies.preemption.trials import TrialsFirstSettings, trials_first
-from specon_manager.policies.preemption.victims import Sequential, preemptible, shuffled
+from specon_manager.policies.preemption.victims import Sequential, preemptible, shuffle
 
 
 class RandSettings(TrialsFirstSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ def propose(snapshot: Snapshot, settings: RandSettings) -> Iterator[Proposal]:
 
     def strategy_of(running: Running) -> Sequential:
         candidates = preemptible(running.all(), settings.max_preemptions)
-        order = shuffled(candidates, settings.seed, snapshot.now)
+        order = shuffle(candidates, settings.seed, snapshot.now)
         return Sequential(order, lambda _: "this one was drawn at random")
 
     return trials_first(snapshot, settings, strategy_of)

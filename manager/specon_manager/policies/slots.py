@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from specon_manager.model.cluster import JobSpec, role_of
 from specon_manager.model.resources import NOTHING, total
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.policies.gang_placement import on_one_node, spread
+from specon_manager.policies.gang_placement import place_on_one_node, spread
 from specon_manager.policies.idle import Idle
 
 _ROUNDING = 1e-9
@@ -43,7 +43,7 @@ class Room:
         """Place all parameter servers and so many workers: on one node, or on the most idle ones."""
         if spec.requests == NOTHING:
             return self._share(spec, workers)
-        return on_one_node(spec, self._idle, most=workers, least=workers) or spread(
+        return place_on_one_node(spec, self._idle, most=workers, least=workers) or spread(
             spec, self._idle, most=workers, least=workers
         )
 

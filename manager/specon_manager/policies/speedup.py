@@ -29,7 +29,7 @@ def largest_worthwhile(paces: Mapping[int, float], wanted: int) -> int:
     return _TRIED * worth
 
 
-def brought_nothing(paces: Mapping[int, float], wanted: int, now: int) -> bool:
+def has_no_speedup(paces: Mapping[int, float], wanted: int, now: int) -> bool:
     """Whether a job with more workers than its owner asked for trains no faster than it would with those."""
     if now <= wanted or now not in paces or wanted not in paces:
         return False

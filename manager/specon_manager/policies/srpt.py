@@ -17,7 +17,7 @@ from specon_manager.model.actions import AdmitGang, Claim, Preempt, Proposal
 from specon_manager.model.cluster import Job
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_preemption
+from specon_manager.model.standing import preemption_objection
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
@@ -162,7 +162,7 @@ class _Ranking:
         most = self._settings.preemptions_per_job
         if most is not None and job.preemptions >= most:
             return False
-        return to_preemption(job, self._snapshot) is None
+        return preemption_objection(job, self._snapshot) is None
 
     def _places(self, job: Job) -> dict[str, str]:
         """Return where the replicas of a running job are."""

@@ -27,7 +27,7 @@ LIBRARY_LOG.addFilter(_OursAlone())
 
 
 @web.middleware
-async def told_to_the_sender(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def answer_bad_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer 400 to a body that cannot be read, and 500 where we made a mistake, each in words."""
     try:
         return await handler(request)

@@ -54,7 +54,7 @@ class Forecasts:
         self._at = 0.0
         self._starts: Mapping[str, ExpectedStart] = {}
 
-    def now_of(self, job: str, now: float) -> ExpectedStart | None:
+    def start_of(self, job: str, now: float) -> ExpectedStart | None:
         """Return when the job starts, in seconds from `now`; None where nobody has asked yet."""
         known = self._starts.get(job)
         return None if known is None else known.after(now - self._at)

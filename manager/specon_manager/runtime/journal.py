@@ -29,10 +29,10 @@ from specon_manager.runtime.journal_line import (
     Line,
     OtherVersionError,
     Step,
-    opened,
+    open_line,
     schema_of,
+    seal_line,
     seal_of,
-    sealed,
 )
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def read(path: Path) -> Iterator[tuple[int, Line]]:
     A last line that was cut off by a crash is passed over: what it would have ordered was not done.
     Raises JournalError for any other line that cannot be read, OSError where the file cannot.
     """
-    return _lines(path, opened)
+    return _lines(path, open_line)
 
 
 def _lines(path: Path, opened: _Opener[Read_co]) -> Iterator[tuple[int, Read_co]]:
@@ -161,7 +161,7 @@ def cut(path: Path) -> tuple[int, Path] | None:
     DiskFullError, UnwritableError, OSError.
     """
     try:
-        for _ in _lines(path, journal_v1.Past().take if _is_v1(path) else opened):
+        for _ in _lines(path, journal_v1.Past().take if _is_v1(path) else open_line):
             pass
     except JournalError as error:
         if error.line == 1:
@@ -270,7 +270,7 @@ class Journal:
     def _begin_file(self, state: State) -> None:
         """Put a new file in the place of the present one, which is all on disk; the last few are kept."""
         # The next file is complete before it takes the place of this one.
-        line, seal = sealed(self._begin(state), 0)
+        line, seal = seal_line(self._begin(state), 0)
         path = self._path.with_name(f".{self._path.name}.next")
         try:
             following = _write_anew(path, line)
@@ -308,7 +308,7 @@ class Journal:
         )
 
     def _append(self, record: Line) -> None:
-        line, self._seal = sealed(record, self._seal)
+        line, self._seal = seal_line(record, self._seal)
         self._file.add(line)
         self.size += len(line)
 

@@ -65,7 +65,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(Line)
 
 
-def sealed(line: Line, before: int) -> tuple[bytes, int]:
+def seal_line(line: Line, before: int) -> tuple[bytes, int]:
     """Return a line as it is written, and its checksum; `before` is that of the line before it."""
     content = _ENCODER.encode(line)[:-1]
     checksum = zlib.crc32(content, before)
@@ -84,7 +84,7 @@ def schema_of(line: bytes) -> int | None:
     return None if head is None else head.schema
 
 
-def opened(line: bytes, before: int, *, first: bool) -> Line:
+def open_line(line: bytes, before: int, *, first: bool) -> Line:
     """Return what a line says; raises BadLineError where it is not what was written there."""
     head = _head(line) if first else None
     if head is not None and head.schema is not None and head.schema != SCHEMA:

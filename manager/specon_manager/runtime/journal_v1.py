@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from specon_manager.core.gang import grouped
+from specon_manager.core.gang import group_replicas
 from specon_manager.core.lifecycle import job_submitted, replica_gone
 from specon_manager.core.reports import learn
 from specon_manager.core.state import Measured, Pause, State
@@ -55,7 +55,7 @@ class Past:
             if first:
                 self._begin(record)
             else:
-                self.state = taken_in(self.state, record)
+                self.state = take_in(self.state, record)
                 for action in record.get("actions", ()):
                     if action.get("type") == "EvictReplica":
                         self._told[action["replica"]] = action["incarnation"] or ""
@@ -67,7 +67,7 @@ class Past:
 
     def closed(self) -> State:
         """Return the state as the next manager takes it over, once the last line is taken in."""
-        return closed(self.state, self.last_at, told=self._told)
+        return close_journal(self.state, self.last_at, told=self._told)
 
     def _begin(self, record: Record) -> None:
         self.state = first_state(record)
@@ -110,7 +110,7 @@ def _find_told(known: Record) -> dict[str, str]:
     }
 
 
-def taken_in(state: State, step: Record) -> State:
+def take_in(state: State, step: Record) -> State:
     """Return the state after one line: what was seen, what was ordered, and what follows for those jobs."""
     before, now, event = state, float(step["now"]), step["event"]
     handler = _SEEN.get(event.get("type", ""))
@@ -127,7 +127,7 @@ def taken_in(state: State, step: Record) -> State:
     return state
 
 
-def closed(state: State, now: float, *, told: Mapping[str, str]) -> State:
+def close_journal(state: State, now: float, *, told: Mapping[str, str]) -> State:
     """Return the state as the next manager takes it over, once the last line is read.
 
     `told`: incarnation by replica, of what was told to end.
@@ -171,7 +171,7 @@ def _whole(before: State, state: State, name: str, now: float) -> State:
     occupied = job is not None and any(before.replicas[replica].active for replica in job.spec.replicas)
     if name not in state.jobs:
         return state
-    return grouped(_without_spare(state, name), name, now, occupied=occupied)
+    return group_replicas(_without_spare(state, name), name, now, occupied=occupied)
 
 
 def _find_unordered(changes: Mapping[str, Record]) -> set[str]:

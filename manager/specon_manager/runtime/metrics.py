@@ -90,7 +90,7 @@ class Metrics:
             # Thousands of reports come, each with new records, and none is a crash.
             self._count_crashes(before.replicas, after.replicas)
         if isinstance(event, ReplicaStarted):
-            self._queue.started(before, after, event.replica)
+            self._queue.count_start(before, after, event.replica)
         if after.decisions is not before.decisions:
             self._count_decisions(set(before.decisions), after.decisions)
         if isinstance(event, Tick):

@@ -97,7 +97,7 @@ class QueueMetrics:
             gauge.set(0)
         self._clear_queues()
 
-    def started(self, before: State, after: State, replica: str) -> None:
+    def count_start(self, before: State, after: State, replica: str) -> None:
         """Take in the start of a replica, with which a job that its owner places begins."""
         known = after.replicas.get(replica)
         if known is not None and known.job in after.jobs:

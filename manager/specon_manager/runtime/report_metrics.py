@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
-from specon_manager.model.hanging import hung
+from specon_manager.model.hanging import hung_replicas
 from specon_sidecar.wire import Report
 
 SILENT_SECONDS: Final = 300.0
@@ -78,7 +78,7 @@ class ReportMetrics:
 
     def count(self, state: State, now: float) -> None:
         """Set the gauges of silent replicas and of those that hang, and forget those that are no more."""
-        self._hung.set(len(hung(state.snapshot(now))))
+        self._hung.set(len(hung_replicas(state.snapshot(now))))
         if len(self._read) > len(state.replicas):
             self._read = {name: read for name, read in self._read.items() if name in state.replicas}
         suspects = {}

@@ -27,7 +27,7 @@ from specon_manager.runtime.answers import (
     problem,
     standby,
 )
-from specon_manager.runtime.bad_requests import LIBRARY_LOG, told_to_the_sender
+from specon_manager.runtime.bad_requests import LIBRARY_LOG, answer_bad_request
 from specon_manager.runtime.connections import KEPT_SECONDS, ConnectionLimits, Connections, LimitedSite
 from specon_manager.runtime.controller import Controller, NotRecordedError
 from specon_manager.runtime.identities import Identities, IdentityUnavailableError
@@ -124,7 +124,7 @@ class Server:
         self, routes: Sequence[web.RouteDef], host: str, port: int, *, tls: ssl.SSLContext | None = None
     ) -> int:
         """Listen for these routes alone, on a port of their own; return it. Raises OSError."""
-        application = web.Application(middlewares=[told_to_the_sender])
+        application = web.Application(middlewares=[answer_bad_request])
         application.add_routes(routes)
         return await self._listen(application, host, port, tls)
 
@@ -143,7 +143,7 @@ class Server:
 
     def application(self) -> web.Application:
         """Return the routes."""
-        application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[told_to_the_sender])
+        application = web.Application(client_max_size=_MOST_JOB_BYTES, middlewares=[answer_bad_request])
         application.add_routes(
             [
                 *(self._probes() if self._probes_here else ()),

@@ -129,7 +129,7 @@ class ClusterManager:
             self._webhook += gate_routes(
                 settings.preemption_gate,
                 self._local_queues,
-                self._elector.led,
+                self._elector.is_led,
                 self._cluster_metrics.admitted,
             )
         self._rng = random.Random()  # noqa: S311  (jitter, not cryptography)
@@ -299,7 +299,7 @@ class ClusterManager:
             migrations=self._migrations,
             recorder=Recorder(self._api, instance=settings.identity),
             namespaces=settings.watch_namespaces,
-            led=self._elector.led,
+            led=self._elector.is_led,
             leader=leader,
         )
 

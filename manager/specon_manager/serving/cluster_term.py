@@ -9,7 +9,7 @@ import msgspec
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.backend import KubeBackend, KubeSettings
-from specon_manager.backends.kube.background import BrokenError, leaves, named
+from specon_manager.backends.kube.background import BrokenError, leaves, name_of_coroutine
 from specon_manager.backends.kube.certificates.store import PodAuthorities
 from specon_manager.backends.kube.kueue.gatekeeper import Gatekeeper
 from specon_manager.backends.kube.kueue.lookout import LocalQueues
@@ -31,7 +31,7 @@ from specon_manager.backends.kube.rooms import RoomSettings
 from specon_manager.backends.kube.transport.api import Api, ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS, Object, Resource
 from specon_manager.backends.kube.watching.cluster_watch import WatchSettings
-from specon_manager.core.pause import paused
+from specon_manager.core.pause import set_pause
 from specon_manager.core.state import State
 from specon_manager.model.events import Paused, Tick
 from specon_manager.model.settings import Settings
@@ -40,7 +40,7 @@ from specon_manager.runtime.controller import Controller, Stepped
 from specon_manager.runtime.forecasting import Forecasts
 from specon_manager.runtime.metrics import Metrics
 from specon_manager.serving.serve_settings import ServeSettings
-from specon_manager.views.log_tail import LogTail, in_its_pod
+from specon_manager.views.log_tail import LogTail, pod_log_tail
 
 _log = logging.getLogger(__name__)
 _FIRST_WORD: Final = 1
@@ -92,7 +92,7 @@ class Term:
             pod_of=self._pod_of,
             owner_of=self._owner_of,
             waits=self._waits,
-            start_of=self.forecasts.now_of,
+            start_of=self.forecasts.start_of,
             namespaces=settings.watch_namespaces,
             progress_seconds=settings.progress_seconds,
             wrote=wrote,
@@ -152,7 +152,7 @@ class Term:
         decisions = await self._decisions()
         state = await self._memory.load(decisions)
         clock = self._clock = Clock(self._memory.last_at)
-        state, _ = paused(state, Paused(reason=self._paused()), clock.now())
+        state, _ = set_pause(state, Paused(reason=self._paused()), clock.now())
         controller = Controller(state=state, memory=self._memory, backend=self.backend, clock=clock)
         self._controller = controller
         controller.observers += [self._metrics.observe, self._tell]
@@ -252,7 +252,7 @@ class Term:
 
     async def log_tail(self, replica: str) -> LogTail:
         """Return where the log of a replica is."""
-        return in_its_pod(replica, self.backend.pod_of(replica))
+        return pod_log_tail(replica, self.backend.pod_of(replica))
 
     def _pod_of(self, replica: str) -> str | None:
         return self.backend.pod_of(replica)
@@ -306,4 +306,4 @@ async def _await_begin(controller: Controller) -> None:
 async def _unending(work: Coroutine[Any, Any, None]) -> None:
     """Do the work, whose mere end would leave the rest of the term without it."""
     await work
-    raise BrokenError(f"{named(work)}: it came to its end")
+    raise BrokenError(f"{name_of_coroutine(work)}: it came to its end")

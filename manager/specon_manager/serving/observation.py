@@ -19,7 +19,7 @@ from specon_manager.runtime.controller import Stepped
 from specon_manager.runtime.tokens import Tokens
 from specon_manager.serving.session import Session, open_manager
 from specon_manager.views.first_look import FirstLook, Looking
-from specon_manager.views.log_tail import LogTail, in_its_pod
+from specon_manager.views.log_tail import LogTail, pod_log_tail
 
 
 class ObservationOptions(Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class _ObservingHost:
         self.looking_since(stepped.now).observe(stepped.before, stepped.after, stepped.now)
 
     async def log_tail(self, replica: str) -> LogTail:
-        return in_its_pod(replica, None)
+        return pod_log_tail(replica, None)
 
     def read_job(self, body: bytes, state: State) -> JobSpec:
         del body, state

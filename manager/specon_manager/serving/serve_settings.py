@@ -16,7 +16,7 @@ from specon_manager.backends.kube.admission.instrumentation import HelperVolume
 from specon_manager.backends.kube.interception.desk import InterceptionSettings
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.standing import KueueMoveSettings
-from specon_manager.core.given_settings import converted, read_settings
+from specon_manager.core.given_settings import convert, read_settings
 from specon_manager.model.settings import Deadlines, Settings
 from specon_manager.usage import UsageError
 
@@ -212,7 +212,7 @@ def read_serve_settings(arguments: argparse.Namespace) -> ServeSettings:
     given = {
         key: value
         for key, kind in _FILE_KEYS.items()
-        if (value := converted(content.get(key, UNSET), kind, key, mistakes)) is not UNSET
+        if (value := convert(content.get(key, UNSET), kind, key, mistakes)) is not UNSET
     }
     namespace = arguments.namespace or _own_namespace()
     namespaces = tuple(name for name in arguments.watch_namespaces.split(",") if name)

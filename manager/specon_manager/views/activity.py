@@ -27,7 +27,7 @@ StartOf = Callable[[str], ExpectedStart | None]
 _WAITING: Final = frozenset({Phase.PENDING, Phase.AWAITED})
 
 
-def bounded(row: Struct) -> dict[str, Any]:
+def bound_row(row: Struct) -> dict[str, Any]:
     """Return a row with its texts on one line and cut: people and trainers wrote them."""
     fields = msgspec.structs.asdict(row)
     return {name: cut(value) if isinstance(value, str) else value for name, value in fields.items()}
@@ -39,8 +39,8 @@ def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[st
     waiting = list(state.requests.values())
     rows = {
         "transactions": [_flying(row_of(each, state)) for each in flying[:FLYING]],
-        "requests": [bounded(row_of_request(each, state)) for each in waiting[:FLYING]],
-        "ended": [bounded(row_of(each, state)) | {"ways": []} for each in reversed(state.history[-ENDED:])],
+        "requests": [bound_row(row_of_request(each, state)) for each in waiting[:FLYING]],
+        "ended": [bound_row(row_of(each, state)) | {"ways": []} for each in reversed(state.history[-ENDED:])],
     }
     known = {"transactions": len(flying), "requests": len(waiting), "ended": len(state.history)}
     return rows, {name: known[name] - len(shown) for name, shown in rows.items()}
@@ -48,7 +48,7 @@ def transactions(state: State) -> tuple[dict[str, list[dict[str, Any]]], dict[st
 
 def _flying(row: TransactionRow) -> dict[str, Any]:
     """Return a transaction in flight, of a gang that moves with the ways of its first replicas."""
-    return bounded(row) | {"ways": [bounded(way) for way in row.ways[:WAYS]]}
+    return bound_row(row) | {"ways": [bound_row(way) for way in row.ways[:WAYS]]}
 
 
 def queue(state: State, now: float, starts: StartOf = lambda _: None) -> tuple[list[dict[str, Any]], int]:
@@ -71,7 +71,7 @@ def decisions(state: State) -> list[dict[str, Any]]:
         if room[accepted]:
             room[accepted] -= 1
             rows.append(decision_row(state, decision))
-    return [bounded(row) for row in rows]
+    return [bound_row(row) for row in rows]
 
 
 def _make_queued_row(

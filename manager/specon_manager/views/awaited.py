@@ -4,23 +4,23 @@ from specon_manager.core.state import State
 from specon_manager.core.transaction import members
 from specon_manager.model.cluster import Phase, role_of
 from specon_manager.model.transactions import ASKING_STATES, Transaction, TransactionState
-from specon_manager.views.names import listed
+from specon_manager.views.names import list_names
 
 
-def awaited(transaction: Transaction, state: State) -> str:
+def describe_wait(transaction: Transaction, state: State) -> str:
     """Return what the present state waits for."""
     if transaction.state is TransactionState.PROPOSED:
         nodes = {node for name, node in transaction.after.items() if name not in transaction.held}
-        return f"room on {listed(sorted(nodes))}"
+        return f"room on {list_names(sorted(nodes))}"
     if transaction.state in ASKING_STATES:
         silent = [name for name, witness in sorted(transaction.witnesses.items()) if not witness.answered]
-        return f"a verified checkpoint of {listed(silent)}" if silent else "the next look"
+        return f"a verified checkpoint of {list_names(silent)}" if silent else "the next look"
     if transaction.state is TransactionState.LEAVING:
         going = [each.name for each in members.leavers(state, transaction)]
-        return f"the end of {listed(going)}" if going else "that what was told to end is gone"
+        return f"the end of {list_names(going)}" if going else "that what was told to end is gone"
     if transaction.state is TransactionState.COMING:
         coming = [name for name in sorted(transaction.wanted) if not _runs(state, name)]
-        return f"the start of {listed(coming)}" if coming else "that everything runs"
+        return f"the start of {list_names(coming)}" if coming else "that everything runs"
     return _proofs(transaction, state)
 
 
@@ -34,8 +34,8 @@ def _proofs(transaction: Transaction, state: State) -> str:
         for name in wanted
         if transaction.whole and role_of(name) != "ps" and not _is_heard(state, name, since)
     ]
-    parts = [f"a step of {listed(unproven)} that shows that it trains"] if unproven else []
-    parts += [f"a report of {listed(silent)}"] if silent else []
+    parts = [f"a step of {list_names(unproven)} that shows that it trains"] if unproven else []
+    parts += [f"a report of {list_names(silent)}"] if silent else []
     return ", and ".join(parts) or "the next look"
 
 

@@ -43,7 +43,7 @@ def decisions_on(state: State, about: set[str]) -> tuple[DecisionRow, ...]:
     return tuple(decision_row(state, each) for each in state.decisions if each.replica in about)
 
 
-def said(row: DecisionRow) -> str:
+def describe_decision(row: DecisionRow) -> str:
     """Return a decision on one line."""
     if row.refusal == str(Refusal.DRY_RUN):
         return printable(f"{row.policy} proposed {row.proposal}: dry run: {row.reason}")

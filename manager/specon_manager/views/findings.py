@@ -13,7 +13,7 @@ from msgspec import Struct
 from specon_manager.model.actions import Refusal
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_move
+from specon_manager.model.standing import move_objection
 from specon_manager.views.amounts import span_text
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import cut, job_label, replica_label
@@ -328,7 +328,7 @@ def _stays(kind: Kind, label: str, lasts: float, told: tuple[str, ...]) -> Findi
 
 def _against_moves(job: Job, replica: Replica, snapshot: Snapshot, label: str) -> Iterator[Finding]:
     """Yield what rules a move out, whatever it would gain; one that trains as one is asked about once."""
-    against = to_move(replica, snapshot)
+    against = move_objection(replica, snapshot)
     if against is None or against.refusal in {Refusal.IN_FLIGHT, Refusal.COOLDOWN, Refusal.JUST_STARTED}:
         return
     progress = replica.progress

@@ -113,7 +113,7 @@ class Looking:
         )
 
 
-def in_words(look: FirstLook) -> list[str]:
+def describe_look(look: FirstLook) -> list[str]:
     """Return the report as lines for people."""
     lines = [
         f"{look.replicas} replicas on {look.nodes} nodes, looked at for {look.seconds / 60:.0f} min: "

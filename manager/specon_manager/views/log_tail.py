@@ -42,7 +42,7 @@ def tail_of(path: str, content: bytes, *, whole: bool) -> LogTail:
     return LogTail(path=cut(path), lines=lines, more=not whole or len(found) > LINES, note=note)
 
 
-def in_its_pod(replica: str, pod: str | None) -> LogTail:
+def pod_log_tail(replica: str, pod: str | None) -> LogTail:
     """Return where the log of a replica on Kubernetes is: the manager has no right to read it there."""
     namespace = replica.partition("/")[0]
     named = "POD" if pod is None else pod

@@ -39,7 +39,7 @@ def replica_label(state: "State", replica: str) -> str:
     return job_label(job.name if job is not None and alone else replica)
 
 
-def listed(names: Sequence[str], most: int = _LISTED) -> str:
+def list_names(names: Sequence[str], most: int = _LISTED) -> str:
     """Return the first names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"

@@ -143,7 +143,7 @@ def _unknown(
         yield "GPU-hours freed are not known, or none: no job that was moved is known to reserve a GPU"
 
 
-def in_lines(report: Report) -> list[str]:
+def describe_report(report: Report) -> list[str]:
     """Return the report as lines for people."""
     return [f"{name}: {value}" for name, value in figures(report)]
 

@@ -49,7 +49,7 @@ def page(report: Report) -> str:
             f"<h1>What specon did</h1><p>{escape(report.manager)}, {since} to {until}</p>",
             f'<table class="figures"><tbody>{rows}</tbody></table>',
             f"<h2>What is not known</h2><ul>{notes}</ul>" if notes else "",
-            f"<h2>Moves and changes over time</h2>{over_time(report)}",
+            f"<h2>Moves and changes over time</h2>{ends_picture(report)}",
             f"<h2>Downtime of each move</h2>{downtimes(report)}",
             '<h2>List</h2><div class="scroll" tabindex="0" role="region" aria-label="Moves and changes">',
             "<table><thead><tr><th>ended</th><th>of</th><th>what</th><th>state</th><th>why</th></tr></thead>",
@@ -58,7 +58,7 @@ def page(report: Report) -> str:
     )
 
 
-def over_time(report: Report) -> str:
+def ends_picture(report: Report) -> str:
     """Return how many moves and changes ended when, as SVG; those that succeeded stand below."""
     begin, end = _time(report.since), _time(report.until)
     counts = [[0, 0] for _ in range(_BARS)]

@@ -11,8 +11,8 @@ from specon_manager.core.state import State
 from specon_manager.core.transaction.members import workers
 from specon_manager.model.cluster import job_of
 from specon_manager.model.transactions import FINAL_STATES, Kind, Request, Transaction, TransactionState
-from specon_manager.views.awaited import awaited
-from specon_manager.views.names import job_label, listed, replica_label
+from specon_manager.views.awaited import describe_wait
+from specon_manager.views.names import job_label, list_names, replica_label
 from specon_manager.views.times import iso
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 
@@ -148,7 +148,7 @@ def row_of(transaction: Transaction, state: State, *, name: str | None = None) -
         note=transaction.note,
         attempt=transaction.attempt,
         stuck=transaction.stuck if flying else "",
-        awaited=awaited(transaction, state) if flying else "",
+        awaited=describe_wait(transaction, state) if flying else "",
         deadline=iso(transaction.deadline) if flying else None,
         beneficiary=transaction.beneficiary or None,
         checkpoint_step=None if transaction.checkpoint is None else transaction.checkpoint.step,
@@ -212,7 +212,7 @@ def rows_of(state: State) -> tuple[TransactionRow, ...]:
     return tuple(row for *_, row in sorted(found, key=lambda item: item[:3]))
 
 
-def chosen(
+def choose_rows(
     rows: Iterable[TransactionRow],
     *,
     moves: bool | None = None,
@@ -252,7 +252,7 @@ def nodes_of(placement: Mapping[str, str]) -> tuple[str, ...]:
 
 def side_words(nodes: str | None) -> str:
     """Return the nodes that a row names, the first of them; ? where it names none."""
-    return listed([each.strip() for each in nodes.split(",")], _NODES) if nodes else "?"
+    return list_names([each.strip() for each in nodes.split(",")], _NODES) if nodes else "?"
 
 
 def what(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from specon_sidecar.certificates import trusted_for
+from specon_sidecar.certificates import trust_for
 from specon_sidecar.hook.messages import Refused, Saved
 from specon_sidecar.hook.server import Hook
 from specon_sidecar.parse import CheckpointMode
@@ -60,7 +60,7 @@ async def _post(url: str, instruction: str) -> None:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
             session.post(
-                url, json={"id": instruction}, ssl=trusted_for(url), allow_redirects=False
+                url, json={"id": instruction}, ssl=trust_for(url), allow_redirects=False
             ) as response,
         ):
             status = response.status

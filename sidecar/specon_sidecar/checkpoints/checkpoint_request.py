@@ -21,7 +21,7 @@ from specon_sidecar.checkpoints.checkpoint_watch import Candidate, CheckpointWat
 from specon_sidecar.checkpoints.find import Fingerprint, fingerprint
 from specon_sidecar.checkpoints.pause_lease import PauseLease
 from specon_sidecar.checkpoints.verify import Budget, CancelledError, UnreadableError, Verified, verify
-from specon_sidecar.checkpoints.volumes import misplaced
+from specon_sidecar.checkpoints.volumes import describe_misplacement
 from specon_sidecar.clock import Time
 from specon_sidecar.hook.messages import Saved
 from specon_sidecar.hook.server import Hook
@@ -100,13 +100,13 @@ class Checkpoints:
         """The last checkpoints of which the trainer's helper told, oldest first."""
         return tuple(self._told)
 
-    def told_as(self, saved: Saved) -> Fingerprint | None:
+    def told_fingerprint(self, saved: Saved) -> Fingerprint | None:
         """Return how a checkpoint looked when it was told of; None where that is not known."""
         return self._told_as.get(saved)
 
     async def hear(self, saved: Saved) -> None:
         """Look at a checkpoint of which the trainer's helper tells now; note it if it can be one."""
-        if why := await asyncio.to_thread(misplaced, saved.path, self._volumes):
+        if why := await asyncio.to_thread(describe_misplacement, saved.path, self._volumes):
             _LOG.warning("checkpoint %s", why)
             return
         self.note_saved(saved, await asyncio.to_thread(_fingerprint, saved))
@@ -301,7 +301,7 @@ class Checkpoints:
     async def _verify_saved(self, saved: Saved, seconds: float) -> Checkpoint:
         """Verify what the trainer says it has saved; it says the step as well."""
         path = Path(saved.path)
-        if misplacement := await asyncio.to_thread(misplaced, saved.path, self._volumes):
+        if misplacement := await asyncio.to_thread(describe_misplacement, saved.path, self._volumes):
             raise UnreadableError(misplacement)
         try:
             candidate = await asyncio.to_thread(candidate_at, path, step=saved.step)
@@ -311,7 +311,7 @@ class Checkpoints:
                 f"{saved.path}: {why}: is it on a volume that the sidecar has, too?"
             ) from error
         known = next((known for known in self._told if known.path == saved.path), saved)
-        told_as = self.told_as(known)
+        told_as = self.told_fingerprint(known)
         changed = told_as is not None and _differ(told_as, candidate.fingerprint)
         if changed or known.step != saved.step:
             raise UnreadableError(f"{path.name}: was changed after its step {saved.step} was told")

@@ -21,7 +21,7 @@ from specon_sidecar.checkpoints.table import (
     file_formats,
     folder_format,
 )
-from specon_sidecar.checkpoints.whole import examine, told_step, tracked
+from specon_sidecar.checkpoints.whole import examine, is_tracked, read_step
 from specon_sidecar.regular_file import leads_out, open_regular
 
 _LOG: Final = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class CheckpointWatch:
 
     def _is_complete(self, found: Found, unchanged: float) -> bool:
         path, renamed = Path(found.path), found.renamed
-        if found.declared.tracker and not tracked(path, found.declared.tracker):
+        if found.declared.tracker and not is_tracked(path, found.declared.tracker):
             return False
         marker = self._marker_of(path)
         if marker is not None:
@@ -202,7 +202,7 @@ class CheckpointWatch:
             step = None if file is None else _read_declared(file)
             if step is not None:
                 return step
-        return told_step(path, declared.steps)
+        return read_step(path, declared.steps)
 
 
 def _declaration_of(path: Path) -> Path:
@@ -230,7 +230,7 @@ def candidate_at(path: Path, *, step: int | None = None) -> Candidate:
             (each for each in file_formats(path.name) if not each.starts or starts(path, each.starts)),
             OWN_FILE,
         )
-    told = told_step(path, declared.steps) if step is None else step
+    told = read_step(path, declared.steps) if step is None else step
     return Candidate(
         path=path, step=told, told=told is not None, fingerprint=fingerprint(path), declared=declared
     )

@@ -223,7 +223,7 @@ _KINDS: Final[tuple[tuple[Callable[[bytes, str], bool], Callable[[str, io.RawIOB
 )
 
 
-def pickled(raw: io.RawIOBase, key: str) -> int | bool | None:
+def read_pickled(raw: io.RawIOBase, key: str) -> int | bool | None:
     """Return the number or truth that follows a key in the pickle of a torch archive; None where none does.
 
     The pickle is looked through, never loaded; the first such key counts. `raw` is the archive, whose

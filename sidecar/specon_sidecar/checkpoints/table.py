@@ -308,7 +308,7 @@ def lacking(declared: CheckpointFormat, names: list[str]) -> str:
     return ""
 
 
-def named_step(patterns: tuple[Step, ...], name: str) -> int | None:
+def step_in_name(patterns: tuple[Step, ...], name: str) -> int | None:
     """Return the step that a name tells by these declarations; None where it tells none."""
     stem = name.rpartition(".")[0] if any(map(str.isalpha, name.rpartition(".")[2])) else name
     for step in patterns:

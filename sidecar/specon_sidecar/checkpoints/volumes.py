@@ -7,7 +7,7 @@ from typing import Final
 _KERNEL: Final = ("/proc", "/sys", "/dev")  # of a process or a machine, and gone with it
 
 
-def misplaced(path: str, volumes: tuple[str, ...] | None) -> str:
+def describe_misplacement(path: str, volumes: tuple[str, ...] | None) -> str:
     """Return why no checkpoint can be at `path`, with every link in it followed; empty where one can.
 
     `volumes` None: anywhere but where the kernel shows itself. Looks at the file system: run it in a thread.

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from specon_sidecar.checkpoints.contents import UnreadableError, check, pickled
+from specon_sidecar.checkpoints.contents import UnreadableError, check, read_pickled
 from specon_sidecar.checkpoints.find import files_of
 from specon_sidecar.checkpoints.parts import PartsError, Stretches, stretches
-from specon_sidecar.checkpoints.table import CheckpointFormat, Step, lacking, named_step
+from specon_sidecar.checkpoints.table import CheckpointFormat, Step, lacking, step_in_name
 from specon_sidecar.regular_file import leads_out, open_regular
 
 _MAX_JSON: Final = 64 << 20
@@ -112,7 +112,7 @@ def _only_model(path: Path) -> bool:
     """Whether the arguments beside it say that nothing but the model is saved."""
     try:
         with open_regular(path / "training_args.bin") as raw:
-            return pickled(raw, "save_only_model") is True
+            return read_pickled(raw, "save_only_model") is True
     except OSError:
         return False
 
@@ -129,7 +129,7 @@ def _check_deepspeed(path: Path, files: Mapping[str, int]) -> None:
     world = None
     if model is not None:
         with open_regular(path / model) as raw:
-            world = pickled(raw, "dp_world_size")
+            world = read_pickled(raw, "dp_world_size")
     for shown in ranks.values():
         number = world if isinstance(world, int) and not isinstance(world, bool) else max(shown) + 1
         if len(shown) != number:
@@ -161,7 +161,7 @@ def _field(file: Path, key: str, *, most: int = _MAX_FIELD) -> object:
     return found
 
 
-def tracked(path: Path, tracker: str) -> bool:
+def is_tracked(path: Path, tracker: str) -> bool:
     """Whether the file beside it names a checkpoint: by its name, or by the number in it."""
     try:
         if leads_out(path.parent / tracker, path.parent):
@@ -174,7 +174,7 @@ def tracked(path: Path, tracker: str) -> bool:
     return said == path.name or (said.isdecimal() and number is not None and int(number[1]) == int(said))
 
 
-def told_step(path: Path, steps: Iterable[Step]) -> int | None:
+def read_step(path: Path, steps: Iterable[Step]) -> int | None:
     """Return the step that a checkpoint tells by these declarations, the first that says one."""
     for step in steps:
         if step.file:
@@ -182,7 +182,7 @@ def told_step(path: Path, steps: Iterable[Step]) -> int | None:
         elif step.key:
             found = _read_pickled(path, step.key)
         else:
-            found = named_step((step,), path.name)
+            found = step_in_name((step,), path.name)
         if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10**18:
             return found
     return None
@@ -198,6 +198,6 @@ def _key(file: Path, key: str) -> object:
 def _read_pickled(path: Path, key: str) -> int | None:
     try:
         with open_regular(path) as raw:
-            return pickled(raw, key)
+            return read_pickled(raw, key)
     except OSError:
         return None

@@ -7,7 +7,7 @@ import msgspec
 
 from specon_sidecar.formats.bar_beside import BarBeside
 from specon_sidecar.formats.family import BLANK, SIGNED, Family
-from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, named_places, other_set, pairs
+from specon_sidecar.formats.key_value import BARE, NAMED, PROGRESS, name_of_other_set, pairs, read_places
 from specon_sidecar.formats.laps import Laps
 from specon_sidecar.formats.metric_choice import MetricChoice
 from specon_sidecar.formats.metric_names import is_validation
@@ -179,12 +179,12 @@ class FamilyParser(LineParser):
         assert self._also is not None  # the caller looked
         text = strip(line).text
         if self._also.search(text) and not PROGRESS.search(text):
-            self.choice.note(pairs(self.choice, self._pair, text), data_set=other_set(text))
+            self.choice.note(pairs(self.choice, self._pair, text), data_set=name_of_other_set(text))
 
     def _sample(self, picked: tuple[str, float], fields: _Fields, text: bytes, time: float | None) -> Sample:
         name, value = picked
         if self._by_name:
-            step, epoch, total, epochs = self._places.through(*named_places(text))
+            step, epoch, total, epochs = self._places.through(*read_places(text))
         else:
             carried = self._carried
             step = to_step(fields.get("step") or carried.get("step"))

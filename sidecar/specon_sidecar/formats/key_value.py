@@ -11,7 +11,7 @@ from typing import Final
 
 from specon_sidecar.formats import layout
 from specon_sidecar.formats.counters import counter_of
-from specon_sidecar.formats.languages import LOSS, in_english
+from specon_sidecar.formats.languages import LOSS, translate
 from specon_sidecar.formats.layout import Layout, Layouts, may_have_layout
 from specon_sidecar.formats.metric_choice import BESIDE, Candidate, MetricChoice
 from specon_sidecar.formats.metric_names import is_metric
@@ -19,7 +19,7 @@ from specon_sidecar.formats.number import NUMBER, to_float, to_step
 from specon_sidecar.formats.parser import FormatOptions, LineParser
 from specon_sidecar.formats.places import Places
 from specon_sidecar.formats.position_keys import EPISODE, STEP_KEYS, Position, position_of
-from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, named_rank, strip, without_terminal
+from specon_sidecar.formats.prefixes import PREFIX, PREFIX_EXPRESSION, read_rank, strip, strip_terminal
 from specon_sidecar.formats.ranks import Ranks
 from specon_sidecar.formats.sample import Sample
 from specon_sidecar.formats.wall_time import has_stamp
@@ -110,7 +110,7 @@ class KeyValue(LineParser):
 
     def _parse(self, line: bytes) -> Sample | None:
         if not line.isascii() and LOSS in line:
-            line = in_english(line)
+            line = translate(line)
         lowered = line.lower()
         if not self.choice.may_count(lowered) or _SUMMARY in line:
             return None
@@ -126,14 +126,14 @@ class KeyValue(LineParser):
             self.choice.note(found)
             return None
         if rank is None and b"rank" in lowered:
-            rank = named_rank(text)
+            rank = read_rank(text)
         if not self._ranks.admit(rank):
             return None
         if len(found) > 1:
             self.choice.note(found)
         if not mixed and rank is None and time is None and self._layouts.wanted and b"rank" not in lowered:
             self._layouts.add(self._layout(line, lowered, len(line) - len(text), pair))
-        step, epoch, total, epochs = self._through(*named_places(text))
+        step, epoch, total, epochs = self._through(*read_places(text))
         return Sample(
             name=picked[0],
             value=picked[1],
@@ -148,7 +148,7 @@ class KeyValue(LineParser):
         """Return what of a line is read for pairs."""
         if b"pisode" in line:
             self.choice.count_episodes()
-        shown = without_terminal(line)
+        shown = strip_terminal(line)
         # What stands in a bar is for the format of bars.
         return _BAR.sub(b" ", shown) if b"%|" in shown else shown
 
@@ -177,7 +177,7 @@ class KeyValue(LineParser):
     def _is_of_other_set(
         self, text: bytes, found: list[tuple[Candidate, float]], pair: re.Pattern[bytes]
     ) -> bool:
-        other = other_set(text) or self._other_set_before(text, pair)
+        other = name_of_other_set(text) or self._other_set_before(text, pair)
         if other and not PROGRESS.search(text):
             self.choice.note(found, data_set=other)
         return bool(other)
@@ -201,7 +201,7 @@ class KeyValue(LineParser):
         if (
             needle not in lowered
             or any(one in b"0123456789" for one in needle)
-            or without_terminal(line) is not line
+            or strip_terminal(line) is not line
             or not may_have_layout(line, body)
             or _OTHER_SET_LATER.match(line, body)
             or PREFIX.match(line, body)
@@ -230,7 +230,7 @@ def _is_short(name: str) -> bool:
     return len(name.split(" ")) <= _MOST_WORDS and is_metric(name.rsplit(" ", 1)[-1])
 
 
-def other_set(text: bytes) -> str:
+def name_of_other_set(text: bytes) -> str:
     """Return the name of the data set that all of a line is about; empty where none begins the line."""
     found = _OTHER_SET.match(text)
     return "" if found is None else found[1].decode().lower()
@@ -256,7 +256,7 @@ def _position(key: bytes) -> tuple[Position, int] | None:
     return position_of(_NUMBERED.sub("", key.decode("ascii")))
 
 
-def named_places(
+def read_places(
     text: bytes,
 ) -> tuple[int | None, int, int | None, float | None, int | None, int | None]:
     """Return step, the rank of its name, its total, epoch, its total, and the named total of steps."""

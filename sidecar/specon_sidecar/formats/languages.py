@@ -21,6 +21,6 @@ _ENGLISH: Final = {word.encode(): english.encode() for word, english in _WORDS.i
 _ANY: Final = re.compile(b"|".join(map(re.escape, _ENGLISH)))
 
 
-def in_english(line: bytes) -> bytes:
+def translate(line: bytes) -> bytes:
     """Return the line with the words that it is read by in English."""
     return _ANY.sub(lambda found: _ENGLISH[found[0]], line)

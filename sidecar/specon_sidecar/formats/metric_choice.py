@@ -15,6 +15,7 @@ from specon_sidecar.formats.metric_names import (
     SUM_OF_PARTS,
     Goal,
     canonical,
+    find_whole_loss,
     fold,
     goal_of,
     is_last_resort,
@@ -25,11 +26,10 @@ from specon_sidecar.formats.metric_names import (
     is_reward,
     is_validation,
     may_be_counterpart,
-    measured,
+    measured_words,
     reason,
     score_rank,
     sides_of,
-    whole_of,
 )
 from specon_sidecar.formats.validation import Place, ValidationSeries
 
@@ -242,7 +242,7 @@ class MetricChoice:
             if candidate.validates is not None:
                 if candidate.validates == of:
                     values.setdefault(candidate.name, value)
-            elif data_set and measured(candidate.name) == of:
+            elif data_set and measured_words(candidate.name) == of:
                 values.setdefault(f"{data_set}/{candidate.name}", value)
         if values:
             self.validation.take(values, place)
@@ -252,7 +252,7 @@ class MetricChoice:
         parts = {candidate.name: value for candidate, value in found if candidate.part}
         if len(parts) < _FEWEST_PARTS:
             return found
-        whole = whole_of(parts)
+        whole = find_whole_loss(parts)
         if whole is not None:
             return [
                 (one._replace(rank=self._sum.rank) if one.name == whole else one, value)
@@ -285,7 +285,7 @@ class MetricChoice:
     def _choose(self, candidate: Candidate) -> None:
         self._chosen, self._seen = candidate, 1
         before = self._measured
-        self._measured = None if is_validation(candidate.name) else measured(candidate.name)
+        self._measured = None if is_validation(candidate.name) else measured_words(candidate.name)
         if before != self._measured:
             self.validation.forget()
         if self._metric is None:
@@ -312,14 +312,14 @@ class MetricChoice:
         if self._metric is not None:
             # One name for all spellings, so that `Loss` and `loss` are not two series.
             if fold(name) != self._metric:
-                counts = may_be_counterpart(name) and measured(name) == measured(self._metric)
-                return Candidate(BESIDE, name, (), measured(name)) if counts else None
+                counts = may_be_counterpart(name) and measured_words(name) == measured_words(self._metric)
+                return Candidate(BESIDE, name, (), measured_words(name)) if counts else None
             self._printed = self._printed or name
             return Candidate(0, self._printed)
         rank = self._rank(name)
         if rank is None and not may_be_counterpart(name):
             return None
-        validates = measured(name) if is_validation(name) else None
+        validates = measured_words(name) if is_validation(name) else None
         if rank is None:
             return Candidate(BESIDE, name, (), validates)
         sides = tuple(sides_of(name))

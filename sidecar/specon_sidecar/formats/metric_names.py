@@ -187,16 +187,20 @@ def is_loss(name: str) -> bool:
 
 def is_part(name: str) -> bool:
     """Whether the name of a training loss is that of a part: "box_loss", "loss_cls", but not "batch_loss"."""
-    of = [word for word in measured(name) if word not in _SAME_LOSS and word.rstrip("0123456789") != "loss"]
+    of = [
+        word
+        for word in measured_words(name)
+        if word not in _SAME_LOSS and word.rstrip("0123456789") != "loss"
+    ]
     return bool(of)
 
 
-def whole_of(names: Iterable[str]) -> str | None:
+def find_whole_loss(names: Iterable[str]) -> str | None:
     """Return the loss whose words all the others have besides one of their own: what they are parts of.
 
     "avg_loss_target" is that of "origin_loss_target" and "cluster_loss_target". Two parts at least.
     """
-    said = {name: frozenset(measured(name)) for name in names}
+    said = {name: frozenset(measured_words(name)) for name in names}
     if len(said) <= _FEWEST_PARTS:
         return None
     found = [one for one in said if all(said[one] < of for name, of in said.items() if name != one)]
@@ -261,7 +265,7 @@ def is_validation(name: str) -> bool:
     return not VALIDATION.isdisjoint(words(name))
 
 
-def measured(name: str) -> tuple[str, ...]:
+def measured_words(name: str) -> tuple[str, ...]:
     """Return what is measured, whatever the data: the same for "train/loss", "loss" and "val_loss"."""
     return tuple(word for word in words(name) if word not in VALIDATION and word not in _OF_TRAINING)
 

@@ -60,7 +60,7 @@ class Line(NamedTuple):
     time: float | None
 
 
-def without_terminal(line: bytes) -> bytes:
+def strip_terminal(line: bytes) -> bytes:
     """Return what the line shows: no sequences of the terminal, and only what was written last over it."""
     if b"\b" in line:
         # A progress bar that went back over its line: what it wrote last is what counts.
@@ -72,7 +72,7 @@ def without_terminal(line: bytes) -> bytes:
 @lru_cache(maxsize=4)
 def strip(line: bytes) -> Line:
     """Take off what terminals, launchers and loggers added. The blanks before the text stay."""
-    line = without_terminal(line)
+    line = strip_terminal(line)
     start, rank, time = 0, None, None
     for _ in range(_MOST):
         found = PREFIX.match(line, start)
@@ -86,7 +86,7 @@ def strip(line: bytes) -> Line:
     return Line(line[start:] if start else line, rank, time)
 
 
-def named_rank(text: bytes) -> int | None:
+def read_rank(text: bytes) -> int | None:
     """Return the rank that a line tells among its values: `rank=3`."""
     found = _NAMED_RANK.search(text)
     return int(found[1]) if found is not None else None

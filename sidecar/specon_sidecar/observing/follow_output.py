@@ -70,11 +70,11 @@ class OutputFollower:
 
     async def batches(self) -> AsyncGenerator[list[bytes], None]:
         """Yield lists of lines, never empty."""
-        async with contextlib.aclosing(self.timed()) as batches:
+        async with contextlib.aclosing(self.follow_timed()) as batches:
             async for batch in batches:
                 yield [line for _, line in batch]
 
-    async def timed(self) -> AsyncGenerator[list[tuple[float, bytes]], None]:
+    async def follow_timed(self) -> AsyncGenerator[list[tuple[float, bytes]], None]:
         """Yield lists of lines, never empty, each with when it was printed: seconds since the epoch."""
         pause = self._first_pause
         while True:

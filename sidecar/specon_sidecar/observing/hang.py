@@ -105,7 +105,7 @@ class HangWatch:
             silent=self.silence(now),
             usual=usual,
             processes=self._in_words()[:MAX_HANG_LINE],
-            lines=tuple(shown(line) for line in lines[-MAX_HANG_LINES:]),
+            lines=tuple(show_line(line) for line in lines[-MAX_HANG_LINES:]),
         )
 
     def _take(self, now: float, signs: Signs, paused: float) -> None:
@@ -194,7 +194,7 @@ class HangWatch:
         return f"{count} process{'es' * (count != 1)} ({states}) that want {self._rate:.2f} processors{usual}"
 
 
-def shown(line: str) -> str:
+def show_line(line: str) -> str:
     """Return a line of a log as it is shown to its owner: on one line, short, without what looks secret."""
     masked = _SECRET.sub(lambda found: f"{found[1] or found[2] or ''}***", line)
     return "".join(one if one.isprintable() else " " for one in masked)[:MAX_HANG_LINE]

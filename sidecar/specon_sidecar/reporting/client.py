@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import aiohttp
 
-from specon_sidecar.certificates import trusted_for
+from specon_sidecar.certificates import trust_for
 from specon_sidecar.reporting.authorities import AuthoritiesFile
 from specon_sidecar.reporting.bearer import TokenFile
 from specon_sidecar.reporting.outcome import Outcome
@@ -181,7 +181,7 @@ class Client:
         headers = {"Content-Type": "application/json"} if message is not None else {}
         if self._token is not None and (token := self._token.read()) is not None:
             headers["Authorization"] = f"Bearer {token}"
-        tls = trusted_for(self._url) if self._authorities is None else self._authorities.context()
+        tls = trust_for(self._url) if self._authorities is None else self._authorities.context()
         if tls is None:
             # The token must go to nobody else.
             raise OSError("not called: no certificate authorities can be read")

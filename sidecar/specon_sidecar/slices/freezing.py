@@ -74,7 +74,7 @@ class Frozen:
         self.go()
         self._let_go()
 
-    def reaped(self, pid: int) -> bool:
+    def note_reaped(self, pid: int) -> bool:
         """Take note of a child that has ended and is about to be reaped; whether it was the guardian."""
         if self.guardian is None or self.guardian.pid != pid:
             return False

@@ -32,7 +32,7 @@ def read_stat(pid: int) -> list[str]:
         return file.read().rpartition(")")[2].split()
 
 
-def known_as(pid: int) -> Known:
+def identify(pid: int) -> Known:
     """Return the process that has this pid now. Raises OSError for no such process."""
     return pid, int(read_stat(pid)[_STARTED])
 

@@ -69,9 +69,9 @@ class Slicing:
         self.go()
         self._frozen.end()
 
-    def reaped(self, pid: int) -> None:
+    def note_reaped(self, pid: int) -> None:
         """Take note of a child that is about to be reaped: without its guardian nothing stays stopped."""
-        if self._frozen.reaped(pid):
+        if self._frozen.note_reaped(pid):
             self.go()
 
     def _stop(self) -> None:

@@ -19,7 +19,7 @@ from typing import Final
 from specon_sidecar.slices.freezing import Frozen
 from specon_sidecar.slices.guardian import Guardian, spawn_guardian
 from specon_sidecar.slices.lease import Lease
-from specon_sidecar.slices.processes import children_of, known_as, read_stat, send
+from specon_sidecar.slices.processes import children_of, identify, read_stat, send
 from specon_sidecar.slices.slicing import Slicing
 from specon_sidecar.trainer.container import Gpus, is_told_to_end, roots, strangers
 from specon_sidecar.trainer.process import Trainer
@@ -91,7 +91,7 @@ class Sharing:
         self._wake.set()
 
     @contextlib.contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def leave_undisturbed(self) -> Iterator[None]:
         """Let the trainer run meanwhile."""
         self._held += 1
         self._slicing.go()
@@ -166,13 +166,13 @@ class Sharing:
         """Look who the trainer is; of one that was there before us everything is continued."""
         pid = self._process.root
         try:
-            found = None if pid is None else known_as(pid)
+            found = None if pid is None else identify(pid)
         except OSError:
             found = None
         if found == self._root:
             return
         self._root, self._judged, self._told_to_end = found, None, False
-        if found is not None and found[1] < known_as(os.getpid())[1]:
+        if found is not None and found[1] < identify(os.getpid())[1]:
             self._quiet_until = time.monotonic() + QUIET_SECONDS
             self._continue_all()
 
@@ -183,7 +183,7 @@ class Sharing:
             waiting += children_of(pid)
             with contextlib.suppress(OSError):
                 if pid != os.getpid() and read_stat(pid)[0] in "Tt":
-                    send(known_as(pid), signal.SIGCONT)
+                    send(identify(pid), signal.SIGCONT)
 
     def _roots(self) -> list[int]:
         return [] if self._root is None else [*roots(self._root[0])]
@@ -205,6 +205,6 @@ class Sharing:
                 ended = None
                 self._guardians.discard(pid)
             if ended is not None:
-                self._slicing.reaped(pid)
+                self._slicing.note_reaped(pid)
                 os.waitpid(pid, 0)
                 self._guardians.discard(pid)

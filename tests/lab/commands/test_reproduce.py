@@ -9,7 +9,7 @@ import pytest
 
 from specon_lab.commands import reproduce, reproduction_run
 from specon_lab.commands.reproduction_page import CLOCK_MARK
-from specon_lab.commands.reproduction_run import planned, tasks_of
+from specon_lab.commands.reproduction_run import make_plan, tasks_of
 from specon_lab.reproduction.table import NAMES
 from specon_manager.__main__ import main
 from support.lab.reproductions import TINY, interrupt, refuse, with_measure
@@ -182,7 +182,7 @@ def test_a_further_picture_is_drawn_of_what_was_measured(known, capsys, tmp_path
 
 def test_the_largest_runs_come_first():
     """So that no process is left alone with a long one at the end."""
-    assert [(task.run.key, task.run.seed) for task in tasks_of([planned(TINY, quick=False)])] == [
+    assert [(task.run.key, task.run.seed) for task in tasks_of([make_plan(TINY, quick=False)])] == [
         ("srpt", 0),
         ("srpt", 1),
         ("fifo", 0),

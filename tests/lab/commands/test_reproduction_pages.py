@@ -10,7 +10,7 @@ import pytest
 
 from specon_lab.commands.reproduction_figures import title
 from specon_lab.commands.reproduction_page import page
-from specon_lab.commands.reproduction_run import Measured, _died, _measured, collected, planned, tasks_of
+from specon_lab.commands.reproduction_run import Measured, _died, _measured, collect, make_plan, tasks_of
 from specon_lab.process_pool import Job, run_all
 from specon_lab.reproduction.table import NAMES, reproduction_named
 from support.lab.reproductions import TINY
@@ -25,11 +25,11 @@ OURS = "ours"  # its figures of the papers' policies are measured, and differ wi
 
 def reproduced(reproduction):
     """Return what the quick runs come to."""
-    plan = planned(reproduction, quick=True)
+    plan = make_plan(reproduction, quick=True)
     tasks = tasks_of([plan])
     done, _ = run_all(tasks, Job(work=_measured, died=_died), processes=1, on_progress=lambda *_: None)
     by_key: dict[tuple[str, int], Measured] = {(each.key, each.seed): each for each in done.values()}
-    return collected(plan, by_key)
+    return collect(plan, by_key)
 
 
 def tables(text):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_lab.commands.simulation_choice import assignments, chosen_policies, chosen_settings, split
+from specon_lab.commands.simulation_choice import assignments, read_policies, read_settings, split
 from specon_lab.commands.simulation_workload import Source
 from specon_manager.model.settings import Settings
 from specon_manager.usage import UsageError
@@ -14,7 +14,7 @@ from specon_manager.usage import UsageError
 
 def test_a_policy_is_a_name_with_parameters():
     """Numbers, truth values and names; the label is what was typed."""
-    (choice,) = chosen_policies(["specon:min_growing=2,literal=true"], None)
+    (choice,) = read_policies(["specon:min_growing=2,literal=true"], None)
     assert choice.name == "specon"
     assert choice.label == "specon:min_growing=2,literal=true"
     assert choice.parameters == {"min_growing": 2, "literal": True}
@@ -22,14 +22,14 @@ def test_a_policy_is_a_name_with_parameters():
 
 def test_an_object_is_written_as_json():
     """Its commas divide nothing."""
-    (choice,) = chosen_policies(['quota-fifo:shares={"a": 0.5, "b,c": 0.25},borrow=false'], None)
+    (choice,) = read_policies(['quota-fifo:shares={"a": 0.5, "b,c": 0.25},borrow=false'], None)
     assert choice.parameters == {"shares": {"a": 0.5, "b,c": 0.25}, "borrow": False}
 
 
 def test_the_baseline_runs_too():
     """Once, whether it was asked for or not."""
-    assert [each.label for each in chosen_policies(["specon"], "srpt")] == ["specon", "srpt"]
-    assert [each.label for each in chosen_policies(["srpt", "specon"], "srpt")] == ["srpt", "specon"]
+    assert [each.label for each in read_policies(["specon"], "srpt")] == ["specon", "srpt"]
+    assert [each.label for each in read_policies(["srpt", "specon"], "srpt")] == ["srpt", "specon"]
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_the_baseline_runs_too():
 def test_a_wrong_policy_is_one_sentence_that_names_the_flag(policies, baseline, message):
     """And the parameter, and the value."""
     with pytest.raises(UsageError, match=message):
-        chosen_policies(policies, baseline)
+        read_policies(policies, baseline)
 
 
 def test_settings_change_what_they_name():
     """All others stay as they were."""
     defaults = Settings(policy="specon", tick=20.0)
-    found = chosen_settings(["gate.enabled=false,budgets.moves_at_once=9", "retention=7"], defaults)
+    found = read_settings(["gate.enabled=false,budgets.moves_at_once=9", "retention=7"], defaults)
     assert (found.gate.enabled, found.budgets.moves_at_once, found.retention) == (False, 9, 7)
     assert (found.tick, found.deadlines) == (20.0, defaults.deadlines)
-    assert chosen_settings([], defaults) == defaults
+    assert read_settings([], defaults) == defaults
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_settings_change_what_they_name():
 def test_a_wrong_setting_is_one_sentence(text, message):
     """It names the key."""
     with pytest.raises(UsageError, match=message):
-        chosen_settings([text], Settings(policy="specon"))
+        read_settings([text], Settings(policy="specon"))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_whatever_is_typed_is_a_policy_or_an_error_of_usage(text):
     """Nothing else is ever raised."""
     for flag in (f"specon:{text}", text):
         try:
-            assert chosen_policies([flag], None)[0].label == flag
+            assert read_policies([flag], None)[0].label == flag
         except UsageError as error:
             assert "--policy" in str(error)  # noqa: PT017  (either outcome is right)
 
@@ -120,7 +120,7 @@ def test_whatever_is_typed_is_a_policy_or_an_error_of_usage(text):
 def test_whatever_is_typed_is_settings_or_an_error_of_usage(text):
     """Nothing else is ever raised."""
     try:
-        chosen_settings([text], Settings(policy="specon"))
+        read_settings([text], Settings(policy="specon"))
     except UsageError as error:
         assert "--settings" in str(error)  # noqa: PT017  (either outcome is right)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_lab.commands.node_chart import held, stack
-from specon_lab.commands.simulation_plot import binned, check_picture, plot_runs
+from specon_lab.commands.node_chart import average_held, stack
+from specon_lab.commands.simulation_plot import check_picture, mean_by_bin, plot_runs
 from specon_lab.engine.outcome import Stay, UsePoint
 from specon_lab.results.report import condense
 from support.lab.outcomes import filled, job, outcome
@@ -151,7 +151,7 @@ def test_a_map_counts_every_second_of_every_stay(all_stays):
     """The counts times the length of a span are the seconds that were stayed."""
     end = max((stay.end for stay in all_stays), default=0.0)
     total = sum(stay.end - stay.start for stay in all_stays)
-    counts = held(stack(all_stays, []), end)
+    counts = average_held(stack(all_stays, []), end)
     spans = len(counts[0]) if counts else 1
     assert sum(map(sum, counts)) * end / spans == pytest.approx(total, abs=1e-6)
 
@@ -162,6 +162,6 @@ def test_use_is_averaged_over_spans():
         UsePoint(at=at, allocated=value, used=0.0, waiting=0, running=0)
         for at, value in ((0.0, 0.0), (5.0, 1.0), (10.0, 0.5))
     ]
-    assert binned(points, "allocated", 20.0, 4) == pytest.approx([0.0, 1.0, 0.5, 0.5])
-    assert binned(points, "allocated", 20.0, 2) == pytest.approx([0.5, 0.5])
-    assert binned([], "allocated", 20.0, 2) == [0.0, 0.0]
+    assert mean_by_bin(points, "allocated", 20.0, 4) == pytest.approx([0.0, 1.0, 0.5, 0.5])
+    assert mean_by_bin(points, "allocated", 20.0, 2) == pytest.approx([0.5, 0.5])
+    assert mean_by_bin([], "allocated", 20.0, 2) == [0.0, 0.0]

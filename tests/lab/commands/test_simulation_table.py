@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from specon_lab.commands.simulation_table import print_report, shown, troubles
+from specon_lab.commands.simulation_table import format_mean, print_report, troubles
 from specon_lab.results.report import condense, report_on
 from specon_lab.results.statistics import Interval
 from support.lab.outcomes import job, outcome
@@ -49,7 +49,7 @@ def row(text, title):
 )
 def test_a_figure_is_shown_with_its_spread_in_its_unit(interval, unit, signed, expected):
     """As many places for the one number as for the other."""
-    assert shown(interval, unit, signed=signed) == expected
+    assert format_mean(interval, unit, signed=signed) == expected
 
 
 def test_policies_stand_side_by_side():

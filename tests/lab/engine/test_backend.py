@@ -325,7 +325,7 @@ class Bench:
         """Carry the orders out, and return what is told of them until now."""
         for action in actions:
             self.backend.carry_out(action)
-        while self.world.agenda.happen():
+        while self.world.agenda.run_next():
             pass
         self.backend.pace.settle()
         told = [event for event in self.told if not isinstance(event, ev.ReportReceived)]

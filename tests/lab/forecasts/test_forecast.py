@@ -7,7 +7,7 @@ import pytest
 
 from specon_lab.engine.run import simulate
 from specon_lab.forecasts.forecast import forecast, verdicts_now
-from specon_lab.forecasts.settled import settled
+from specon_lab.forecasts.settled import settle_all
 from specon_lab.workloads.table import workload_named
 from specon_manager.core.state import Measured, State
 from specon_manager.model.cluster import Leaving, Phase, Served
@@ -94,7 +94,7 @@ def test_what_is_left_of_a_gang_is_told_for_the_workers_it_asked_for(monkeypatch
     state, now = state_at(400.0, given, policy, oracle=True)
     found = left(state, now)["default/job-0"]
     assert found.seconds == pytest.approx(500.0 - now / 2, abs=1.0)
-    active = [name for name, r in settled(state, now).replicas.items() if r.active]
+    active = [name for name, r in settle_all(state, now).replicas.items() if r.active]
     assert active == ["default/job-0/worker/0", "default/job-0/worker/1"]
     idle = scripted(monkeypatch, lambda snapshot: ())
     ends = predicted(state, now, idle, oracle=True)["default/job-0"].completion_seconds
@@ -143,7 +143,7 @@ def test_what_is_under_way_counts_as_done():
         state = state.with_replica(told(name, "preempt"))
     state = state.with_replica(told("default/job-2/worker/2", "scale-in"))
     lost = msgspec.structs.replace(state.replicas["default/job-1/worker/0"], node="nowhere")
-    found = settled(state.with_replica(lost), now).replicas
+    found = settle_all(state.with_replica(lost), now).replicas
     assert {name.removeprefix("default/"): replica.phase for name, replica in found.items()} == {
         "job-0/worker/0": Phase.PENDING,
         "job-0/worker/1": Phase.PENDING,
@@ -153,7 +153,7 @@ def test_what_is_under_way_counts_as_done():
         "job-2/worker/2": Phase.ABSENT,
     }
     completing = state.with_replica(told("default/job-1/worker/0", "complete"))
-    assert "default/job-1" not in settled(completing, now).jobs
+    assert "default/job-1" not in settle_all(completing, now).jobs
 
 
 def test_a_restart_costs_what_moves_have_cost():

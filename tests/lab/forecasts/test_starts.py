@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from specon_lab.engine.run import settings_for
-from specon_lab.forecasts.arrivals import drawn_arrivals, latest_arrivals, newcomer
+from specon_lab.forecasts.arrivals import draw_arrivals, latest_arrivals, newcomer
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.knowledge import Knowledge
 from specon_lab.forecasts.start import Budget, expected_starts
-from specon_lab.forecasts.starts import Bounds, interval, played, starts
+from specon_lab.forecasts.starts import Bounds, interval, play_forward, starts
 from specon_lab.forecasts.worlds import Worlds
 from specon_lab.workloads.records import equal_nodes
 from specon_lab.workloads.workload import Workload
@@ -81,11 +81,11 @@ def test_a_world_is_played_no_further_than_its_bounds():
     state, now = queued()
     world = Worlds(state, now, seed=0).draw(0, until=1e4)
     names = ["default/job-1", "default/job-2"]
-    assert set(played(world, names, Bounds(work=1e6), lambda: True).starts) == set(names)
-    assert not played(world, names, Bounds(work=1.0), lambda: True).starts
-    assert not played(world, names, Bounds(horizon=10.0, work=1e6), lambda: True).starts
+    assert set(play_forward(world, names, Bounds(work=1e6), lambda: True).starts) == set(names)
+    assert not play_forward(world, names, Bounds(work=1.0), lambda: True).starts
+    assert not play_forward(world, names, Bounds(horizon=10.0, work=1e6), lambda: True).starts
     with pytest.raises(TimeoutError):
-        played(world, names, Bounds(work=1e6), lambda: False)
+        play_forward(world, names, Bounds(work=1e6), lambda: False)
 
 
 def under(policy, state, **changes):
@@ -99,10 +99,12 @@ def test_work_that_short_worlds_leave_goes_to_those_that_are_long():
     durations = Served(jobs=64, latest=(60.0,) * 60 + (20_000.0,) * 4)
     state = msgspec.structs.replace(state, served={"best-effort": durations})
     worlds, names = Worlds(state, now, seed=0), ["default/job-1", "default/job-2"]
-    whole = [played(worlds.draw(n, until=1e6), names, Bounds(work=1e6), lambda: True) for n in range(19)]
+    whole = [
+        play_forward(worlds.draw(n, until=1e6), names, Bounds(work=1e6), lambda: True) for n in range(19)
+    ]
     mean = sum(play.work for play in whole) / 19
     assert max(play.work for play in whole) > 2 * mean, "they differ"
-    cut = played(worlds.draw(0, until=1e6), names, Bounds(work=0.5 * whole[0].work), lambda: True)
+    cut = play_forward(worlds.draw(0, until=1e6), names, Bounds(work=0.5 * whole[0].work), lambda: True)
     assert cut.cut
     assert not whole[0].cut
     found = starts(worlds, names, 19, Bounds(work=2 * mean), lambda: True)
@@ -116,7 +118,7 @@ def test_what_starts_beyond_what_was_played_starts_after_that():
     mean = (
         40.0
         + sum(
-            played(
+            play_forward(
                 Worlds(state, now, seed=0).draw(n, until=1e6), names[:1], Bounds(work=1e6), lambda: True
             ).work
             for n in range(19)
@@ -154,7 +156,9 @@ def test_under_a_policy_in_order_nobody_waits_for_who_came_later():
         "default/job-1",
     ]
     assert len(whole.draw(0, until=1e4).workload.jobs) == 41
-    plays = [played(each.draw(0, until=1e4), first, Bounds(work=1e6), lambda: True) for each in (whole, part)]
+    plays = [
+        play_forward(each.draw(0, until=1e4), first, Bounds(work=1e6), lambda: True) for each in (whole, part)
+    ]
     assert plays[0].starts == plays[1].starts
     assert plays[1].work < plays[0].work
     assert "do not matter" in part.arrivals
@@ -200,10 +204,10 @@ def submitted(count, every=10.0, **changes):
 def test_newcomers_come_at_the_rate_of_the_latest():
     """Over a long time as many as came in as long a time; none where too few came."""
     latest = latest_arrivals(submitted(20), 200.0)
-    drawn = drawn_arrivals(latest, Random(0), until=10_000.0, most=10_000)
+    drawn = draw_arrivals(latest, Random(0), until=10_000.0, most=10_000)
     assert len(drawn) == pytest.approx(1000, rel=0.02)
     assert [at for at, _ in drawn] == sorted(at for at, _ in drawn)
-    assert len(drawn_arrivals(latest, Random(0), until=10_000.0, most=7)) == 7
+    assert len(draw_arrivals(latest, Random(0), until=10_000.0, most=7)) == 7
     assert latest_arrivals(submitted(7), 200.0) == ()
 
 
@@ -212,7 +216,7 @@ def test_submissions_that_were_forgotten_count_in_the_rate():
     state = submitted(40)
     kept = {name: each for name, each in state.jobs.items() if each.order % 2 == 0}
     latest = latest_arrivals(msgspec.structs.replace(state, jobs=kept), 400.0)
-    assert len(drawn_arrivals(latest, Random(0), until=4000.0, most=1000)) == pytest.approx(400, rel=0.05)
+    assert len(draw_arrivals(latest, Random(0), until=4000.0, most=1000)) == pytest.approx(400, rel=0.05)
 
 
 def test_a_newcomer_has_names_of_its_own():

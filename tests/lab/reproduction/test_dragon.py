@@ -8,7 +8,7 @@ import pytest
 from specon_lab.commands.dragon_plot import plot
 from specon_lab.reproduction.dragon import REPRODUCTION
 from specon_lab.reproduction.dragon_runs import INTENSITIES, SCHEDULERS, SECONDS, sweep_key, table_key
-from specon_lab.reproduction.dragon_tables import sweep_points, waiting_shorter
+from specon_lab.reproduction.dragon_tables import sweep_points, waiting_reduction
 from support.lab.quick_runs import measure_quick_runs
 
 ELAPSED = "Figure 7: elapsed time of a job, in units of Kubeflow's"
@@ -122,9 +122,9 @@ def test_waiting_is_compared_over_all_seeds():
     """A seed in which the baseline hardly waits counts by its seconds: 11 instead of 101 is 89 % less."""
     base = [{"waiting": 100.0, "paused": 0.0}, {"waiting": 1.0, "paused": 0.0}]
     ours = [{"waiting": 1.0}, {"waiting": 10.0}]
-    found = waiting_shorter({"a": ours, "b": base}, "a", "b")
+    found = waiting_reduction({"a": ours, "b": base}, "a", "b")
     assert found.mean == pytest.approx(100 * (1 - 11 / 101))
-    assert waiting_shorter({"a": ours, "b": [{"waiting": 0.0, "paused": 0.0}]}, "a", "b") is None
+    assert waiting_reduction({"a": ours, "b": [{"waiting": 0.0, "paused": 0.0}]}, "a", "b") is None
 
 
 def test_arrivals_in_seconds_would_crowd_the_jobs(collected):

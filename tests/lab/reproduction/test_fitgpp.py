@@ -91,7 +91,7 @@ def test_a_cap_holds_and_its_absence_shows(measured):
     """P = 1: nobody is preempted twice."""
     for policy in keys.PREEMPTIVE:
         assert measured[keys.table(policy, "literal")][0]["preempted-2"] == 0
-    assert any(measured[keys.unlimited(policy)][0]["preempted-2"] > 0 for policy in ("lrtp", "rand"))
+    assert any(measured[keys.unlimited_key(policy)][0]["preempted-2"] > 0 for policy in ("lrtp", "rand"))
 
 
 def test_intervals_are_those_of_the_grace_periods():

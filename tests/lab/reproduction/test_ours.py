@@ -7,7 +7,13 @@ import pytest
 
 from specon_lab.reproduction.ours import REPRODUCTION
 from specon_lab.reproduction.ours_runs import AVERAGE, CONTESTS, JOB
-from specon_lab.reproduction.ours_tables import beside, later, later_row, paired, part_of_the_way
+from specon_lab.reproduction.ours_tables import (
+    compare_means,
+    compare_pairs,
+    later_row,
+    part_of_the_way,
+    share_later,
+)
 from support.lab.quick_runs import measure_quick_runs
 
 pytestmark = pytest.mark.timeout(400)  # ten seconds of an idle processor, for the quick runs
@@ -133,19 +139,19 @@ def test_missing_runs_leave_rows_out(collected):
 def test_intervals_must_not_overlap():
     """A lower mean with overlapping intervals is no win; fewer than five runs are not judged."""
     theirs, ours = [100.0, 200.0, 300.0, 400.0, 500.0], [90.0, 190.0, 290.0, 390.0, 490.0]
-    assert beside("x", theirs, ours).reproduced is False
-    assert paired("x", theirs, ours).reproduced is True
-    assert beside("x", [900.0 + x for x in theirs], ours).reproduced is True
-    assert beside("x", theirs[:4], [1.0, 2.0, 3.0, 4.0]).reproduced is None
-    assert beside("x", [5.0], [4.0]).reproduced is None
+    assert compare_means("x", theirs, ours).reproduced is False
+    assert compare_pairs("x", theirs, ours).reproduced is True
+    assert compare_means("x", [900.0 + x for x in theirs], ours).reproduced is True
+    assert compare_means("x", theirs[:4], [1.0, 2.0, 3.0, 4.0]).reproduced is None
+    assert compare_means("x", [5.0], [4.0]).reproduced is None
 
 
 def test_jobs_that_are_later():
     """More than 1 % counts, and so does a job that does not complete; one that only theirs leaves: no."""
     ours = [{f"{JOB}a": 102.0, f"{JOB}b": 100.5, f"{JOB}d": 1.0, AVERAGE: 9.0}]
     theirs = [{f"{JOB}a": 100.0, f"{JOB}b": 100.0, f"{JOB}c": 100.0, AVERAGE: 1.0}]
-    assert later(ours, theirs) == 50.0
-    assert later([], []) is None
+    assert share_later(ours, theirs) == 50.0
+    assert share_later([], []) is None
 
 
 def test_part_of_the_way():

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from specon_manager.__main__ import main
 from specon_manager.cli.look.explain import waiting_lines
-from specon_manager.cli.look.queue import chosen, print_queues
+from specon_manager.cli.look.queue import choose_queues, print_queues
 from specon_manager.cli.run.job_table import job_table
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Phase
@@ -112,7 +112,7 @@ def test_the_queue_says_when_jobs_start_as_their_manager_expects():
             queues=queue_rows(state),
         )
         console = Console(file=io.StringIO(), width=160)
-        print_queues(chosen(view, "here", None, None, 9), console, NOW)
+        print_queues(choose_queues(view, "here", None, None, 9), console, NOW)
         assert shown in console.file.getvalue()
 
 

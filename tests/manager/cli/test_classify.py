@@ -16,7 +16,7 @@ import yaml
 from specon_manager.__main__ import main
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.cli.study.classification import annotations
-from specon_manager.cli.study.course import Course, KeptSamples, Mark, by_count, by_time
+from specon_manager.cli.study.course import Course, KeptSamples, Mark, divide_by_count, divide_by_time
 from specon_manager.cli.study.curve_view import draw
 from specon_manager.cli.study.likeliest import Reading
 from specon_sidecar.classify import Category, ClassifierSettings
@@ -418,18 +418,18 @@ def test_merged_samples_stay_not_a_number():
 def test_division_by_count_loses_nothing():
     """Each sample is in exactly one part, and no part is empty."""
     samples = [Sample("loss", 1.0, n) for n in range(103)]
-    parts = list(by_count(samples, 50))
+    parts = list(divide_by_count(samples, 50))
     assert [one for part in parts for one in part] == samples
     assert (len(parts), min(map(len, parts))) == (50, 2)
-    assert len(list(by_count(samples[:7], 50))) == 7
+    assert len(list(divide_by_count(samples[:7], 50))) == 7
 
 
 def test_division_by_time_has_empty_intervals():
     """A time without a sample is an interval without one; too many of them are refused."""
     samples = [Sample("loss", 1.0, time=1e9 + at) for at in (0, 1, 10, 31)]
-    assert [len(part) for part in by_time(samples, 10)] == [2, 1, 0, 1]
+    assert [len(part) for part in divide_by_time(samples, 10)] == [2, 1, 0, 1]
     with pytest.raises(ValueError, match="intervals"):
-        list(by_time([samples[0], Sample("loss", 1.0, time=5e9)], 0.1))
+        list(divide_by_time([samples[0], Sample("loss", 1.0, time=5e9)], 0.1))
 
 
 def test_reopened_verdict_is_counted():

@@ -10,7 +10,7 @@ import pytest
 from specon_manager.__main__ import main
 from specon_manager.cli.look.bundle import archive
 from specon_manager.cli.remote.bundle_bounds import MOST_FILE_BYTES
-from specon_manager.cli.remote.redaction import LEFT_OUT, without_secrets
+from specon_manager.cli.remote.redaction import LEFT_OUT, drop_secrets
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def bundle(scene, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = scene.job()
     scene.running(name, metric=None, reported_at=1001.0, reason="no log at /data/train.log")
-    state = without_secrets(json.loads(msgspec.json.encode(scene.state)))
+    state = drop_secrets(json.loads(msgspec.json.encode(scene.state)))
     state["jobs"]["default/mnist"]["spec"]["template"] = LEFT_OUT
     files = {
         "state.json": json.dumps(state).encode(),

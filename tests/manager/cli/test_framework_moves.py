@@ -28,12 +28,12 @@ def test_jobs_name_a_sample_that_is_there_and_knows_nothing_of_specon(file):
 def test_what_is_not_installed_is_left_out_and_named(file, monkeypatch):
     """Where nothing is, that is said before anything starts."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "torch" or None)
-    kept, missing = framework_moves.installed(file)
+    kept, missing = framework_moves.keep_installed(file)
     assert [job.name for job in kept.jobs] == ["pytorch", "torchrun"]
     assert missing == ["keras", "lightgbm", "lightning", "transformers", "xgboost"]
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="frameworks"):
-        framework_moves.installed(file)
+        framework_moves.keep_installed(file)
 
 
 def test_a_job_is_moved_once_after_some_steps():

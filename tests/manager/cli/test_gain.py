@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from specon_manager.backends.local.jobs import job_spec, read_job
-from specon_manager.cli.run.gain import StepLog, step_of_gain, with_gains
+from specon_manager.cli.run.gain import StepLog, add_gains, step_of_gain
 from specon_manager.cli.run.result import summarize
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Progress, Replica
@@ -56,10 +56,10 @@ def test_a_result_tells_the_time_since_the_submission(tmp_path):
     for step in range(0, 2001, 10):
         steps.observe(state(step, 1000.0 + step / 10))
     result = summarize(state(), began=1000.0)
-    assert with_gains(result, state(), steps, tmp_path, 1000.0).jobs[0].gain_seconds is None
+    assert add_gains(result, state(), steps, tmp_path, 1000.0).jobs[0].gain_seconds is None
     folder = tmp_path / "replicas" / "default.mnist.worker.0"
     folder.mkdir(parents=True)
     lines = [f"step={step}/2000 loss={1 + math.exp(-step / 100):.6f}\n" for step in range(1, 2001)]
     (folder / "train.log").write_text("started\n" + "".join(lines))
-    told = with_gains(result, state(), steps, tmp_path, 1000.0)
+    told = add_gains(result, state(), steps, tmp_path, 1000.0)
     assert told.jobs[0].gain_seconds == pytest.approx(41 - 2, abs=4)

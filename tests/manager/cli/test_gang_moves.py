@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from specon_manager.cli.act import drain, following, migrate
-from specon_manager.cli.act.drain_plan import leaves
+from specon_manager.cli.act.drain_plan import judge_moves
 from specon_manager.cli.command_parser import make_parser
 from specon_manager.cli.look import explain
-from specon_manager.cli.remote.names import wanted_named
+from specon_manager.cli.remote.names import find_wanted
 from specon_manager.model.transactions import TransactionState
 from specon_manager.usage import UsageError
 from specon_manager.views.jobs import job_row
@@ -124,7 +124,7 @@ def test_a_gang_that_cannot_leave_stays_with_the_reason(remote):
     job = state.jobs[G]
     spec = msgspec.structs.replace(job.spec, migratable=False)
     state = state.with_job(msgspec.structs.replace(job, spec=spec))
-    plan = leaves(state, "node-0", (), remote.cluster.now)
+    plan = judge_moves(state, "node-0", (), remote.cluster.now)
     assert plan.leavers == ()
     assert set(plan.stay.values()) == {f"all of {G} would have to move: its owner forbids moves"}
 
@@ -152,7 +152,7 @@ async def test_explain_says_whether_a_gang_could_be_moved_now(remote, capsys):
 def test_what_is_asked_for_is_one_replica_or_one_job(remote, text, to, problem):
     """Anything else is mended where it was typed."""
     with pytest.raises(UsageError, match=problem):
-        wanted_named(remote.cluster.state, text, to, None)
+        find_wanted(remote.cluster.state, text, to, None)
 
 
 def test_replicas_that_train_by_themselves_are_named_one_by_one(remote):
@@ -161,7 +161,7 @@ def test_replicas_that_train_by_themselves_are_named_one_by_one(remote):
     job = state.jobs[G]
     alone = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, coupled=False))
     with pytest.raises(UsageError, match="has 2 replicas that train by themselves: name one of"):
-        wanted_named(state.with_job(alone), "g", None, None)
+        find_wanted(state.with_job(alone), "g", None, None)
 
 
 async def test_explain_says_where_it_may_not_look(remote, monkeypatch, capsys):

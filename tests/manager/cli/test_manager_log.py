@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from specon_manager.cli.run import manager_log
-from specon_manager.cli.run.manager_log import NAME, ManagerLog, logging_to
+from specon_manager.cli.run.manager_log import NAME, ManagerLog, log_to
 
 LOG = logging.getLogger("test_manager_log")
 LOG.propagate = False
@@ -116,7 +116,7 @@ def test_strange_text_is_written_as_far_as_it_goes(written):
 def test_what_a_person_must_see_goes_to_the_terminal_too(tmp_path, capsys):
     """And nothing else does."""
     level = logging.getLogger().level
-    with logging_to(tmp_path):
+    with log_to(tmp_path):
         logging.getLogger("specon").warning("hidden")
         logging.getLogger("specon").critical("the disk is full")
     assert capsys.readouterr().err == "specon: the disk is full\n"

@@ -11,7 +11,7 @@ from rich.console import Console
 from specon_manager.__main__ import main
 from specon_manager.cli.output import LITERAL, console_for_results
 from specon_manager.cli.remote.log_end import log_end
-from specon_manager.cli.remote.state_directories import directories_here, only_one
+from specon_manager.cli.remote.state_directories import choose_only, directories_here
 from specon_manager.cli.run.live_view import LiveView
 from specon_manager.cli.run.notices import Notices
 from specon_manager.model.cluster import Phase
@@ -52,8 +52,8 @@ def test_a_crash_shows_the_last_lines_of_the_log_and_its_path(scene, tmp_path, l
     assert first == f"mine crashed; the last lines of {path}:"
     assert lines == [f"    line {number} {MARKUP} [2J" for number in range(4, 9)]
     assert notices.look(scene.state, 2.0) == []
-    assert notices.shown(scene.state, 3.0) == [first, *lines]
-    assert notices.shown(scene.state, 100.0) == []
+    assert notices.lines_to_show(scene.state, 3.0) == [first, *lines]
+    assert notices.lines_to_show(scene.state, 100.0) == []
     assert Notices(tmp_path).look(scene.state, 0.0) == []
 
 
@@ -80,10 +80,10 @@ def test_a_log_that_was_read_after_all_is_not_told_of_again(scene, tmp_path, log
     notices = Notices(tmp_path)
     notices.look(scene.state, 0.0)
     unread = notices.look(scene.state, 30.0)
-    assert notices.shown(scene.state, 31.0) == notices.in_the_end(scene.state) == unread
+    assert notices.lines_to_show(scene.state, 31.0) == notices.last_lines(scene.state) == unread
     assert "0 lines in" in unread[0]
     scene.running(name, step=3)
-    assert notices.shown(scene.state, 32.0) == notices.in_the_end(scene.state) == []
+    assert notices.lines_to_show(scene.state, 32.0) == notices.last_lines(scene.state) == []
 
 
 def test_a_log_that_the_trainer_writes_itself_is_named(scene, tmp_path, logged, monkeypatch):
@@ -173,18 +173,18 @@ def test_explain_shows_how_the_log_of_a_crashed_job_ends(scene, tmp_path, monkey
 def test_of_several_directories_the_live_one_is_meant(tmp_path, monkeypatch):
     """By its process and its port; where none or several are live they are named."""
     monkeypatch.chdir(tmp_path)
-    assert only_one(directories_here()) is None
+    assert choose_only(directories_here()) is None
     made(tmp_path / "a.specon")
-    assert str(only_one(directories_here())) == "a.specon"
+    assert str(choose_only(directories_here())) == "a.specon"
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         made(tmp_path / "b.specon", port, os.getpid())
-        assert str(only_one(directories_here())) == "b.specon"
+        assert str(choose_only(directories_here())) == "b.specon"
         made(tmp_path / "c.specon", port, os.getpid())
         with pytest.raises(UsageError, match=r"several managers are at work here: b\.specon, c\.specon"):
-            only_one(directories_here())
+            choose_only(directories_here())
     with pytest.raises(UsageError, match="no manager is at work in those found here: a"):
-        only_one(directories_here())
+        choose_only(directories_here())
 
 
 def test_what_stands_in_a_log_is_never_interpreted(scene, capsys):

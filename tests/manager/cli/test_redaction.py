@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.cli.look.bundle import MOST_FILE_BYTES, archive, within_bounds
-from specon_manager.cli.remote.redaction import LEFT_OUT, scrubbed, without_secrets
+from specon_manager.cli.look.bundle import MOST_FILE_BYTES, archive, cut_files
+from specon_manager.cli.remote.redaction import LEFT_OUT, drop_secrets, scrub
 
 SECRET = "hunter2hunter2"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
@@ -30,14 +30,14 @@ PEM = f"-----BEGIN PRIVATE KEY-----\n{BASE64}\n-----END PRIVATE KEY-----"
 )
 def test_what_looks_like_a_secret_goes(text):
     """In logs, messages and JSON inside of strings."""
-    assert SECRET not in scrubbed(text)
-    assert LEFT_OUT in scrubbed(text)
+    assert SECRET not in scrub(text)
+    assert LEFT_OUT in scrub(text)
 
 
 @pytest.mark.parametrize("text", [JWT, PEM, PEM.replace("\n-----END PRIVATE KEY-----", "")])
 def test_tokens_and_keys_go_wherever_they_are(text):
     """Also where they are cut off."""
-    clean = scrubbed(f"before {text} after")
+    clean = scrub(f"before {text} after")
     assert clean.startswith("before ")
     assert text[30:60] not in clean
 
@@ -53,13 +53,13 @@ def test_tokens_and_keys_go_wherever_they_are(text):
 )
 def test_what_is_no_secret_stays(text):
     """A bundle that says nothing helps nobody."""
-    assert scrubbed(text) == text
+    assert scrub(text) == text
 
 
 @given(st.text(alphabet="abcdefghijklmnop0123456789-_", min_size=8, max_size=80))
 def test_a_known_secret_is_found_anywhere(secret):
     """By its own text, whatever it looks like."""
-    assert secret not in scrubbed(f"x{secret}y {secret}", [secret]).replace(LEFT_OUT, "")
+    assert secret not in scrub(f"x{secret}y {secret}", [secret]).replace(LEFT_OUT, "")
 
 
 def test_whole_fields_go():
@@ -70,7 +70,7 @@ def test_whole_fields_go():
         "items": [{"manifest": SECRET, "token": SECRET, "tokens": 3}],
         "command": [],
     }
-    clean = without_secrets(value)
+    clean = drop_secrets(value)
     assert SECRET not in json.dumps(clean)
     assert clean["spec"]["name"] == "x"
     assert clean["items"][0]["tokens"] == 3
@@ -79,10 +79,10 @@ def test_whole_fields_go():
 
 def test_a_bundle_is_bounded_and_says_what_it_lacks():
     """What is too long is cut; small files stay whole."""
-    bounded = within_bounds({"large": b"x" * (MOST_FILE_BYTES + 1), "small": b"y"})
+    bounded = cut_files({"large": b"x" * (MOST_FILE_BYTES + 1), "small": b"y"})
     assert (len(bounded["large"]), bounded["small"]) == (MOST_FILE_BYTES, b"y")
     assert b"large" in bounded["cut.txt"]
-    many = within_bounds({str(number): b"x" * MOST_FILE_BYTES for number in range(10)})
+    many = cut_files({str(number): b"x" * MOST_FILE_BYTES for number in range(10)})
     assert sum(map(len, many.values())) < 100 << 20
 
 

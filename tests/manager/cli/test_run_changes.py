@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from specon_manager.cli.run import scenarios
-from specon_manager.cli.run.change_table import in_words, print_changes
+from specon_manager.cli.run.change_table import describe_course, print_changes
 from specon_manager.cli.run.comparison import to_json
 from specon_manager.cli.run.live_view import render
 from specon_manager.cli.run.result import summarize
@@ -149,7 +149,7 @@ def test_the_course_of_workers_leaves_out_what_a_change_passes_through(two):
     )
     course = log.courses(1000.0)[JOB]
     assert [(each.at, each.workers) for each in course] == [(1.0, 1), (12.0, 2)]
-    assert in_words(JOB, course) == "workers of a: 1 at 1.0 s, 2 at 12.0 s"
+    assert describe_course(JOB, course) == "workers of a: 1 at 1.0 s, 2 at 12.0 s"
 
 
 def a_result(scene, *found, workers=None):
@@ -256,7 +256,7 @@ def test_a_scenario_is_shown_only_by_what_came_about(two):
     other = a_row(Kind.ADMIT, job="default/b", started_at=10.0)
 
     def met(*rows):
-        return [kept for _, kept in scenarios.shown("kod2", a_result(two, *rows))]
+        return [kept for _, kept in scenarios.check_promises("kod2", a_result(two, *rows))]
 
     assert met(inwards, other, outwards) == [True, True, True]
     assert met(inwards, outwards) == [False, True, True]
@@ -270,7 +270,7 @@ def test_a_preemption_is_shown_when_both_jobs_succeed(two):
     row = a_row(Kind.PREEMPT, beneficiary="default/b", workers_after=0)
 
     def met():
-        return [kept for _, kept in scenarios.shown("fitgpp", a_result(two, row))]
+        return [kept for _, kept in scenarios.check_promises("fitgpp", a_result(two, row))]
 
     assert met() == [False]
     two.replica(f"{JOB}/worker/1", phase=Phase.ABSENT)

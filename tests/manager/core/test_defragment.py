@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.core import defragment
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.defragment_picture import Scene
 from specon_manager.core.plan import plan
 from specon_manager.core.step import frees_what_waits, step
@@ -145,7 +145,7 @@ def test_who_cannot_be_helped_is_looked_at_again_when_something_has_changed():
     (mark,) = cluster.state.making_room.unhelped.values()
     goes_on(cluster, 2)
     assert list(cluster.state.making_room.unhelped.values()) == [mark]
-    state, snapshot = prepared(cluster.state, cluster.now)
+    state, snapshot = prepare(cluster.state, cluster.now)
     assert not list(defragment.outlooks(state, snapshot, state.making_room.unhelped))
     cluster.die(replica_of("b"), 0)
     goes_on(cluster, 1)

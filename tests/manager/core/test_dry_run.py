@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from specon_manager.core.dry_run import in_words
+from specon_manager.core.dry_run import describe_proposal
 from specon_manager.core.plan import plan
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -51,7 +51,7 @@ WORDS = {
 @pytest.mark.parametrize("words", list(WORDS))
 def test_every_proposal_has_words(words):
     """What would be ordered can be read."""
-    assert in_words(WORDS[words]) == words
+    assert describe_proposal(WORDS[words]) == words
 
 
 def test_no_kind_of_proposal_is_without_words():

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.core.fair_shares import counted, next_turn, remembered, share, weight
+from specon_manager.core.fair_shares import count_use, next_turn, restore_means, share, weight
 from specon_manager.core.step import step
 from specon_manager.model.actions import AdmitGang, Refusal
 from specon_manager.model.events import QueuesObserved, Tick
@@ -109,16 +109,16 @@ def test_without_the_setting_nothing_is_counted_and_nobody_waits_for_a_turn():
     state = cluster(a=9.0)
     state = msgspec.structs.replace(state, settings=Settings(policy="fifo"))
     state = waiting(waiting(state, 10, queue="a"), 10, queue="b", first=10)
-    assert counted(state, NOW).shares == {}
+    assert count_use(state, NOW).shares == {}
     assert admitted(state) == (8, 0)
 
 
 def test_half_of_the_past_is_forgotten_after_the_half_life():
     """The rest is what was used since then."""
     state = with_gang(cluster(), gang("r", 2, ps=0, queue="a"), on("node-0", worker("r", 0), worker("r", 1)))
-    state = counted(state, NOW)
+    state = count_use(state, NOW)
     assert state.shares["a"] == QueueShare(mean=0.0, uses=0.5, at=NOW)
-    after = counted(state, NOW + HALF_LIFE).shares
+    after = count_use(state, NOW + HALF_LIFE).shares
     assert after["a"].mean == pytest.approx(0.25)
     assert after["b"].mean == 0.0
 
@@ -130,10 +130,10 @@ def test_the_mean_does_not_depend_on_how_often_it_is_counted(steps, mean, uses):
     state = msgspec.structs.replace(cluster(), shares={"a": known, "b": known})
     state = with_gang(state, gang("r", 4, ps=0, queue="a"), on("node-0", *(worker("r", n) for n in range(4))))
     state = msgspec.structs.replace(state, shares={"a": QueueShare(mean=mean, uses=1.0, at=NOW)})
-    once, often, at = counted(state, NOW + sum(steps)), state, NOW
+    once, often, at = count_use(state, NOW + sum(steps)), state, NOW
     for seconds in steps:
         at += seconds
-        often = counted(often, at)
+        often = count_use(often, at)
     assert often.shares["a"].mean == pytest.approx(once.shares["a"].mean)
 
 
@@ -151,7 +151,7 @@ def test_a_new_leader_goes_on_from_what_was_written_down():
     queues = tuple(state.queues.values())
     after, _ = step(state, QueuesObserved(queues=queues, shares={"a": 3.0, "b": 2.0}), NOW)
     assert {name: each.mean for name, each in after.shares.items()} == {"a": 0.5, "b": 2.0}
-    assert remembered(after, {"a": 1.0}, NOW) is after
+    assert restore_means(after, {"a": 1.0}, NOW) is after
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -174,9 +174,9 @@ def test_three_queues_get_what_their_quotas_say(policy):
 @given(st.floats(0, 1e9))
 def test_a_queue_that_was_idle_for_long_takes_no_more_than_makes_it_even(idle):
     """What it did not use is no credit that grows: a mean is never below nothing, however long that was."""
-    state = counted(cluster(a=1.0, b=0.0), NOW)
+    state = count_use(cluster(a=1.0, b=0.0), NOW)
     known = {"a": QueueShare(mean=1.0, uses=1.0, at=NOW), "b": QueueShare(mean=0.0, uses=0.0, at=NOW)}
-    later = counted(msgspec.structs.replace(state, shares=known), NOW + idle)
+    later = count_use(msgspec.structs.replace(state, shares=known), NOW + idle)
     even = {name: msgspec.structs.replace(each, at=NOW) for name, each in later.shares.items()}
     assert even["b"].mean == 0.0
     assert even["a"].mean <= 1.0

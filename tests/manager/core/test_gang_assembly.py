@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_manager.core.gang_assembly import gathered
+from specon_manager.core.gang_assembly import gather_gangs
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -46,7 +46,7 @@ def test_a_held_gang_is_admitted_by_one_order(policy):
     state, actions = step(_state(policy, _spec()), ev.Tick(), 2.0)
     assert [set(each.placement) for each in actions if isinstance(each, PlaceJob)] == [set(WORKERS)]
     assert set(actions[0].placement.values()) == {"node-0", "node-1"}
-    assert state.whole_of(JOB).kind is Kind.ADMIT
+    assert state.whole_transaction_of(JOB).kind is Kind.ADMIT
 
 
 @pytest.mark.parametrize("policy", sorted(name for name, each in POLICIES.items() if not each.clairvoyant))
@@ -73,11 +73,11 @@ def _admits(*replicas):
 def test_only_jobs_that_are_changed_as_a_whole_are_put_together(spec, kinds):
     """The others start replica by replica, as they always did."""
     snapshot = _state("round-robin", spec).snapshot(2.0)
-    found = list(gathered(_admits(*spec.replicas), snapshot))
+    found = list(gather_gangs(_admits(*spec.replicas), snapshot))
     assert [type(each) for each in found] == kinds
 
 
 def test_a_replica_that_nobody_knows_is_passed_on():
     """The plan says what is wrong with it."""
     snapshot = _state("round-robin", _spec()).snapshot(2.0)
-    assert list(gathered(_admits("default/x/worker/0"), snapshot)) == _admits("default/x/worker/0")
+    assert list(gather_gangs(_admits("default/x/worker/0"), snapshot)) == _admits("default/x/worker/0")

@@ -254,7 +254,7 @@ def test_while_room_is_made_for_a_job_that_waits_nobody_is_brought_together():
     ordered(cluster, Claim(job="default/w", placement={worker("w"): "node-0"}, reason="room is made for it"))
     for job, verdicts in (("default/w", 0), ("", 1)):
         cluster.state = msgspec.structs.replace(cluster.state, making_room=MakingRoom(job=job))
-        _, found = faster.judged(cluster.state, cluster.state.snapshot(cluster.now), cluster.now)
+        _, found = faster.judge_faster_move(cluster.state, cluster.state.snapshot(cluster.now), cluster.now)
         assert len(found) == verdicts
 
 

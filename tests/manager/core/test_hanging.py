@@ -8,7 +8,7 @@ from specon_manager.core.pause import objection_while_paused
 from specon_manager.model import events as ev
 from specon_manager.model.actions import EvictReplica, PlaceJob, RequestCheckpoint, StartReplica
 from specon_manager.model.cluster import Phase
-from specon_manager.model.hanging import hangs, hung
+from specon_manager.model.hanging import hangs, hung_replicas
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.wire import Checkpoint, Hang
 from support.decisions.changed_worlds import W0, W1, change_of, owned, runs, stands, trains_on
@@ -51,7 +51,7 @@ def test_a_gang_that_hangs_starts_anew_where_it_was():
         assert (change.kind, change.state) == (Kind.RESTART, TransactionState.SUCCEEDED)
         assert change.before == change.after == {W0: "node-0", W1: "node-0"}
         assert (change.steps_lost, cluster.state.jobs["default/g"].hang_restarts) == (10, 1)
-        assert hung(cluster.state.snapshot(cluster.now)) == ()
+        assert hung_replicas(cluster.state.snapshot(cluster.now)) == ()
 
 
 def test_it_is_only_reported_by_default():

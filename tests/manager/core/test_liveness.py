@@ -18,7 +18,7 @@ from specon_manager.model.actions import (
 from specon_manager.model.cluster import Phase
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Deadlines, Gate, Settings
-from specon_manager.model.standing import to_move, to_preemption, to_resizing
+from specon_manager.model.standing import move_objection, preemption_objection, resizing_objection
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
@@ -122,8 +122,8 @@ def test_a_trial_gets_another_victim_where_one_may_not_be_preempted(policy):
     cluster.post(ev.Paused(reason="so that it is not started again"))
     cluster.tick()
     snapshot = cluster.state.snapshot(cluster.now)
-    assert to_preemption(snapshot.jobs["default/best"], snapshot) is not None
-    assert to_preemption(snapshot.jobs["default/next"], snapshot) is None
+    assert preemption_objection(snapshot.jobs["default/best"], snapshot) is not None
+    assert preemption_objection(snapshot.jobs["default/next"], snapshot) is None
     cluster.post(ev.Paused(reason=None))
     state = cluster.state
     missing = msgspec.structs.replace(state.replicas[worker("best", 0)], not_before=cluster.now + 100)
@@ -150,8 +150,8 @@ def test_workers_are_taken_from_a_job_that_can_give_them(policy):
     cluster.post(ev.Paused(reason="so that it is not started again"))
     cluster.tick()
     snapshot = cluster.state.snapshot(cluster.now)
-    assert to_resizing(snapshot.jobs["default/torn"], snapshot) is not None
-    assert to_resizing(snapshot.jobs["default/whole"], snapshot) is None
+    assert resizing_objection(snapshot.jobs["default/torn"], snapshot) is not None
+    assert resizing_objection(snapshot.jobs["default/whole"], snapshot) is None
     cluster.post(ev.Paused(reason=None))
     late = msgspec.structs.replace(
         cluster.state.replicas[worker("torn", 2)], not_before=cluster.now + 1e6, lost_at=cluster.now + 1e6
@@ -283,7 +283,7 @@ def test_a_log_that_names_steps_too_rarely_is_not_moved():
         cluster.now += 400
         cluster.report(name, Category.CONVERGED, step=101)
         snapshot = cluster.state.snapshot(cluster.now)
-        against = to_move(snapshot.replicas[name], snapshot)
+        against = move_objection(snapshot.replicas[name], snapshot)
         assert against is not None
         assert against.refusal is Refusal.NO_STEPS
         assert "every 400 s" in against.text
@@ -533,13 +533,13 @@ def test_each_replica_that_trains_by_itself_is_asked_for_its_own_checkpoint():
         for number, name in enumerate(names):
             cluster.report(name, step=100 + number)
         cluster.propose(Preempt(job="default/g", reason="a trial waits"))
-        transaction = cluster.state.whole_of("default/g")
+        transaction = cluster.state.whole_transaction_of("default/g")
         assert sorted(transaction.witnesses) == names
         for number, name in enumerate(names[:2]):
             cluster.acknowledge(name, checkpoint=Checkpoint(step=100 + number, path="/c", digest=DIGEST))
-        assert cluster.state.whole_of("default/g").state is TransactionState.CHECKPOINTING
+        assert cluster.state.whole_transaction_of("default/g").state is TransactionState.CHECKPOINTING
         cluster.acknowledge(names[2], checkpoint=Checkpoint(step=102, path="/c", digest=DIGEST))
-        assert cluster.state.whole_of("default/g").state is TransactionState.LEAVING
+        assert cluster.state.whole_transaction_of("default/g").state is TransactionState.LEAVING
 
 
 def test_one_that_cannot_save_keeps_all_of_them_running():
@@ -569,4 +569,4 @@ def test_scaling_in_asks_those_that_leave():
         for name in names:
             cluster.report(name, step=100)
         cluster.propose(ScaleIn(job="default/g", replicas=(names[2],), reason="another waits"))
-        assert sorted(cluster.state.whole_of("default/g").witnesses) == [names[2]]
+        assert sorted(cluster.state.whole_transaction_of("default/g").witnesses) == [names[2]]

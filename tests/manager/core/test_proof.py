@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_manager.core.transaction.promise import not_resumed, promised
+from specon_manager.core.transaction.promise import not_resumed, promised_step
 from specon_manager.model import events as ev
 from specon_manager.model.transactions import TransactionState, Witness
 from specon_sidecar.classify import Category
@@ -69,7 +69,7 @@ def test_what_keeps_the_promise_may_be_one(first, saved, known):
 def test_a_step_that_counts_something_else_is_not_waited_for():
     """A checkpoint of batch 12,000 beside a log of epochs: the log's epoch is what has to be passed."""
     witness = Witness(checkpoint=checkpoint(12_000), asked_step=3, asked_for=True, last_step=3)
-    assert promised(witness) == 3
+    assert promised_step(witness) == 3
 
 
 def moved(*, saved, trained=(1, 387), **changes):

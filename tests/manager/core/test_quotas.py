@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.core.admission_gate import barred, prepared
+from specon_manager.core.admission_gate import barred_jobs, prepare
 from specon_manager.core.plan import plan
-from specon_manager.core.quotas import Usage, fitted
+from specon_manager.core.quotas import Usage, fit_quota
 from specon_manager.model.actions import Admit, AdmitGang, Claim, Preempt, Refusal, ScaleOut
 from specon_manager.model.cluster import Claimed, Phase
 from specon_manager.model.queues import Queue
@@ -98,9 +98,9 @@ def test_each_kind_of_resource_has_a_quota_and_what_is_not_asked_for_does_not_co
 def test_a_job_that_names_no_queue_that_is_there_waits(changes):
     """It says which; where there are no queues at all nobody is limited."""
     state = waiting(state_of(), "g", 1, **changes)
-    assert barred(state.snapshot(NOW)) == {}
+    assert barred_jobs(state.snapshot(NOW)) == {}
     state = with_queues(state, queue("a", 9))
-    assert barred(state.snapshot(NOW)) == {"default/g": "there is no queue c"}
+    assert barred_jobs(state.snapshot(NOW)) == {"default/g": "there is no queue c"}
     (only,) = plan(state, [admission("g", 1)], NOW)
     assert (only.objection.refusal, only.objection.text) == (Refusal.QUOTA, "there is no queue c")
 
@@ -167,7 +167,7 @@ def test_a_quota_below_its_use_ends_nothing_and_starts_nothing():
     assert verdict(state, Preempt(job="default/r", reason="why")) == [
         None
     ]  # nobody is ended for it but by whom
-    why = barred(state.snapshot(NOW))["default/g"]
+    why = barred_jobs(state.snapshot(NOW))["default/g"]
     assert why == "queue a has no quota for 1 CPUs more: it uses 3 CPUs of its quota, 1 CPUs"
 
 
@@ -177,7 +177,7 @@ def test_a_job_over_quota_is_not_seen_and_keeps_no_room():
     state = waiting(waiting(state, "g", 1, queue="a"), "h", 1)
     claim = Claimed(placement=((worker("g"), "node-1"),), until=NOW + 99, reason="soon")
     state = msgspec.structs.replace(state, claims={"default/g": claim})
-    state, snapshot = prepared(state, NOW)
+    state, snapshot = prepare(state, NOW)
     assert [job.name for job in snapshot.waiting] == ["default/h"]
     assert state.claims == {}
     assert list(snapshot.withheld) == ["default/g"]
@@ -188,12 +188,12 @@ def test_a_job_is_seen_over_quota_where_its_own_queue_fills_the_nodes():
     state = running(state_of(), "r", 4, fewest=1, queue="a")
     state = running(state, "s", 4, node="node-1", fewest=1, queue="a")
     full = waiting(with_queues(state, queue("a", 8)), "g", 2, queue="a")
-    assert barred(full.snapshot(NOW)) == {}
+    assert barred_jobs(full.snapshot(NOW)) == {}
     for changed in (
         with_queues(full, queue("a", 7)),  # room on nodes would be none in the quota
         running(with_queues(full, queue("a", 8)), "t", 1, queue=""),  # it may be made by others
     ):
-        assert list(barred(changed.snapshot(NOW))) == ["default/g"]
+        assert list(barred_jobs(changed.snapshot(NOW))) == ["default/g"]
 
 
 def test_who_starves_for_quota_gets_what_becomes_free_of_it():
@@ -205,13 +205,13 @@ def test_who_starves_for_quota_gets_what_becomes_free_of_it():
     state = waiting(state, "large", 3, queue="a", queued_at=NOW - 100)
     state = waiting(state, "small", 1, queue="a", queued_at=NOW - 50)
     state = waiting(state, "other", 1, queue="b", queued_at=NOW - 50)
-    _, snapshot = prepared(state, NOW)
+    _, snapshot = prepare(state, NOW)
     assert [job.name for job in snapshot.waiting] == ["default/other"]
     assert "is for default/large, which waits for 100 s" in snapshot.withheld["default/small"]
     growth = ScaleOut(job="default/r", placement=on("node-0", worker("r", 2)), reason="idle")
     (only,) = plan(state, [growth], NOW, snapshot)
     assert only.objection.refusal is Refusal.STARVATION
-    _, younger = prepared(state, NOW - 1)
+    _, younger = prepare(state, NOW - 1)
     assert "default/small" not in younger.withheld
 
 
@@ -229,7 +229,7 @@ def test_what_is_given_never_exceeds_what_the_queue_may_use(uses, size, quota, b
     state = running(state, "s", other, queue="b") if other else state
     state = waiting(state, "g", asked, fewest=fewest, queue="a")
     snapshot = state.snapshot(NOW)
-    proposal, against = fitted(admission("g", asked), snapshot, Usage(snapshot))
+    proposal, against = fit_quota(admission("g", asked), snapshot, Usage(snapshot))
     allowed = max(quota - used, quota + 3 - used - other if borrow else 0, 0)
     if allowed >= fewest:
         assert against is None
@@ -256,7 +256,7 @@ CLOSED = [
 def test_a_job_that_its_queue_does_not_take_waits_and_says_so(rule, claims, words):
     """Room would not help it, so no policy sees it, and no proposal has it start."""
     state = waiting(with_queues(state_of(), queue("a", 8, **rule)), "g", 1, queue="a", **claims)
-    assert words in barred(state.snapshot(NOW))["default/g"]
+    assert words in barred_jobs(state.snapshot(NOW))["default/g"]
     (judged,) = plan(state, [admission("g", 1)], NOW)
     assert judged.objection.refusal is Refusal.QUOTA
     assert words in judged.objection.text
@@ -270,7 +270,7 @@ def test_a_job_that_its_queue_does_not_take_is_told_so_behind_one_that_starves()
     state = waiting(state, "large", 3, queue="a", queued_at=NOW - 100)
     state = waiting(state, "small", 1, queue="a", queued_at=NOW - 50)
     state = waiting(state, "trial", 1, queue="a", queued_at=NOW - 50, job_class="trial")
-    found = barred(state.snapshot(NOW))
+    found = barred_jobs(state.snapshot(NOW))
     assert "is for default/large" in found["default/small"]
     assert found["default/trial"] == "queue a takes no trials"
 
@@ -281,7 +281,7 @@ def test_what_a_queue_takes_within_its_rules_is_as_before(rule, claims, words):
     kept = {"namespaces": ("default",), "allow_trials": True, "max_utility": 7.0}
     rules = {name: kept[name] for name in rule}
     state = waiting(with_queues(state_of(), queue("a", 8, **rules)), "g", 1, queue="a", **claims)
-    assert barred(state.snapshot(NOW)) == {}
+    assert barred_jobs(state.snapshot(NOW)) == {}
 
 
 def test_a_job_that_runs_unasked_charges_no_queue_that_does_not_take_it():

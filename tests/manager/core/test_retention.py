@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from specon_manager.core.gang import pruned
+from specon_manager.core.gang import prune_ended
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -73,7 +73,7 @@ def test_nothing_is_forgotten_before_there_is_enough_of_it(told):
     """The state is the same, and not a copy."""
     told.admit(gang("g", 1, ps=0), on("node-0", worker("g")))
     told.die(worker("g"), 0)
-    assert pruned(told.state) is told.state
+    assert prune_ended(told.state) is told.state
 
 
 def test_news_of_a_forgotten_job_is_passed_over(told):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.core import starvation
-from specon_manager.core.admission_gate import prepared
+from specon_manager.core.admission_gate import prepare
 from specon_manager.core.plan import plan
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
@@ -36,7 +36,7 @@ def waiting(state, job, count, waits, **changes):
 
 def firm(state, now=NOW):
     """Return the head with the nodes on which room is kept for it."""
-    state, snapshot = prepared(state, now)
+    state, snapshot = prepare(state, now)
     found = starvation.head(snapshot)
     if found is None:
         return None
@@ -61,14 +61,14 @@ def test_nothing_is_kept_where_there_is_no_bound_or_nothing_is_ordered():
         state = msgspec.structs.replace(waiting(FULL, "g", 2, 100), settings=settings)
         claim = Claimed(placement=((worker("g"), "node-0"),), until=NOW + 9, reason="once", firm=True)
         held = msgspec.structs.replace(state, claims={"default/g": claim})
-        assert prepared(held, NOW)[0].claims == {}
+        assert prepare(held, NOW)[0].claims == {}
 
 
 def test_the_one_that_waits_longest_comes_first_and_stays_first():
     """Whoever has the room keeps it until it is admitted, also where another turns up that waited longer."""
     state = waiting(waiting(FULL, "young", 2, 100), "old", 2, 200)
     assert firm(state) == ("old", ["node-0"])
-    state, _ = prepared(waiting(FULL, "young", 2, 100), NOW)
+    state, _ = prepare(waiting(FULL, "young", 2, 100), NOW)
     state = waiting(state, "old", 2, 200)
     assert firm(state) == ("young", ["node-0"])
 
@@ -82,7 +82,7 @@ def test_what_would_not_fit_empty_nodes_does_not_hold_anybody_up():
 
 def test_room_is_kept_elsewhere_when_its_node_is_lost():
     """And where the job needs another number of workers by now."""
-    state, _ = prepared(waiting(FULL, "g", 2, 100), NOW)
+    state, _ = prepare(waiting(FULL, "g", 2, 100), NOW)
     lost = msgspec.structs.replace(state.nodes["node-0"], ready=False)
     moved = msgspec.structs.replace(state, nodes={**state.nodes, "node-0": lost})
     assert firm(moved) == ("g", ["node-1"])
@@ -90,10 +90,10 @@ def test_room_is_kept_elsewhere_when_its_node_is_lost():
 
 def test_a_kept_room_lasts_for_as_long_as_the_job_waits():
     """It is renewed; nothing else of it changes, so that the set of nodes is fixed."""
-    state, _ = prepared(waiting(FULL, "g", 2, 100), NOW)
+    state, _ = prepare(waiting(FULL, "g", 2, 100), NOW)
     first = state.claims["default/g"]
     for hours in range(1, 50):
-        state, snapshot = prepared(state, NOW + 3600 * hours)
+        state, snapshot = prepare(state, NOW + 3600 * hours)
         assert starvation.head(snapshot)[1].placement == first.placement
     assert state.claims["default/g"].until > NOW + 50 * 3600
 
@@ -117,7 +117,7 @@ def test_nobody_takes_the_room_and_no_policy_gives_it_up(proposal):
     progress = msgspec.structs.replace(started.progress, step=7)
     state = state.with_replica(msgspec.structs.replace(started, progress=progress))
     state = waiting(waiting(state, "small", 1, 1), "g", 8, 200)
-    state, snapshot = prepared(state, NOW)
+    state, snapshot = prepare(state, NOW)
     (only,) = plan(state, [proposal], NOW, snapshot)
     assert only.objection.refusal is Refusal.STARVATION
     assert "default/g, which waits for 200 s" in only.objection.text or "already" in only.objection.text
@@ -128,13 +128,13 @@ def test_beside_what_is_kept_others_start():
     state = cluster(("r", 2, "node-0"), ("s", 4, "node-1"), nodes=3)
     state = waiting(waiting(state, "small", 1, 1), "g", 6, 200)
     assert firm(state) == ("g", ["node-0", "node-2"])
-    state, snapshot = prepared(state, NOW)
+    state, snapshot = prepare(state, NOW)
     small = AdmitGang(job="default/small", placement=on("node-2", worker("small")), reason="room")
     (only,) = plan(state, [small], NOW, snapshot)
     assert only.objection.refusal is Refusal.STARVATION
     smaller = cluster(("r", 2, "node-0"), ("s", 4, "node-1"), nodes=3)
     smaller = waiting(waiting(smaller, "small", 1, 1), "g", 5, 200)
-    state, snapshot = prepared(smaller, NOW)
+    state, snapshot = prepare(smaller, NOW)
     nodes = [node for _, node in state.claims["default/g"].placement]
     assert (nodes.count("node-2"), nodes.count("node-0")) == (4, 1)
     beside = AdmitGang(job="default/small", placement=on("node-0", worker("small")), reason="room")
@@ -145,10 +145,10 @@ def test_beside_what_is_kept_others_start():
 def test_the_policy_sees_the_head_alone_once_it_can_start():
     """Whatever the order of the policy, it admits that; before, it sees all of them."""
     state = waiting(waiting(FULL, "small", 1, 1), "g", 2, 200)
-    _, snapshot = prepared(state, NOW)
+    _, snapshot = prepare(state, NOW)
     assert [job.name for job in snapshot.waiting] == ["default/small", "default/g"]
     free = waiting(waiting(cluster(("s", 4, "node-1")), "small", 1, 1), "g", 2, 200)
-    _, snapshot = prepared(free, NOW)
+    _, snapshot = prepare(free, NOW)
     assert [job.name for job in snapshot.waiting] == ["default/g"]
     assert "default/g goes first: it waits for 200 s" in snapshot.withheld["default/small"]
 
@@ -168,7 +168,7 @@ def test_a_claim_of_another_does_not_keep_the_head_waiting():
     """What a trial keeps for itself on the same node does not count against the head."""
     state = waiting(waiting(cluster(("s", 4, "node-1")), "t", 4, 1), "g", 2, 200)
     claim = Claimed(placement=tuple(on("node-0", *workers("t", 4)).items()), until=NOW + 50, reason="soon")
-    state, snapshot = prepared(msgspec.structs.replace(state, claims={"default/t": claim}), NOW)
+    state, snapshot = prepare(msgspec.structs.replace(state, claims={"default/t": claim}), NOW)
     assert starvation.may_start(snapshot)
     assert snapshot.open_room("node-0", "default/g") == Resources(cpu=4, memory=8e9)
 
@@ -178,7 +178,7 @@ def test_what_crashed_of_a_job_that_goes_on_is_not_held_up():
     state = cluster(("r", 4, "node-0"), ("s", 4, "node-1"))
     crashed = msgspec.structs.replace(state.replicas[worker("r", 3)], phase=Phase.PENDING, incarnation=None)
     state = waiting(state.with_replica(crashed), "g", 8, 200)
-    state, snapshot = prepared(state, NOW)
+    state, snapshot = prepare(state, NOW)
     again = Admit(replica=crashed.name, node="node-0", reason="again")
     (only,) = plan(state, [again], NOW, snapshot)
     assert only.objection is None

@@ -18,12 +18,12 @@ def test_nothing_is_against_a_move_exactly_where_no_words_for_it_are_found(layou
         Migrate(replica=name, target=data.draw(st.sampled_from(sorted(state.nodes))), purpose="", reason="")
         for name in sorted(state.replicas)
     ]
-    told = [standing.to_move(replica, snapshot) for replica in state.replicas.values()]
+    told = [standing.move_objection(replica, snapshot) for replica in state.replicas.values()]
     judged = words(plan(state, moves, snapshot.now))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(standing, "may_move", lambda *_: False)
         patch.setattr(type(snapshot), "particular", frozenset(state.jobs))
-        assert [standing.to_move(replica, snapshot) for replica in state.replicas.values()] == told
+        assert [standing.move_objection(replica, snapshot) for replica in state.replicas.values()] == told
         assert words(plan(state, moves, snapshot.now)) == judged
 
 

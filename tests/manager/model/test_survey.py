@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.model.cluster import Leaving, Phase, Progress, Replica
-from specon_manager.model.overlay import Overlay, changed, flat, lacking
+from specon_manager.model.overlay import Overlay, change_one, flat, lacking
 from specon_manager.model.resources import Resources
-from specon_manager.model.survey import Survey, surveyed
+from specon_manager.model.survey import Survey, survey_records
 from specon_sidecar.classify import Category
 from support.decisions.snapshots import move_of
 
@@ -46,7 +46,7 @@ def put(replicas, name, record, *, laid):
     if not laid:
         return {**replicas, name: named}
     known = replicas if isinstance(replicas, Overlay) else Overlay(replicas, {})
-    return changed(known, name, named)
+    return change_one(known, name, named)
 
 
 @given(changes)
@@ -70,7 +70,7 @@ def test_what_was_kept_and_renewed_is_what_a_look_at_every_replica_tells(steps):
             moving = {**moving, name: move_of(name, "node-0", node)}
         former.append(replicas)
         known = {key: move for key, move in moving.items() if key in replicas}
-        assert surveyed(replicas, known).told() == Survey.of(replicas, known).told()
+        assert survey_records(replicas, known).told() == Survey.of(replicas, known).told()
 
 
 def test_a_report_alone_leaves_everything_as_it_was_counted():
@@ -80,11 +80,11 @@ def test_a_report_alone_leaves_everything_as_it_was_counted():
         progress = Progress(category=Category.CONVERGED, category_since=number)
         record = Replica(name=name, job="", phase=Phase.RUNNING, node="node-0", progress=progress)
         replicas = put(replicas, name, record, laid=False)
-    before = surveyed(replicas, {})
+    before = survey_records(replicas, {})
     settled = before.settled  # counted when it is asked for
     record = replicas[NAMES[0]]
     reported = msgspec.structs.replace(record, progress=msgspec.structs.replace(record.progress, step=5))
-    after = surveyed({**replicas, NAMES[0]: reported}, {})
+    after = survey_records({**replicas, NAMES[0]: reported}, {})
     assert after is not before
     assert after.on_node is before.on_node
     assert after.census is before.census

@@ -4,13 +4,13 @@ import msgspec
 
 from specon_manager.model.cluster import Phase
 from specon_manager.policies.elastic import Books, make_room, more_workers, never_fits
-from specon_manager.policies.gang_placement import on_fewest_nodes
+from specon_manager.policies.gang_placement import place_on_fewest_nodes
 from support.decisions.gang_layouts import NOW, Gang, layout, snapshot_of, state_of
 from support.decisions.snapshots import move_of
 
 
 def place(spec, idle):
-    return on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)
+    return place_on_fewest_nodes(spec, idle, most=spec.fewest_workers, least=spec.fewest_workers)
 
 
 def books_of(nodes, *gangs):
@@ -61,9 +61,9 @@ def test_a_job_of_which_a_worker_moves_loses_none():
 def test_soon_counts_what_leaves_and_the_room_itself_stays():
     """What was told to end holds its room until it is gone."""
     books = books_of({"a": 4}, Gang("j", workers=4, least=1, on={"a": "0123"}, leaving="23"))
-    assert (books.idle.open("a").cpu, books.soon().open("a").cpu) == (0, 2)
+    assert (books.idle.open("a").cpu, books.idle_soon().open("a").cpu) == (0, 2)
     list(books.scale_in(books.surplus(job_of(books, "j")), "makes room"))
-    assert (books.idle.open("a").cpu, books.soon().open("a").cpu) == (0, 3)
+    assert (books.idle.open("a").cpu, books.idle_soon().open("a").cpu) == (0, 3)
 
 
 def test_room_is_made_with_no_worker_more_than_needed():

@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources, total
-from specon_manager.policies.gang_placement import first_fit, needed, on_fewest_nodes, on_one_node, spread
+from specon_manager.policies.gang_placement import (
+    place_first_fit,
+    place_on_fewest_nodes,
+    place_on_one_node,
+    request_of_all,
+    spread,
+)
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from support.decisions.gang_layouts import Gang, layout, snapshot_of
@@ -31,10 +37,10 @@ def placements(spec, idle):
     """Return what each rule makes of all of it."""
     number = len(spec.replicas)
     return (
-        on_one_node(spec, idle, most=number, least=number),
+        place_on_one_node(spec, idle, most=number, least=number),
         spread(spec, idle, most=number, least=number),
-        on_fewest_nodes(spec, idle, most=number, least=number),
-        first_fit(spec, idle, workers=number),
+        place_on_fewest_nodes(spec, idle, most=number, least=number),
+        place_first_fit(spec, idle, workers=number),
     )
 
 
@@ -42,7 +48,7 @@ def placements(spec, idle):
 def test_a_gang_whose_workers_differ_has_room_where_each_has_its_own(cpus):
     """So many of the largest would have none; the largest goes where only it has room."""
     spec = unlike(*cpus)
-    assert on_one_node(spec, idle_of({"a": 10}), most=3, least=3) == dict.fromkeys(spec.replicas, "a")
+    assert place_on_one_node(spec, idle_of({"a": 10}), most=3, least=3) == dict.fromkeys(spec.replicas, "a")
     for placement in placements(spec, idle_of({"a": 2, "b": 8}))[1:]:
         assert [placement[name] for name in spec.replicas] == ["b" if cpu == 8 else "a" for cpu in cpus]
     assert placements(spec, idle_of({"a": 7, "b": 7})) == (None,) * 4
@@ -126,7 +132,7 @@ def test_a_copy_is_tried_on_without_changing_the_original():
 def test_fractions_that_fit_the_planner_fit_here():
     """Ten tenths of a core fill a core though each difference rounds."""
     waits = Gang("waits", workers=10, cpu=0.1)
-    placement = on_one_node(
+    placement = place_on_one_node(
         waits.spec(), idle_of({"a": total([Resources(cpu=0.1)] * 10)}, waits), most=10, least=10
     )
     assert where(placement) == {"a": "0123456789"}
@@ -135,22 +141,25 @@ def test_fractions_that_fit_the_planner_fit_here():
 def test_most_idle_counts_what_the_job_asks_for():
     """A node with many idle GPUs is not the most idle for a job that asks for cores."""
     nodes = {"a": Resources(cpu=2, gpu=8), "b": Resources(cpu=4)}
-    assert idle_of(nodes).by_most_idle(Gang("cores").spec()) == ["b", "a"]
-    assert idle_of(nodes).by_most_idle(Gang("devices", cpu=0, gpu=1).spec()) == ["a", "b"]
+    assert idle_of(nodes).nodes_by_most_idle(Gang("cores").spec()) == ["b", "a"]
+    assert idle_of(nodes).nodes_by_most_idle(Gang("devices", cpu=0, gpu=1).spec()) == ["a", "b"]
 
 
 def test_of_nodes_as_idle_the_first_by_name_comes_first():
     """node-2 is before node-10."""
-    assert idle_of({"node-10": 4, "node-2": 4}).by_most_idle(Gang("waits").spec()) == ["node-2", "node-10"]
+    assert idle_of({"node-10": 4, "node-2": 4}).nodes_by_most_idle(Gang("waits").spec()) == [
+        "node-2",
+        "node-10",
+    ]
 
 
 def test_a_job_that_requests_nothing_goes_where_there_are_the_fewest_replicas():
     """It fits everywhere, so room says nothing."""
     runs = Gang("runs", workers=2, cpu=0, on={"a": "01"})
     waits = Gang("waits", workers=2, cpu=0)
-    assert where(on_fewest_nodes(waits.spec(), idle_of({"a": 4, "b": 4}, runs, waits), most=2, least=2)) == {
-        "b": "01"
-    }
+    assert where(
+        place_on_fewest_nodes(waits.spec(), idle_of({"a": 4, "b": 4}, runs, waits), most=2, least=2)
+    ) == {"b": "01"}
 
 
 # -- one node ------------------------------------------------------------------------------------
@@ -169,13 +178,15 @@ def test_a_job_that_requests_nothing_goes_where_there_are_the_fewest_replicas():
 def test_one_node_takes_all_or_as_many_workers_as_it_holds(nodes, expected):
     """The node that holds the most workers beside the parameter server, never fewer than `least`."""
     spec = Gang("waits", ps=1, workers=4).spec()
-    assert where(on_one_node(spec, idle_of(nodes), most=4, least=2)) == expected
+    assert where(place_on_one_node(spec, idle_of(nodes), most=4, least=2)) == expected
 
 
 def test_one_node_is_tested_for_each_resource():
     """A node with the cores and another with the memory make no node that holds the gang."""
     nodes = {"a": Resources(cpu=8, memory=1), "b": Resources(cpu=1, memory=8)}
-    assert on_one_node(Gang("waits", workers=2, memory=2).spec(), idle_of(nodes), most=2, least=2) is None
+    assert (
+        place_on_one_node(Gang("waits", workers=2, memory=2).spec(), idle_of(nodes), most=2, least=2) is None
+    )
 
 
 # -- several nodes -------------------------------------------------------------------------------
@@ -184,7 +195,7 @@ def test_one_node_is_tested_for_each_resource():
 def test_what_no_node_holds_is_spread_the_most_idle_first_with_its_parameter_server():
     """KOD2, section 4.1: parameter server and workers together, in the order of the idlest nodes."""
     spec = Gang("waits", ps=1, workers=6).spec()
-    assert where(on_fewest_nodes(spec, idle_of({"a": 2, "b": 4, "c": 3}), most=6, least=6)) == {
+    assert where(place_on_fewest_nodes(spec, idle_of({"a": 2, "b": 4, "c": 3}), most=6, least=6)) == {
         "b": "p012",
         "c": "345",
     }
@@ -204,7 +215,7 @@ def test_the_parameter_server_goes_where_most_of_its_workers_are():
 def test_one_node_with_the_fewest_workers_is_better_than_several_with_all():
     """Section 4.1: the fewest nodes; the job grows later."""
     spec = Gang("waits", workers=4, least=2).spec()
-    assert where(on_fewest_nodes(spec, idle_of({"a": 2, "b": 2}), most=4, least=2)) == {"a": "01"}
+    assert where(place_on_fewest_nodes(spec, idle_of({"a": 2, "b": 2}), most=4, least=2)) == {"a": "01"}
 
 
 def test_the_parameter_server_gives_way_where_it_would_take_the_room_of_a_worker():
@@ -216,12 +227,12 @@ def test_the_parameter_server_gives_way_where_it_would_take_the_room_of_a_worker
 def test_first_fit_goes_by_name():
     """The Kubeflow dynamic scheduler: each replica on the first node that has room."""
     spec = Gang("waits", ps=1, workers=4).spec()
-    assert where(first_fit(spec, idle_of({"a": 2, "b": 1, "c": 9}), workers=4)) == {
+    assert where(place_first_fit(spec, idle_of({"a": 2, "b": 1, "c": 9}), workers=4)) == {
         "a": "p0",
         "b": "1",
         "c": "23",
     }
-    assert first_fit(spec, idle_of({"a": 2, "b": 2}), workers=4) is None
+    assert place_first_fit(spec, idle_of({"a": 2, "b": 2}), workers=4) is None
 
 
 # -- what holds for every placement --------------------------------------------------------------
@@ -245,10 +256,10 @@ def test_a_placement_is_a_whole_gang_and_fits(gang, nodes, least):
     least = min(least, most)
     idle = idle_of(nodes)
     for placement in (
-        on_one_node(spec, idle, most=most, least=least),
+        place_on_one_node(spec, idle, most=most, least=least),
         spread(spec, idle, most=most, least=least),
-        on_fewest_nodes(spec, idle, most=most, least=least),
-        first_fit(spec, idle, workers=least),
+        place_on_fewest_nodes(spec, idle, most=most, least=least),
+        place_first_fit(spec, idle, workers=least),
     ):
         if placement is None:
             continue
@@ -262,10 +273,10 @@ def test_a_placement_is_a_whole_gang_and_fits(gang, nodes, least):
 
 @given(GANGS, NODES)
 def test_what_fits_on_one_node_is_never_spread(gang, nodes):
-    """`on_fewest_nodes` uses one node whenever one holds the smallest gang."""
+    """`place_on_fewest_nodes` uses one node whenever one holds the smallest gang."""
     spec, idle = gang.spec(), idle_of(nodes)
-    fits = any(needed(spec, 1).fits(idle.open(node)) for node in nodes)
-    placement = on_fewest_nodes(spec, idle, most=gang.workers, least=1)
+    fits = any(request_of_all(spec, 1).fits(idle.open(node)) for node in nodes)
+    placement = place_on_fewest_nodes(spec, idle, most=gang.workers, least=1)
     assert (placement is not None and len(set(placement.values())) == 1) or not fits
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from specon_manager.model.actions import Admit
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.resources import Resources
-from specon_manager.policies.kod2 import JobState, KOD2Settings, normalised, propose, state_of, weight
+from specon_manager.policies.kod2 import JobState, KOD2Settings, normalise, propose, state_of, weight
 from support.decisions.gang_clusters import clusters
 from support.decisions.gang_layouts import NOW, Gang, refused, snapshot_of, written
 from support.decisions.gang_layouts import state_of as cluster_of
@@ -49,17 +49,17 @@ def test_a_weight_is_the_fewest_workers_by_the_share_of_a_node_that_is_requested
 
 def test_equation_1_is_a_sigmoid_above_one_half():
     """It is 1 / (1 + exp(-omega'))."""
-    assert normalised(0) == 0.5
-    assert normalised(1) == pytest.approx(0.7310586)
-    assert normalised(math.inf) == 1
+    assert normalise(0) == 0.5
+    assert normalise(1) == pytest.approx(0.7310586)
+    assert normalise(math.inf) == 1
 
 
 def test_jobs_whose_weights_are_both_1_in_double_precision_are_not_tied():
     """Decisions compare omega', which does not saturate."""
     first, heavy = Gang("first", workers=4, cpu=0.1), Gang("heavy", workers=4, cpu=0.05)
     assert (
-        normalised(weight(first.spec(), WHOLE, DEFAULT))
-        == normalised(weight(heavy.spec(), WHOLE, DEFAULT))
+        normalise(weight(first.spec(), WHOLE, DEFAULT))
+        == normalise(weight(heavy.spec(), WHOLE, DEFAULT))
         == 1
     )
     assert proposed({"a": 10}, first, heavy) == [

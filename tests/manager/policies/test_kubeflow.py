@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from specon_manager.model.resources import Resources
 from specon_manager.policies.idle import Idle
-from specon_manager.policies.kubeflow import KubeflowSettings, gang, in_order, place, propose, requirement
+from specon_manager.policies.kubeflow import KubeflowSettings, gang, order_queue, place, propose, requirement
 from support.decisions.gang_clusters import clusters
 from support.decisions.gang_layouts import NOW, Gang, layout, refused, snapshot_of, state_of, written
 from support.decisions.gang_rules import broken_gang_rules, turn_records
@@ -25,7 +25,7 @@ def proposed(nodes, *gangs, settings=DEFAULT):
 
 def queue_of(*gangs, settings=DEFAULT):
     jobs = list(state_of({}, gangs).jobs.values())
-    return [job.name.rpartition("/")[2] for job in in_order(jobs, WHOLE, settings)]
+    return [job.name.rpartition("/")[2] for job in order_queue(jobs, WHOLE, settings)]
 
 
 # -- listing Weighting ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Progress
 from specon_manager.policies.progress import ProgressSettings, propose
-from specon_manager.policies.speedup import brought_nothing, largest_worthwhile
+from specon_manager.policies.speedup import has_no_speedup, largest_worthwhile
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Observation, Report
 from support.decisions.expected import left
@@ -36,9 +36,9 @@ def test_growth_ends_where_the_next_worker_does_not_bring_nine_tenths(paces, wor
 
 def test_what_brought_nothing_is_known_by_the_pace_with_what_was_asked_for():
     """Never of the workers that were asked for themselves."""
-    assert brought_nothing({2: 0.5, 3: 0.5}, 2, 3)
-    assert not brought_nothing({2: 0.5, 3: 0.4}, 2, 3)
-    assert not brought_nothing({1: 0.5, 2: 0.6}, 2, 2)
+    assert has_no_speedup({2: 0.5, 3: 0.5}, 2, 3)
+    assert not has_no_speedup({2: 0.5, 3: 0.4}, 2, 3)
+    assert not has_no_speedup({1: 0.5, 2: 0.6}, 2, 2)
 
 
 def grown(paces: dict[int, float], places: str = "0 0") -> list[tuple[object, ...]]:

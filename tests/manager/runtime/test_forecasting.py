@@ -46,11 +46,11 @@ async def test_an_answer_grows_old_with_the_clock():
     """What was a minute away is half a minute away half a minute later, and never before now."""
     async with asking(Lab()) as (forecasts, news):
         await news.wait()
-    assert forecasts.now_of(JOB, NOW) == SOON
-    later = forecasts.now_of(JOB, NOW + 30)
+    assert forecasts.start_of(JOB, NOW) == SOON
+    later = forecasts.start_of(JOB, NOW + 30)
     assert (later.in_seconds, later.earliest_seconds, later.latest_seconds) == (30.0, 0.0, 70.0)
     assert forecasts.told(NOW + 30) == {JOB: later}
-    assert forecasts.now_of("default/other", NOW) is None
+    assert forecasts.start_of("default/other", NOW) is None
 
 
 async def test_nobody_is_asked_while_nobody_waits():
@@ -68,7 +68,7 @@ async def test_trouble_leaves_nothing_that_was_known_and_goes_on(answer, caplog)
     async with asking(lab) as (forecasts, news):
         for said, known in ((lab.answer, True), (answer, False), ({JOB: SOON}, True)):
             lab.answer = said
-            while (forecasts.now_of(JOB, NOW) is not None) is not known:
+            while (forecasts.start_of(JOB, NOW) is not None) is not known:
                 news.clear()
                 await news.wait()
     assert "when jobs start is not known" in caplog.text

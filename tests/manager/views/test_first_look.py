@@ -7,7 +7,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
 from specon_manager.model.cluster import Job, JobSpec, Phase, Progress, Replica
 from specon_manager.model.resources import Resources
-from specon_manager.views.first_look import Looking, in_words
+from specon_manager.views.first_look import Looking, describe_look
 from specon_sidecar.classify import Category
 from support.decisions.cluster import replica_of
 
@@ -61,7 +61,7 @@ def test_what_would_have_been_ordered_is_told_once():
         f"move {A} to node-1 (it has converged)",
         f"move {A} to node-2 (it has converged)",
     ]
-    assert "Would have been ordered (2):" in in_words(report)
+    assert "Would have been ordered (2):" in describe_look(report)
 
 
 def test_reasons_are_counted_by_whom_they_concern():
@@ -78,4 +78,4 @@ def test_reasons_are_counted_by_whom_they_concern():
     report = looking.report(stays, 3.0)
     assert [(each.refusal, each.jobs) for each in report.against] == [("no-gain", 2), ("quota", 1)]
     assert report.would == ()
-    assert "Nothing would have been ordered so far." in in_words(report)
+    assert "Nothing would have been ordered so far." in describe_look(report)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from specon_manager.backends.local.log_tail import read_tail
-from specon_manager.views.log_tail import BYTES, LINES, in_its_pod, tail_of
+from specon_manager.views.log_tail import BYTES, LINES, pod_log_tail, tail_of
 
 
 def test_the_last_lines_are_shown_without_what_steers_a_screen():
@@ -50,5 +50,5 @@ def test_what_has_no_lines_says_why(tmp_path, make, note):
 
 def test_on_kubernetes_it_says_where_the_log_is():
     """With the pod's name where that is known."""
-    assert in_its_pod("team/a/worker/0", "a-0-xyz").path == "kubectl -n team logs a-0-xyz"
-    assert in_its_pod("team/a/worker/0", None).path == "kubectl -n team logs POD"
+    assert pod_log_tail("team/a/worker/0", "a-0-xyz").path == "kubectl -n team logs a-0-xyz"
+    assert pod_log_tail("team/a/worker/0", None).path == "kubectl -n team logs POD"

@@ -5,9 +5,9 @@ import pytest
 
 from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState, Witness
-from specon_manager.views.awaited import awaited
+from specon_manager.views.awaited import describe_wait
 from specon_manager.views.transaction_words import sentence
-from specon_manager.views.transactions import chosen, news, row_of, rows_of
+from specon_manager.views.transactions import choose_rows, news, row_of, rows_of
 from specon_manager.views.words import ASKED, QUEUED, word_of_state
 from support.decisions.changed_jobs import NOW, change, changing, elastic, ended, nodes
 from support.decisions.gangs import on, server, with_gang, worker
@@ -22,20 +22,20 @@ def test_what_a_change_waits_for():
     state = with_gang(nodes(), elastic(), on("node-0", server("e"), worker("e", 0), worker("e", 1)))
     lead, name, coming = worker("e"), worker("e", 1), worker("e", 2)
     told = Leaving(purpose="scale-in", since=NOW, deadline=NOW, reason="less")
-    assert awaited(change(), state) == f"a verified checkpoint of {lead}"
+    assert describe_wait(change(), state) == f"a verified checkpoint of {lead}"
     fewer = dict.fromkeys((server("e"), lead), "node-0")
     leaving = change(Kind.SCALE_IN, state=TransactionState.LEAVING, after=fewer, restart=False)
-    assert awaited(leaving, replica(state, name, leaving=told)) == f"the end of {name}"
+    assert describe_wait(leaving, replica(state, name, leaving=told)) == f"the end of {name}"
     anew = msgspec.structs.replace(leaving, restart=True)
-    assert awaited(anew, state) == f"the end of {server('e')}, {lead}, {name}"
-    assert awaited(change(state=TransactionState.COMING), state) == f"the start of {coming}"
+    assert describe_wait(anew, state) == f"the end of {server('e')}, {lead}, {name}"
+    assert describe_wait(change(state=TransactionState.COMING), state) == f"the start of {coming}"
     verifying = change(state=TransactionState.VERIFYING, running_at=NOW)
-    text = awaited(verifying, replica(state, coming, phase=Phase.RUNNING))
+    text = describe_wait(verifying, replica(state, coming, phase=Phase.RUNNING))
     assert text.startswith(f"a step of {lead} that shows that it trains, and a report of ")
     proven = msgspec.structs.replace(
         verifying, witnesses={lead: Witness(incarnation="0001", proven=True)}, running_at=None
     )
-    assert awaited(proven, state) == "the next look"
+    assert describe_wait(proven, state) == "the next look"
 
 
 def test_what_a_move_waits_for(scene):
@@ -43,9 +43,9 @@ def test_what_a_move_waits_for(scene):
     name = scene.job()
     scene.running(name)
     proposed = scene.move(name, TransactionState.PROPOSED)
-    assert awaited(proposed, scene.state) == "room on node-1"
+    assert describe_wait(proposed, scene.state) == "room on node-1"
     verifying = scene.move(name, TransactionState.VERIFYING, running_at=1020.0)
-    assert awaited(verifying, scene.state) == f"a step of {name} that shows that it trains"
+    assert describe_wait(verifying, scene.state) == f"a step of {name} that shows that it trains"
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_one_list_has_everything_in_the_order_in_which_it_was_proposed(scene):
     scene.move(name, TransactionState.COMING, id="move-2", at=7.0)
     rows = rows_of(scene.state)
     assert [row.id for row in rows] == ["change-9", "move-1", "move-2", "request-1"]
-    assert [row.id for row in chosen(rows, moves=False)] == ["change-9"]
-    assert [row.id for row in chosen(rows, moves=True, ended=False)] == ["move-2", "request-1"]
-    assert chosen(rows, namespace="team") == []
+    assert [row.id for row in choose_rows(rows, moves=False)] == ["change-9"]
+    assert [row.id for row in choose_rows(rows, moves=True, ended=False)] == ["move-2", "request-1"]
+    assert choose_rows(rows, namespace="team") == []
     refused, queued = rows[1], rows[3]
     assert (refused.state, refused.ended, refused.succeeded) == ("Refused", True, False)
     assert (queued.state, queued.begun, queued.in_flight, queued.ended) == (QUEUED, False, False, False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_sidecar.formats.prefixes import named_rank, strip, without_terminal
+from specon_sidecar.formats.prefixes import read_rank, strip, strip_terminal
 
 PREFIXES = [
     (b"[1,0]<stderr>:", 0),
@@ -68,18 +68,18 @@ def test_time_of_a_stamp_with_zone():
 
 def test_terminal():
     """Colours, titles and links are dropped; of what backspaces overwrote the last state counts."""
-    assert without_terminal(b"\x1b[1mstep\x1b[0m \x1b]8;;u\x1b\\a\x1b]8;;\x07 1\b\b\b2 \b\b") == b"2 "
-    assert without_terminal(b"\x1b[A\x1b(Bloss") == b"loss"
+    assert strip_terminal(b"\x1b[1mstep\x1b[0m \x1b]8;;u\x1b\\a\x1b]8;;\x07 1\b\b\b2 \b\b") == b"2 "
+    assert strip_terminal(b"\x1b[A\x1b(Bloss") == b"loss"
 
 
 def test_named_rank():
     """A rank among the values is one; that of an adapter is not."""
-    assert named_rank(b"step=1 rank=3 loss=2") == 3
-    assert named_rank(b'"global_rank": 2') == 2
-    assert named_rank(b"lora_rank: 8 crank=2 rank=1.5") is None
+    assert read_rank(b"step=1 rank=3 loss=2") == 3
+    assert read_rank(b'"global_rank": 2') == 2
+    assert read_rank(b"lora_rank: 8 crank=2 rank=1.5") is None
 
 
 @given(st.binary(max_size=200) | st.lists(st.sampled_from([one[0] for one in PREFIXES])).map(b"".join))
 def test_any_bytes(line):
     """No bytes make it raise, and what remains is the end of what the terminal shows."""
-    assert without_terminal(line).endswith(strip(line).text)
+    assert strip_terminal(line).endswith(strip(line).text)

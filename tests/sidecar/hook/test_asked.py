@@ -7,7 +7,7 @@ from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
 from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
 from specon_sidecar.checkpoints.find import Fingerprint, fingerprint
 from specon_sidecar.checkpoints.pause_lease import PauseLease
-from specon_sidecar.checkpoints.volumes import misplaced
+from specon_sidecar.checkpoints.volumes import describe_misplacement
 from specon_sidecar.hook.messages import Refused, Saved
 from specon_sidecar.parse import CheckpointMode
 from specon_sidecar.trainer.process import CannotAskError
@@ -125,9 +125,9 @@ async def test_what_lies_on_a_volume_is_a_checkpoint(tmp_path):
     scene = Scene(volumes=("/elsewhere", str(tmp_path / "volume")))
     scene.hook.answers["one"] = Saved(str(tmp_path / "data" / "c"), 3, "one")
     assert (await scene.obtain()).done
-    assert not misplaced("/dev/shm/c", ("/dev/shm",))
-    assert misplaced("/dev/shm/c", ("/",))
-    assert "(nothing)" in misplaced("/etc/passwd", ())
+    assert not describe_misplacement("/dev/shm/c", ("/dev/shm",))
+    assert describe_misplacement("/dev/shm/c", ("/",))
+    assert "(nothing)" in describe_misplacement("/etc/passwd", ())
 
 
 async def test_nobody_there_is_the_reason(tmp_path):
@@ -168,7 +168,7 @@ async def test_what_was_written_again_is_not_what_was_told(tmp_path, marker):
     scene.hook.answers["one"] = saved
     assert "was changed after its step 100 was told" in (await scene.obtain()).reason
     successor = Scene()
-    successor.subject.note_saved(Saved(str(last), 100), scene.subject.told_as(saved))
+    successor.subject.note_saved(Saved(str(last), 100), scene.subject.told_fingerprint(saved))
     assert await successor.subject.verify_told(Saved(str(last), 100), 5) is None
     await successor.subject.hear(Saved(str(last), 150))
     assert await successor.subject.verify_told(Saved(str(last), 100), 5) is None

@@ -11,7 +11,7 @@ from specon_manager.model.actions import Action, EvictReplica, PlaceJob, SetWeig
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.rooms import Rooms, rooms
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.survey import Survey, surveyed
+from specon_manager.model.survey import Survey, survey_records
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.running import Kind, Kinds, Running, kinds
 from specon_manager.policies.preemption.victims import length_of, running_best_effort
@@ -134,7 +134,7 @@ def _check_owned(state: State, replica: Replica) -> None:
     assert (replica.name in job.spec.replicas) != (replica.name in job.dropped), replica.name
     assert replica.phase is not Phase.FAILED, "its owner counts crashes, not we"
     if replica.leaving is not None:
-        flying = state.transaction_of(replica.name) or state.whole_of(job.name)
+        flying = state.transaction_of(replica.name) or state.whole_transaction_of(job.name)
         assert flying is not None, f"{replica.name} leaves for nothing"
     if not job.spec.adjustable:
         assert replica.phase is not Phase.PENDING
@@ -191,7 +191,7 @@ def _check_claims(state: State) -> None:
     for name, claim in state.claims.items():
         job = state.jobs[name]
         assert job.ended_at is None, f"{name} has ended and has a claim"
-        assert state.whole_of(name) is None, f"{name} is changed and has a claim"
+        assert state.whole_transaction_of(name) is None, f"{name} is changed and has a claim"
         assert not any(state.replicas[replica].active for replica in job.spec.replicas)
         assert claim.placement
         assert {replica for replica, _ in claim.placement} <= set(job.spec.replicas)
@@ -233,9 +233,9 @@ def _check_budgets(state: State) -> None:
 def check_survey(state: State, now: float) -> None:
     """Assert that what is counted from one event to the next is what a look at every replica tells."""
     moving = state.snapshot(now).moving
-    told, counted = surveyed(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
+    told, counted = survey_records(state.replicas, moving).told(), Survey.of(state.replicas, moving).told()
     assert told == counted, f"{told} was counted, and there is {counted}"
-    census = surveyed(state.replicas, moving).census
+    census = survey_records(state.replicas, moving).census
     kept, anew = rooms(state.nodes, census), Rooms(state.nodes, census)
     for each in ("ready", "capacity", "free", "parts", "count"):
         assert getattr(kept, each) == getattr(anew, each)

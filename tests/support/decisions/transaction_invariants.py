@@ -73,7 +73,7 @@ def _check_one_step(state: State, transaction: Transaction) -> None:
 
 def trains(state: State, job: Job, present: Sequence[Replica]) -> bool:
     """Return whether all of the job trains, or all of those that a transaction of it lets train on."""
-    whole = state.whole_of(job.name)
+    whole = state.whole_transaction_of(job.name)
     if whole is not None and whole.kind is not Kind.ADMIT:
         if whole.state in UNTOUCHED_STATES and whole.changing_at is None:
             names = [name for name in whole.before if name in state.replicas]

@@ -78,7 +78,7 @@ class Changing:
 
     def flying(self, job="default/bert"):
         """Return what is in flight of a job as a whole."""
-        return self.state.whole_of(job)
+        return self.state.whole_transaction_of(job)
 
     def propose(self, kind, job="default/bert"):
         """Let the plan accept a change of that kind that makes sense at present."""

@@ -6,18 +6,18 @@ import msgspec
 
 from fakekube import schemas
 from specon_manager.backends.kube.objects.names import migration_name
-from specon_manager.backends.kube.records.job_record import as_first_schema as job_as_first_schema
 from specon_manager.backends.kube.records.job_record import (
     read_training_job,
     training_job_name,
     training_job_spec,
     training_job_status,
 )
+from specon_manager.backends.kube.records.job_record import to_first_schema as job_as_first_schema
 from specon_manager.backends.kube.records.migration_record import (
-    as_first_schema,
     migration_object,
     migration_status,
     read_migration,
+    to_first_schema,
 )
 from specon_manager.backends.kube.records.progress_record import (
     progress_object,
@@ -85,7 +85,7 @@ def migration_of(move, replica, *, now, state=None, first_schema=False, **change
     given = {"hostname": None, "manifest": None, "manager": "one", **changes}
     measured = (state or State()).measured
     status = migration_status(move, replica, measured=measured, now=now, **given)
-    status = as_first_schema(status) if first_schema else status
+    status = to_first_schema(status) if first_schema else status
     return {**item, "status": status_of(status)}
 
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from typing import Any, Self
 
-from specon_manager.backends.kube.admission.gate import awaited
+from specon_manager.backends.kube.admission.gate import gate_arrival
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.objects.annotation_keys import PINNED, REPLICA
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
@@ -153,4 +153,4 @@ class Played:
             },
             "spec": spec,
         }
-        return awaited(Injection(pod), self.pins).pod
+        return gate_arrival(Injection(pod), self.pins).pod

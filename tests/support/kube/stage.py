@@ -31,7 +31,7 @@ class Keeper:
     async def keep_manifest(self, replica: str, manifest: Object) -> None:
         self.manifests[replica] = manifest
 
-    def kept_manifest(self, replica: str) -> Object | None:
+    def read_manifest(self, replica: str) -> Object | None:
         return self.manifests.get(replica)
 
     def reference(self, replica: str) -> Object | None:

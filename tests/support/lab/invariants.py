@@ -85,7 +85,7 @@ class Invariants:
             assert all(incarnation.training for incarnation in up)
             assert {i.replica for i in up if role_of(i.replica) == "ps"} == set(spec.ps)
             assert len(up) - len(spec.ps) >= spec.fewest_workers, f"{spec.name} trains with {len(up)}"
-            if moment.after.whole_of(spec.name) is not None:
+            if moment.after.whole_transaction_of(spec.name) is not None:
                 continue  # some of it trains on while others come and go
             known = moment.after.jobs.get(spec.name)
             # While a worker leaves in a scaling the others train; the manager counts that from its end on.

@@ -38,7 +38,7 @@ class RemoteCluster:
     async def remarks(self, job):
         return ()
 
-    async def cordoned(self, node):
+    async def is_cordoned(self, node):
         return None
 
     async def ask(self, wanted, reason):

@@ -19,7 +19,7 @@ from specon_tools.documentation import (
     results_pictures,
     transactions,
 )
-from specon_tools.documentation.marked import with_table
+from specon_tools.documentation.marked import put_table
 from specon_tools.observability import catalogue
 
 _CHART: Final = Path("charts/specon")
@@ -47,20 +47,20 @@ def pages(root: Path) -> Mapping[str, str]:
     for name, parts in _TABLES.items():
         page = (root / "docs" / name).read_text()
         for mark, part in parts.items():
-            page = with_table(page, mark, part())
+            page = put_table(page, mark, part())
         marked[f"docs/{name}"] = page
     for picture in results_pictures.PICTURES:
         name = f"docs/results/{picture.page}.md"
         page = marked.get(name) or (root / name).read_text()
-        marked[results_pictures.path_of(picture)] = results_pictures.drawn(page, picture)
-        marked[name] = with_table(page, f"picture {picture.name}", results_pictures.line_of(picture))
+        marked[results_pictures.path_of(picture)] = results_pictures.draw(page, picture)
+        marked[name] = put_table(page, f"picture {picture.name}", results_pictures.line_of(picture))
     values, schema = (chart / "values.yaml").read_text(), (chart / "values.schema.json").read_text()
     table = helm_values.table(values, json.loads(schema))
     readme = (chart / "README.md").read_text()
     return {
         "docs/openapi.yaml": document,
         "docs/reference/values.md": helm_values.page(values, json.loads(schema)),
-        f"{_CHART}/README.md": with_table(readme, "values", f"\n{table}\n"),
+        f"{_CHART}/README.md": put_table(readme, "values", f"\n{table}\n"),
         **marked,
     }
 

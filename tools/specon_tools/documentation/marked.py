@@ -1,7 +1,7 @@
 """Pages that people write, but for a table between two marks."""
 
 
-def with_table(page: str, name: str, table: str) -> str:
+def put_table(page: str, name: str, table: str) -> str:
     """Return the page with the table of that name; raises ValueError where the page lacks its marks."""
     begin, end = (f"<!-- {name}: {word} -->\n" for word in ("begin", "end"))
     head, found, rest = page.partition(begin)

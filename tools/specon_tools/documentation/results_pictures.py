@@ -181,7 +181,7 @@ def _number(cell: str) -> float | None:
     return None if found is None else float(found[0].replace(",", ""))
 
 
-def drawn(page: str, picture: Picture) -> str:
+def draw(page: str, picture: Picture) -> str:
     """Return the SVG; raises ValueError as `rows_of` does."""
     rows = rows_of(page, picture)
     most = max(value for row in rows for value in row.values if value is not None)

@@ -161,7 +161,7 @@ def anchor(alert: str) -> str:
     return alert.lower()
 
 
-def rendered() -> str:
+def render() -> str:
     """Return the rules as Prometheus reads them."""
     rules: list[dict[str, Any]] = [
         {

@@ -5,7 +5,7 @@ from typing import Final
 from specon_tools.observability import alerts
 from specon_tools.observability.convergence import CONVERGENCE
 from specon_tools.observability.operations import OPERATIONS
-from specon_tools.observability.panels import rendered
+from specon_tools.observability.panels import render
 from specon_tools.observability.scheduling import SCHEDULING
 
 DASHBOARDS: Final = (CONVERGENCE, SCHEDULING, OPERATIONS)
@@ -15,5 +15,5 @@ _END: Final = "<!-- metrics: end -->"
 
 def chart_files() -> dict[str, str]:
     """Return what belongs into `charts/specon/files`, by relative path."""
-    found = {f"dashboards/{dashboard.uid}.json": rendered(dashboard, DASHBOARDS) for dashboard in DASHBOARDS}
-    return {**found, "alerts.yaml": alerts.rendered()}
+    found = {f"dashboards/{dashboard.uid}.json": render(dashboard, DASHBOARDS) for dashboard in DASHBOARDS}
+    return {**found, "alerts.yaml": alerts.render()}

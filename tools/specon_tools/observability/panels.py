@@ -101,7 +101,7 @@ class Dashboard(Struct, frozen=True, kw_only=True):
         return (panel for row in self.rows for panel in row.panels)
 
 
-def rendered(dashboard: Dashboard, others: Sequence[Dashboard] = ()) -> str:
+def render(dashboard: Dashboard, others: Sequence[Dashboard] = ()) -> str:
     """Return the JSON of a dashboard, with links to the others."""
     content = {
         "uid": dashboard.uid,

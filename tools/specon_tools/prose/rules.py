@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from specon_tools.prose.text import Text, shown, words
+from specon_tools.prose.text import Text, show_sentence, words
 
 HABIT_WORDS: Final = 25
 """Of one sentence: longer ones are counted."""
@@ -93,7 +93,7 @@ class Finding:
 
     def __str__(self) -> str:
         """Return a line: place, rule and the beginning of the sentence."""
-        sentence = shown(self.sentence)
+        sentence = show_sentence(self.sentence)
         return f"{self.place}: {self.rule}: {sentence[:_SHOWN]}{'…' if len(sentence) > _SHOWN else ''}"
 
 
@@ -106,4 +106,4 @@ def findings(text: Text) -> Iterator[Finding]:
         for pattern, remedy in _COMPILED:
             found = pattern.search(sentence)
             if found:
-                yield Finding(place, f"{shown(found[0])!r}: {remedy}", sentence)
+                yield Finding(place, f"{show_sentence(found[0])!r}: {remedy}", sentence)

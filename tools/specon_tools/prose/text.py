@@ -43,6 +43,6 @@ def words(sentence: str) -> int:
     return len(_WORD.findall(_LIST.sub(CODE, sentence)))
 
 
-def shown(sentence: str) -> str:
+def show_sentence(sentence: str) -> str:
     """Return the sentence for a message: code is left out."""
     return sentence.replace(CODE, "`…`")

@@ -17,7 +17,7 @@ _CHART: Final = Path("charts/specon")
 _ADDRESS: Final = re.compile(r"https://[\w.-]+(:\d{1,5})?(/[\w.~-]+)*/?")
 
 
-def with_images(values: str, registry: str, digests: Mapping[str, str]) -> str:
+def put_images(values: str, registry: str, digests: Mapping[str, str]) -> str:
     """Return values.yaml with that registry and those digests; raises ValueError where one is missing."""
     values = _replace(values, f"  registry: {LOCAL}\n", f"  registry: {registry}\n")
     for name in ("manager", "sidecar"):
@@ -30,7 +30,7 @@ def with_images(values: str, registry: str, digests: Mapping[str, str]) -> str:
     return values
 
 
-def with_release(chart: str, registry: str, source: str) -> str:
+def put_release(chart: str, registry: str, source: str) -> str:
     """Return Chart.yaml with the registry in its list of images and the address of the source."""
     if registry:
         chart = chart.replace(f"image: {LOCAL}/", f"image: {registry}/")
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     shutil.copytree(_CHART, folder / "specon")
     values, chart = (folder / "specon" / name for name in ("values.yaml", "Chart.yaml"))
     if pushed:
-        values.write_text(with_images(values.read_text(), pushed["registry"], pushed["digests"]))
-    chart.write_text(with_release(chart.read_text(), pushed.get("registry", ""), given.source))
+        values.write_text(put_images(values.read_text(), pushed["registry"], pushed["digests"]))
+    chart.write_text(put_release(chart.read_text(), pushed.get("registry", ""), given.source))
     command = [given.helm, "package", str(folder / "specon"), "--destination", str(given.output)]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - helm, no shell
 

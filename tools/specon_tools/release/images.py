@@ -40,7 +40,7 @@ class UnusableError(Exception):
     """What was asked for cannot be done; the text says why and what to do."""
 
 
-def chosen(wanted: str) -> Builder:
+def choose_builder(wanted: str) -> Builder:
     """Return the builder of that name, or the first one that works. Raises UnusableError where none does."""
     names = [one.name for one in BUILDERS]
     if wanted and wanted not in names:
@@ -72,7 +72,7 @@ def _trouble(builder: Builder) -> str:
     return "" if answer.returncode == 0 else (lines or [f"exits with {answer.returncode}"])[-1]
 
 
-def checked(prefix: str) -> str:
+def check_prefix(prefix: str) -> str:
     """Return registry and prefix. Raises UnusableError where images cannot be pushed to such a name."""
     found = _PREFIX.fullmatch(prefix)
     if found is None or not ({".", ":"} & set(found["host"]) or found["host"] == "localhost"):
@@ -92,7 +92,7 @@ def build_command(builder: str, name: str, references: Sequence[str], pip_flags:
     return [*command, *(["--build-arg", f"PIP_FLAGS={pip_flags}"] if pip_flags else []), "."]
 
 
-def pushed(builder: str, reference: str, scratch: Path) -> str:
+def push_image(builder: str, reference: str, scratch: Path) -> str:
     """Push an image and return its digest; raises CalledProcessError, UnusableError where there is none."""
     if builder == "docker":
         _run(["docker", "push", reference])
@@ -126,7 +126,7 @@ def make(names: Sequence[str], builder: str, push: str, pip_flags: str, output: 
         references = [f"{prefix}/{name}:{version}" for prefix in dict.fromkeys((LOCAL, push or LOCAL))]
         _run(build_command(builder, name, references, pip_flags))
         if push:
-            digests[name] = pushed(builder, references[-1], output.parent)
+            digests[name] = push_image(builder, references[-1], output.parent)
         sys.stdout.write(f"{references[-1]}{'@' if push else ''}{digests.get(name, '')}\n")
         sys.stdout.flush()
     if push:
@@ -143,8 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, NAMES], help="which images (all)")
     given = parser.parse_args(arguments)
     try:
-        builder = chosen(given.builder)
-        push = checked(given.push) if given.push else ""
+        builder = choose_builder(given.builder)
+        push = check_prefix(given.push) if given.push else ""
         given.output.parent.mkdir(parents=True, exist_ok=True)
         sys.stderr.write(f"building with {builder.name}\n")
         make(given.names, builder.name, push, given.pip_flags, given.output)

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInf
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.owners.bare import bring_back
 from specon_manager.backends.kube.owners.context import Hands, Keeper, RefusedError
-from specon_manager.backends.kube.owners.patching import resumed
+from specon_manager.backends.kube.owners.patching import resume_owner
 from specon_manager.backends.kube.placing.book import Book
 from specon_manager.backends.kube.placing.placer import Placer
 from specon_manager.backends.kube.placing.tools import Tools
@@ -86,7 +86,7 @@ class KubeBackend:
                 monotonic=monotonic,
                 eviction_patience=settings.eviction_patience,
                 unschedulable_seconds=settings.unschedulable_seconds,
-                unheard=self._watch.without_sidecar,
+                unheard=self._watch.pod_without_sidecar,
                 hand_over=self._rooms.hand_over,
                 give_back=self._rooms.give_back,
                 wake=self._watch.wake,
@@ -145,7 +145,7 @@ class KubeBackend:
         """Read everything, tell what changed while nobody watched, tidy up, and watch from then on."""
         self._emit = emit
         for replica in state.replicas:
-            if self._hands.keeper.kept_manifest(replica) is not None:
+            if self._hands.keeper.read_manifest(replica) is not None:
                 self._ledger.await_return(replica, awaited=True)
         self._book.begin(state)
         self._rooms.begin(state)
@@ -216,7 +216,7 @@ class KubeBackend:
             keeper = self._hands.keeper
             for replica in self._ledger.awaited:
                 # Until its move is over: the new pod too may get lost, and nobody else creates it again.
-                if keeper.reference(replica) is None and keeper.kept_manifest(replica) is None:
+                if keeper.reference(replica) is None and keeper.read_manifest(replica) is None:
                     self._ledger.await_return(replica, awaited=False)
                     self._watch.wake()
             await self._rooms.look_at_all()
@@ -254,7 +254,7 @@ class KubeBackend:
                 continue
             _log.warning("%s in %s is suspended for nothing: resumed", owner, owner.namespace)
             try:
-                await resumed(self._hands, owner)
+                await resume_owner(self._hands, owner)
             except (RefusedError, ApiError, ApiUnavailableError) as error:
                 _log.warning("%s in %s could not be resumed: %s", owner, owner.namespace, error)
         return waits
@@ -263,7 +263,7 @@ class KubeBackend:
         keeper = self._hands.keeper
         if self._ledger.live(replica) is not None or job_of(replica) in self._book.flying:
             return
-        if keeper.reference(replica) is not None or keeper.kept_manifest(replica) is None:
+        if keeper.reference(replica) is not None or keeper.read_manifest(replica) is None:
             return
         _log.warning("%s is away for nothing: its pod is created again", replica)
         try:

@@ -31,7 +31,7 @@ class Background:
         `endless`: it is to go on until it is cancelled, so that its mere end is a break. An errand that ends
         for what the API server says, or does not say, is none: that is looked after by whoever sent it.
         """
-        task = asyncio.create_task(work, name=name or named(work))
+        task = asyncio.create_task(work, name=name or name_of_coroutine(work))
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._note_done(done, endless=endless))
         return task
@@ -67,7 +67,7 @@ class Background:
         self._ended.set()
 
 
-def named(work: Coroutine[Any, Any, None]) -> str:
+def name_of_coroutine(work: Coroutine[Any, Any, None]) -> str:
     """Return what the function of a coroutine is called."""
     return str(getattr(work, "__qualname__", work))
 

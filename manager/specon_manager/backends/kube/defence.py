@@ -90,7 +90,7 @@ class Defence:
                 self._ordered[each.job] = each.id
                 self._guards |= {guard.name: guard for guard in guards_of(each)}
 
-    def goes(self, order: HoldRoom) -> None:
+    def note_target(self, order: HoldRoom) -> None:
         """Take note of where a replica moves to."""
         self._targets[order.replica] = _Target(order.transaction, order.node)
 

@@ -13,7 +13,7 @@ from specon_manager.backends.kube.objects.pod import (
     PodInfo,
     trainer_of,
 )
-from specon_manager.backends.kube.objects.quantities import requested, written
+from specon_manager.backends.kube.objects.quantities import format_quantities, requested_amounts
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME
 from specon_manager.backends.kube.transport.resources import Object
 
@@ -65,7 +65,7 @@ def placeholder(
     """
     spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
     trainer = trainer_of(pod)
-    amounts = written(requested(spec))
+    amounts = format_quantities(requested_amounts(spec))
     whole = {name: amount for name, amount in amounts.items() if name not in _SHAREABLE}
     container = {
         "name": "room",

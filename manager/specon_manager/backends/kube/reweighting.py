@@ -13,7 +13,7 @@ from typing import Final
 from specon_manager.backends.kube.objects.annotation_keys import WHOLE_CPU
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.pod import PodInfo, trainer_of
-from specon_manager.backends.kube.objects.weights import quantity, requested_cpu, whole_cpu
+from specon_manager.backends.kube.objects.weights import quantity, read_whole_cpu, requested_cpu
 from specon_manager.backends.kube.owners.living_pod import read_living_pod
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.resources import PODS
@@ -47,7 +47,7 @@ class Reweighting:
         trainer = trainer_of(live)
         present = requested_cpu(trainer)
         written = mapping(metadata.get("annotations")).get(WHOLE_CPU)
-        whole = whole_cpu(written)
+        whole = read_whole_cpu(written)
         if whole is None:
             whole = present
         lowest = options_of(pod.detail).min_cpu

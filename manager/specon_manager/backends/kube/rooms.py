@@ -111,7 +111,7 @@ class Rooms:
         if not self._settings.hold:
             self._emit(RoomHeld(transaction=order.transaction, replica=order.replica))
             return
-        self._defence.goes(order)
+        self._defence.note_target(order)
         if not await self._place(order, pod, node):
             return
         self._holding[name] = _Holding(order=order)

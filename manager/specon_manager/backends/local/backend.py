@@ -18,7 +18,7 @@ from specon_manager.backends.local.gangs import place_of
 from specon_manager.backends.local.instrument import (
     UNBUFFERED,
     hook_socket,
-    instrumented,
+    instrument_environment,
     take_away_socket,
 )
 from specon_manager.backends.local.jobs import LocalJob, classifier_arguments, fill_in, job_spec
@@ -264,7 +264,7 @@ class LocalBackend:
             sidecar = self._sidecar(job, order.replica, incarnation, values)
             if socket is not None:
                 sidecar.append(f"--hook={socket}")
-                environment |= instrumented(environment, socket, values["checkpoint_path"])
+                environment |= instrument_environment(environment, socket, values["checkpoint_path"])
         return PodSpec(
             replica=order.replica,
             incarnation=incarnation,

@@ -36,7 +36,7 @@ def hook_socket(incarnation: Path) -> Path:
     return socket
 
 
-def instrumented(environment: Mapping[str, str], socket: Path, checkpoints: str) -> dict[str, str]:
+def instrument_environment(environment: Mapping[str, str], socket: Path, checkpoints: str) -> dict[str, str]:
     """Return what a trainer finds the helper by; a PYTHONPATH that is there stays behind it.
 
     Raises FileNotFoundError where there is no helper.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
 
-from specon_manager.core.given_settings import converted, read_settings, shortened
+from specon_manager.core.given_settings import convert, cut_value, read_settings
 from specon_manager.model.cluster import JobSpec
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.settings import Settings
@@ -171,7 +171,7 @@ def read_job_file(text: str) -> JobFile:
         raise JobFileError([f"a job file is a mapping with the key `jobs`, not {type(content).__name__}"])
     mistakes: list[str] = []
     settings = read_settings(content, mistakes, beside=("jobs", "defaults", "reweight"))
-    reweight = converted(content.get("reweight", True), bool, "reweight", mistakes)
+    reweight = convert(content.get("reweight", True), bool, "reweight", mistakes)
     settings = msgspec.structs.replace(settings, reweight=reweight is True)
     defaults = content.get("defaults") or {}
     entries = content.get("jobs")
@@ -262,7 +262,7 @@ def _job(entry: object, defaults: Mapping[str, Any], place: str, mistakes: list[
             if one.required:
                 mistakes.append(f"{place}.{name}: is missing")
             continue
-        value = converted(merged[name], one.type, f"{place}.{name}", mistakes)
+        value = convert(merged[name], one.type, f"{place}.{name}", mistakes)
         if value is not UNSET:
             values[one.name] = value
     if values.get("instrument"):
@@ -300,7 +300,7 @@ def _disagreements(values: Mapping[str, Any]) -> list[str]:
     try:
         words = shlex.split(command) if isinstance(command, str) else command
     except ValueError as error:
-        found.append(f"command: {error}: {shortened(command)}")
+        found.append(f"command: {error}: {cut_value(command)}")
         words = ()
     texts = {f"command[{index}]": word for index, word in enumerate(words)}
     texts |= {f"environment.{name}": text for name, text in values.get("environment", {}).items()}

@@ -87,7 +87,7 @@ class Process(msgspec.Struct, frozen=True):
         _ = self.alive  # reaps
 
 
-def marked(mark: str) -> list[Process]:
+def find_marked(mark: str) -> list[Process]:
     """Return the live processes, but this one, that were given a `SPECON_POD` starting with `mark`."""
     wanted = f"{MARK}={mark}".encode()
     found = []
@@ -107,7 +107,7 @@ def marked(mark: str) -> list[Process]:
 
 def kill_marked(mark: str) -> bool:
     """SIGKILL the processes that were given such a mark; whether there were any."""
-    processes = marked(mark)
+    processes = find_marked(mark)
     for process in processes:
         process.send(signal.SIGKILL)
     return bool(processes)

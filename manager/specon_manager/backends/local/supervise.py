@@ -252,7 +252,7 @@ class Supervisor:
                 self._sidecar = None
                 self._put_off_sidecar()
             elif self._slicing is not None:
-                self._slicing.reaped(ended.si_pid)
+                self._slicing.note_reaped(ended.si_pid)
             os.waitpid(ended.si_pid, 0)
 
     def _begin_sharing(self) -> None:

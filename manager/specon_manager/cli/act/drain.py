@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.cli.act.drain_plan import Leaves, leaves, on_node
+from specon_manager.cli.act.drain_plan import Leaves, judge_moves, replicas_on_node
 from specon_manager.cli.act.following import GONE, follow
 from specon_manager.cli.act.migrate import check_timeout
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.names import nodes_named
+from specon_manager.cli.remote.names import read_nodes
 from specon_manager.cli.remote.remote import RefusedError, Remote, Wanted
 from specon_manager.core.pause import objection_while_paused
 from specon_manager.usage import UsageError
@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     node = arguments.node
-    view = await remote.whole(lambda state: on_node(state, node))
+    view = await remote.whole(lambda state: replicas_on_node(state, node))
     if node not in view.state.nodes:
         raise UsageError(
             f"there is no node {node!r}; there are {', '.join(sorted(view.state.nodes)) or 'none'}"
@@ -95,8 +95,8 @@ async def _main(remote: Remote, arguments: argparse.Namespace) -> int:
     pause = objection_while_paused(view.state)
     if pause is not None:
         raise RefusedError(f"{pause.text}; specon resume ends that, and then the drain can begin")
-    cordoned = await remote.cordoned(node)
-    plan = leaves(view.state, node, nodes_named(arguments.to), view.now)
+    cordoned = await remote.is_cordoned(node)
+    plan = judge_moves(view.state, node, read_nodes(arguments.to), view.now)
     say = _Said(quiet=arguments.output == "json")
     if cordoned is False:
         say(f"{node} is not cordoned, so new pods may come: kubectl cordon {node}")

@@ -43,7 +43,7 @@ class Leaves(Struct, frozen=True, kw_only=True):
     """Those that something in flight takes away already."""
 
 
-def on_node(state: State, node: str) -> tuple[str, ...]:
+def replicas_on_node(state: State, node: str) -> tuple[str, ...]:
     """Return the replicas that are on a node, and those that something in flight brings there, by name."""
     here = {each.name for each in state.replicas.values() if each.active and each.node == node}
     coming = {
@@ -55,7 +55,7 @@ def on_node(state: State, node: str) -> tuple[str, ...]:
     return tuple(sorted(here | coming))
 
 
-def leaves(state: State, node: str, to: tuple[str, ...], now: float) -> Leaves:
+def judge_moves(state: State, node: str, to: tuple[str, ...], now: float) -> Leaves:
     """Judge the moves of all replicas, one after the other, as if budgets allowed all of them at once.
 
     They go `to` these nodes, or (none) where the manager chooses. What trains as one goes as a whole.
@@ -65,7 +65,7 @@ def leaves(state: State, node: str, to: tuple[str, ...], now: float) -> Leaves:
     leavers: dict[str, Leaver] = {}
     stay: dict[str, str] = {}
     leaving = []
-    for name in on_node(state, node):
+    for name in replicas_on_node(state, node):
         job, transaction = state.jobs[state.replicas[name].job], state.transaction_of(name)
         whole = is_gang(state, job)
         subject = job.name if whole else name
@@ -78,7 +78,7 @@ def leaves(state: State, node: str, to: tuple[str, ...], now: float) -> Leaves:
             stay[name] = f"{transaction.id} is bringing it there"
             continue
         wishes = [_gang_wish(state, name, node, to)] if whole else _wishes(job.name, name, to)
-        if transaction is not None or state.whole_of(job.name) is not None:
+        if transaction is not None or state.whole_transaction_of(job.name) is not None:
             # Its move is queued until that has ended.
             leavers[subject] = Leaver(wanted=wishes[0], whole=whole, placement={})
             continue

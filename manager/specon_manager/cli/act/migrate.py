@@ -10,12 +10,12 @@ from msgspec import Struct
 from specon_manager.cli.act.following import GONE, follow
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.names import wanted_named
+from specon_manager.cli.remote.names import find_wanted
 from specon_manager.cli.remote.remote import Remote, Wanted
 from specon_manager.core.requested_moves import answer
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
-from specon_manager.views.names import listed, printable
+from specon_manager.views.names import list_names, printable
 from specon_manager.views.transaction_words import sentence
 from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
@@ -89,7 +89,7 @@ def check_timeout(seconds: float) -> None:
 
 async def _asked_only(remote: Remote, arguments: argparse.Namespace) -> int:
     state = (await remote.view()).state
-    wanted = wanted_named(state, arguments.replica, arguments.to, arguments.namespace)
+    wanted = find_wanted(state, arguments.replica, arguments.to, arguments.namespace)
     view = await remote.whole(lambda state: _members(state, wanted))
     told = await _judge(remote, view, wanted)
     if arguments.output == "json":
@@ -144,12 +144,12 @@ def _print_placement(state: State, job: str, placement: Mapping[str, str]) -> No
         ways.setdefault((source, node), []).append(name.removeprefix(f"{job}/"))
     for (source, node), names in ways.items():
         where = f"{source} -> {node}" if source != node else f"stays on {node}"
-        print("  " + printable(f"{listed(names)}: {where}"))
+        print("  " + printable(f"{list_names(names)}: {where}"))
 
 
 async def _moved(remote: Remote, arguments: argparse.Namespace) -> int:
     view = await remote.view()
-    wanted = wanted_named(view.state, arguments.replica, arguments.to, arguments.namespace)
+    wanted = find_wanted(view.state, arguments.replica, arguments.to, arguments.namespace)
     row = await remote.ask(wanted, arguments.reason)
     as_json = arguments.output == "json"
     if not as_json:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specon_manager.cli.output import add_output, to_json
-from specon_manager.cli.remote.state_directories import directories_here, only_one
+from specon_manager.cli.remote.state_directories import choose_only, directories_here
 from specon_manager.runtime.state_directory import address_and_token
 from specon_manager.usage import UsageError
 
@@ -73,7 +73,7 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
 def _state_directory(given: Path | None) -> Path:
     if given is not None:
         return given
-    found = only_one(directories_here())
+    found = choose_only(directories_here())
     if found is None:
         raise UsageError("--state: name the manager's directory; found here: none")
     return found

@@ -18,7 +18,7 @@ from specon_manager.cli.begin.job_file_check import check_job_file
 from specon_manager.cli.look.explain import read_whole
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.names import job_named
+from specon_manager.cli.remote.names import find_job
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.core.state import State
 from specon_manager.usage import UsageError
@@ -82,7 +82,7 @@ def _of_file(arguments: argparse.Namespace) -> int:
 
 async def _of_manager(remote: Remote, arguments: argparse.Namespace, before: Sequence[Finding]) -> int:
     view = await remote.view()
-    job = None if arguments.job is None else job_named(view.state, arguments.job, arguments.namespace)
+    job = None if arguments.job is None else find_job(view.state, arguments.job, arguments.namespace)
     if job is not None:
         read = await read_whole(remote, view, partial(_replicas, job))
         unread = (f"what its owner allows is not known: {read}",) if isinstance(read, str) else ()

@@ -18,7 +18,7 @@ from msgspec import Struct
 from specon_manager.cli.begin.folder import Folder, look
 from specon_manager.cli.begin.job_file import job_of, text_of
 from specon_manager.cli.begin.line import Line
-from specon_manager.cli.begin.manifest import annotated, read_manifest, templates_of
+from specon_manager.cli.begin.manifest import annotate, read_manifest, templates_of
 from specon_manager.cli.output import add_output, to_json
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
@@ -94,7 +94,7 @@ def _manifest(path: Path) -> Written:
         f"{each.place}: {note}" for each in templates for note in (*each.remarks, *each.found.refused)
     )
     lines = tuple(line for each in templates for line in each.found.lines)
-    return Written(file=None, text=annotated(text, templates), lines=lines, remarks=remarks)
+    return Written(file=None, text=annotate(text, templates), lines=lines, remarks=remarks)
 
 
 def _beside(path: Path) -> Folder | None:

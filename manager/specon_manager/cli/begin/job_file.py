@@ -9,7 +9,7 @@ from typing import Final
 
 from specon_manager.backends.local.jobs import JobFileError, read_job_file
 from specon_manager.cli.begin.folder import Folder
-from specon_manager.cli.begin.line import UNSURE, Checked, Line, checked
+from specon_manager.cli.begin.line import UNSURE, Checked, Line, check_lines
 from specon_manager.cli.begin.log_lines import log_lines
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
 from specon_manager.views.names import cut
@@ -30,7 +30,7 @@ def job_of(folder: Folder, script: str | None, *, python: str, here: str) -> tup
     chosen = script if script is not None else next(iter(known), None)
     found = None if chosen is None else known.get(chosen)
     lines = list(_lines(folder, chosen, found, python=python, here=here, named=script is not None))
-    return checked(lines, _refusal), tuple(_remarks(folder, chosen, found))
+    return check_lines(lines, _refusal), tuple(_remarks(folder, chosen, found))
 
 
 def text_of(job: Checked, remarks: Sequence[str]) -> str:

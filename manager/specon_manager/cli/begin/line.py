@@ -40,7 +40,7 @@ class Checked(Struct, frozen=True, kw_only=True):
     refused: tuple[str, ...]
 
 
-def checked(lines: Sequence[Line], refusal: Callable[[Sequence[Line]], str | None]) -> Checked:
+def check_lines(lines: Sequence[Line], refusal: Callable[[Sequence[Line]], str | None]) -> Checked:
     """Return the lines that are accepted together; `refusal` says what its reader has against some.
 
     A line that is not sure is tried with those that are.

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationE
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.cli.begin.folder import Folder, script_at
-from specon_manager.cli.begin.line import Checked, Line, checked
+from specon_manager.cli.begin.line import Checked, Line, check_lines
 from specon_manager.cli.begin.log_lines import log_lines
 from specon_manager.cli.begin.places import KINDS, Place, places_of
 from specon_manager.cli.begin.script import FRAMEWORKS, Script
@@ -78,7 +78,7 @@ def templates_of(path: Path, text: str, beside: Folder | None) -> list[Template]
     return found
 
 
-def annotated(text: str, templates: Sequence[Template]) -> str:
+def annotate(text: str, templates: Sequence[Template]) -> str:
     """Return the manifest with the lines of the templates in their places."""
     lines = text.splitlines()
     for template in sorted(templates, key=lambda each: -each.line):
@@ -98,7 +98,7 @@ def _template(place: Place, beside: Folder | None) -> Template:
     lines = _lines(pod, trainer, script, beside, partial=place.partial)
     proposed = [line for line in lines if f"{PREFIX}{line.key}" not in there]
     own = {**there}
-    found = checked(
+    found = check_lines(
         [
             Line(key=f"{PREFIX}{each.key}", value=each.text_value, why=each.why, sure=each.sure)
             for each in proposed

@@ -20,7 +20,7 @@ from specon_manager import __version__
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.bundle_bounds import FOLDER, MOST_BYTES, MOST_FILE_BYTES
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.redaction import scrubbed
+from specon_manager.cli.remote.redaction import scrub
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
@@ -72,7 +72,7 @@ async def _collect(remote: Remote, arguments: argparse.Namespace) -> int:
     path = arguments.out or Path(f"specon-support-{now:%Y%m%dT%H%M%SZ}.tar.gz")
     files = dict(await remote.evidence())
     files["versions.json"] = _versions(remote.where, now)
-    bounded = within_bounds(files)
+    bounded = cut_files(files)
     content = archive(bounded)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -92,7 +92,7 @@ async def _collect(remote: Remote, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def within_bounds(files: Mapping[str, bytes]) -> dict[str, bytes]:
+def cut_files(files: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the files, cut where they are too long, the largest most; `cut.txt` names those that were."""
     kept: dict[str, bytes] = {}
     cut = []
@@ -113,7 +113,7 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
         for name, content in sorted(files.items()):
-            clean = scrubbed(content.decode(errors="replace")).encode()
+            clean = scrub(content.decode(errors="replace")).encode()
             info = tarfile.TarInfo(f"{FOLDER}{name}")
             info.size, info.mtime, info.mode = len(clean), int(time.time()), 0o600
             tar.addfile(info, io.BytesIO(clean))

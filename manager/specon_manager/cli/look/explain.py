@@ -15,7 +15,7 @@ from msgspec import Struct
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.log_end import LogEnd
-from specon_manager.cli.remote.names import job_named
+from specon_manager.cli.remote.names import find_job
 from specon_manager.cli.remote.remote import Remark, Remote
 from specon_manager.core.gang import is_gang
 from specon_manager.core.hanging import objection
@@ -26,14 +26,14 @@ from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.expected_start import ExpectedStart
 from specon_manager.usage import UsageError
 from specon_manager.views.amounts import span_text
-from specon_manager.views.decisions import DecisionRow, decisions_on, said
+from specon_manager.views.decisions import DecisionRow, decisions_on, describe_decision
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.queues import WaitingRow
 from specon_manager.views.replicas import PauseRow, ReplicaRow, top_of
 from specon_manager.views.times import since_text
 from specon_manager.views.transaction_words import sentence
-from specon_manager.views.transactions import TransactionRow, chosen, nodes_of, row_of_wish
+from specon_manager.views.transactions import TransactionRow, choose_rows, nodes_of, row_of_wish
 from specon_manager.views.view import View
 from specon_manager.views.words import is_hung
 
@@ -97,16 +97,16 @@ def main(arguments: argparse.Namespace) -> int:
 async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
     view = await remote.view()
     state = view.state
-    job = job_named(state, arguments.job, arguments.namespace)
+    job = find_job(state, arguments.job, arguments.namespace)
     remarks = await remote.remarks(job)
     replicas = state.jobs[job].spec.replicas
-    moves = chosen(view.transactions, moves=True, job=job)
+    moves = choose_rows(view.transactions, moves=True, job=job)
     waiting = next((row for row in view.waiting if row.job == job), None)
     start, movable = None, None
     if not arguments.no_forecast:
         start = None if waiting is None else await _start(remote, view, waiting)
         movable = None if waiting is not None else await _movable(remote, view, job)
-    changes = chosen(view.transactions, moves=False, job=job)
+    changes = choose_rows(view.transactions, moves=False, job=job)
     logs = await _log_ends(remote, state, replicas)
     if arguments.output == "json":
         top = top_of(view, where=remote.where, sort="name", ended=True)
@@ -140,7 +140,7 @@ async def _explain(remote: Remote, arguments: argparse.Namespace) -> int:
         rows = [row for row in moves if row.replica == replica]
         for line in [*explanation(state, replica, rows), *log_lines(logs.get(replica))]:
             print(line)
-    last = [said(decision) for decision in decisions_on(state, {job})]
+    last = [describe_decision(decision) for decision in decisions_on(state, {job})]
     last += [printable(f"{each.at} {each.about}: {each.reason}: {each.text}") for each in remarks]
     last += [printable(f"but: {caveat}") for caveat in view.caveats]
     for line in last:
@@ -250,7 +250,7 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
     if job.immovable and state.nodes:
         lines.append(f"  it is not moved: {job.immovable}")
     lines += [f"  {sentence(row, named=False)}" for row in moves]
-    lines += [f"  {said(decision)}" for decision in decisions_on(state, {name})]
+    lines += [f"  {describe_decision(decision)}" for decision in decisions_on(state, {name})]
     return [_indent(line) for line in lines]
 
 

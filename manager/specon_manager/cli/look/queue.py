@@ -54,7 +54,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
     view = await remote.view()
-    found = chosen(view, remote.where, arguments.queue, arguments.namespace, arguments.limit)
+    found = choose_queues(view, remote.where, arguments.queue, arguments.namespace, arguments.limit)
     if arguments.output == "json":
         sys.stdout.write(f"{to_json(found)}\n")
         return 0
@@ -62,7 +62,7 @@ async def _list(remote: Remote, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(view: View, where: str, queue: str | None, namespace: str | None, most: int) -> Queues:
+def choose_queues(view: View, where: str, queue: str | None, namespace: str | None, most: int) -> Queues:
     """Return what is asked for; raises UsageError where there is no such queue."""
     if queue is not None and all(row.queue != queue for row in view.queues):
         there = ", ".join(row.queue or _NO_NAME for row in view.queues) or "none"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from specon_manager.core.gate import changed_shares
+from specon_manager.core.gate import share_gains
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model.actions import Migrate, MigrateGang
@@ -96,4 +96,4 @@ def _forecast(each: Transaction, before: State, now: float) -> dict[str, float]:
         move = MigrateGang(job=each.job, placement=each.after, purpose=each.purpose, reason=each.reason)
     elif each.replica not in before.replicas:
         return {}
-    return changed_shares(move, before.snapshot(now), before.settings.gate)
+    return share_gains(move, before.snapshot(now), before.settings.gate)

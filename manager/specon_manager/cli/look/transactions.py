@@ -18,14 +18,14 @@ from rich.text import Text
 
 from specon_manager.cli.output import console_for_results, to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
-from specon_manager.cli.remote.names import job_named
+from specon_manager.cli.remote.names import find_job
 from specon_manager.cli.remote.remote import Remote
 from specon_manager.cli.styles import style_of_state
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 from specon_manager.views.times import iso, since_text
 from specon_manager.views.transaction_words import sentence, why
-from specon_manager.views.transactions import TransactionRow, chosen, news
+from specon_manager.views.transactions import TransactionRow, choose_rows, news
 from specon_manager.views.view import View
 
 _LINES: Final = 50
@@ -113,8 +113,8 @@ async def _watch(remote: Remote, arguments: argparse.Namespace, *, moves: bool) 
 
 def _choose(view: View, arguments: argparse.Namespace, *, moves: bool) -> list[TransactionRow]:
     space = arguments.namespace
-    job = None if arguments.job is None else job_named(view.state, arguments.job, space)
-    return chosen(view.transactions, moves=moves, job=job, namespace=space, ended=not arguments.open)
+    job = None if arguments.job is None else find_job(view.state, arguments.job, space)
+    return choose_rows(view.transactions, moves=moves, job=job, namespace=space, ended=not arguments.open)
 
 
 def _print(view: View, remote: Remote, arguments: argparse.Namespace, *, moves: bool) -> None:

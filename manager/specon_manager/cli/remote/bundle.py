@@ -126,7 +126,7 @@ class BundleRemote:
         """Look for them in the view."""
         return {row.id: row for row in (await self.view()).transactions if row.id in names}
 
-    async def cordoned(self, node: str) -> bool | None:
+    async def is_cordoned(self, node: str) -> bool | None:
         """Nobody knows."""
         del node
         return None

@@ -12,7 +12,7 @@ from typing import Final
 from specon_manager.cli.output import OUTPUTS, add_output
 from specon_manager.cli.remote.local import LocalRemote
 from specon_manager.cli.remote.remote import RefusedError, Remote
-from specon_manager.cli.remote.state_directories import directories_here, only_one
+from specon_manager.cli.remote.state_directories import choose_only, directories_here
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
 
@@ -80,7 +80,7 @@ async def _choose(arguments: argparse.Namespace) -> Remote:
                 f"--state names a manager of this machine, {given[0]} one of a cluster: give one"
             )
         return LocalRemote(arguments.state)
-    here = None if given or arguments.plugin else only_one(directories_here())
+    here = None if given or arguments.plugin else choose_only(directories_here())
     if here is not None:
         return LocalRemote(here)
     return await _cluster(arguments, sure=bool(given) or arguments.plugin)
@@ -98,15 +98,15 @@ def _bundle(arguments: argparse.Namespace) -> Remote:
 async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
     """Return the manager of a cluster; `sure` that it is one, because flags say so."""
     # Imported here: the packages for Kubernetes take long to load, and a manager of this machine needs none.
-    from specon_manager.backends.kube.transport.access import in_cluster  # noqa: PLC0415
+    from specon_manager.backends.kube.transport.access import is_in_cluster  # noqa: PLC0415
     from specon_manager.backends.kube.transport.api import Api  # noqa: PLC0415
     from specon_manager.backends.kube.transport.errors import ApiUnavailableError  # noqa: PLC0415
     from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES  # noqa: PLC0415
     from specon_manager.cli.remote.cluster import ClusterRemote  # noqa: PLC0415
-    from specon_manager.cli.remote.problems import NOT_INSTALLED, in_words  # noqa: PLC0415
+    from specon_manager.cli.remote.problems import NOT_INSTALLED, raise_in_words  # noqa: PLC0415
 
     prefix = "" if sure else _UNNAMED
-    if not in_cluster() and not any(path.is_file() for path in _kubeconfigs(arguments)):
+    if not is_in_cluster() and not any(path.is_file() for path in _kubeconfigs(arguments)):
         files = ", ".join(map(str, _kubeconfigs(arguments)))
         raise UsageError(f"{prefix}there is no kubeconfig {files}: --kubeconfig names one")
     where = _where(arguments)
@@ -122,7 +122,7 @@ async def _cluster(arguments: argparse.Namespace, *, sure: bool) -> Remote:
         lease=arguments.lease,
     )
     try:
-        with in_words(where):
+        with raise_in_words(where):
             installed = await api.serves(TRAINING_PROGRESSES)
     except BaseException:
         await remote.close()

@@ -10,7 +10,7 @@ import msgspec
 
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
-from specon_manager.backends.kube.records.decoding import bounded
+from specon_manager.backends.kube.records.decoding import cut_text
 from specon_manager.backends.kube.records.job_record import read_training_job
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.pause import LEASE_LABELS, pause_patch
@@ -28,7 +28,7 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from specon_manager.cli.remote.cluster_evidence import MANAGERS, collected
+from specon_manager.cli.remote.cluster_evidence import MANAGERS, collect_evidence
 from specon_manager.cli.remote.cluster_moves import is_refused, row_of_migration
 from specon_manager.cli.remote.cluster_records import (
     Records,
@@ -39,8 +39,8 @@ from specon_manager.cli.remote.cluster_records import (
     with_leases,
 )
 from specon_manager.cli.remote.log_end import LogEnd
-from specon_manager.cli.remote.problems import in_words
-from specon_manager.cli.remote.rebuilt import Rebuilt, rebuilt
+from specon_manager.cli.remote.problems import raise_in_words
+from specon_manager.cli.remote.rebuilt import Rebuilt, rebuild
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
@@ -82,16 +82,16 @@ class ClusterRemote:
 
     async def view(self) -> View:
         """Return what the custom resources and the Lease say."""
-        with in_words(self.where):
+        with raise_in_words(self.where):
             records = await self._records(self._namespace)
         self._known, caveats = await self._with_pause(state_of(records, time.time()))
         return view_of(self._known, records, caveats, time.time())
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Build the state again from everything that a new leader would read."""
-        with in_words(self.where):
+        with raise_in_words(self.where):
             records = await self._records(None)
-            self._rebuilt = await rebuilt(self._api, state_of(records, time.time()), concerned)
+            self._rebuilt = await rebuild(self._api, state_of(records, time.time()), concerned)
         self._known, caveats = await self._with_pause(self._rebuilt.state)
         return view_of(self._known, records, (*caveats, _BUDGETS), time.time())
 
@@ -103,7 +103,7 @@ class ClusterRemote:
     async def remarks(self, job: str) -> Sequence[Remark]:
         """Return the manager's events on the job's owner and pods; the server forgets them after an hour."""
         namespace = job.partition("/")[0]
-        with in_words(self.where):
+        with raise_in_words(self.where):
             events, _ = await self._api.list(EVENTS, namespace)
         return remarks_of(events, job)
 
@@ -113,7 +113,7 @@ class ClusterRemote:
         if pod is None:
             return None, None
         try:
-            with in_words(self.where):
+            with raise_in_words(self.where):
                 await self._api.evict(pod.name, pod.namespace, uid=pod.uid, dry_run=True)
         except UsageError as error:
             cause = error.__cause__
@@ -133,14 +133,14 @@ class ClusterRemote:
         spec: dict[str, Any] = {"replica": wanted.replica, "target": wanted.target}
         if wanted.replica is None:
             spec = {"job": wanted.job, "targets": list(wanted.targets) or None}
-        spec["reason"] = bounded(reason)
+        spec["reason"] = cut_text(reason)
         body: Object = {
             "apiVersion": MIGRATIONS.api_version,
             "kind": MIGRATIONS.kind,
             "metadata": {"name": name.name, "namespace": name.namespace},
             "spec": {key: value for key, value in spec.items() if value is not None},
         }
-        with in_words(self.where):
+        with raise_in_words(self.where):
             await self._api.create(MIGRATIONS, body, name.namespace)
         deadline = time.monotonic() + self.answer_seconds
         while True:
@@ -169,7 +169,7 @@ class ClusterRemote:
             raise RefusedError(f"{name} is no request any more: it is {row.state}")
         version = found.version
         try:
-            with in_words(self.where):
+            with raise_in_words(self.where):
                 await self._api.delete(
                     MIGRATIONS,
                     known.name,
@@ -196,7 +196,7 @@ class ClusterRemote:
                 each = [await self._find(Name(namespace, short)) for short in some]
                 found = [one for one in each if one is not None]
             else:
-                with in_words(self.where):
+                with raise_in_words(self.where):
                     items, _ = await self._api.list(MIGRATIONS, namespace)
                 found = [read_migration(item)[0] for item in items]
             rows |= {row.id: row for row in (self._row(one) for one in found) if row.id in names}
@@ -205,7 +205,7 @@ class ClusterRemote:
     async def versions(self) -> Mapping[str, str]:
         """Return the tags of the managers' images, where their pods may be listed."""
         try:
-            with in_words(self.where):
+            with raise_in_words(self.where):
                 pods, _ = await self._api.list(PODS, self._manager_namespace, label_selector=MANAGERS)
         except UsageError:
             return {}
@@ -213,7 +213,7 @@ class ClusterRemote:
 
     async def set_pause(self, reason: str | None) -> None:
         """Annotate the Lease; raises UsageError where it is not clear which manager is meant."""
-        with in_words(self.where):
+        with raise_in_words(self.where):
             found = await self._leases()
             if len(found) != 1:
                 raise UsageError(_which(found))
@@ -222,17 +222,17 @@ class ClusterRemote:
                 LEASES, metadata["name"], metadata["namespace"], pause_patch(reason), form="merge"
             )
 
-    async def cordoned(self, node: str) -> bool | None:
+    async def is_cordoned(self, node: str) -> bool | None:
         """Whether the node is marked unschedulable."""
-        with in_words(self.where):
+        with raise_in_words(self.where):
             found = await self._api.get(NODES, node)
         return bool(mapping(found.get("spec")).get("unschedulable"))
 
     async def evidence(self) -> Mapping[str, bytes]:
         """Return the objects that are the manager's state, and what is known of its pods."""
-        with in_words(self.where):
+        with raise_in_words(self.where):
             leases = await self._leases()
-            return await collected(self._api, leases, self._namespace)
+            return await collect_evidence(self._api, leases, self._namespace)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -270,7 +270,7 @@ class ClusterRemote:
 
     async def _find(self, name: Name) -> Migrated | None:
         try:
-            with in_words(self.where):
+            with raise_in_words(self.where):
                 item = await self._api.get(MIGRATIONS, name.name, name.namespace)
         except UsageError as error:
             if isinstance(error.__cause__, ApiError) and error.__cause__.not_found:
@@ -289,7 +289,7 @@ class ClusterRemote:
     async def _with_pause(self, state: State) -> tuple[State, tuple[str, ...]]:
         """Return the state with the pause that the Lease tells of, and what cannot be known of that."""
         try:
-            with in_words(self.where):
+            with raise_in_words(self.where):
                 found = await self._leases()
         except UsageError as error:
             return state, (f"whether the manager is paused is not known: {error}",)

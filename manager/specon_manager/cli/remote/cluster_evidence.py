@@ -19,7 +19,7 @@ from specon_manager.backends.kube.transport.resources import (
     Object,
     Resource,
 )
-from specon_manager.cli.remote.redaction import scrubbed, without_secrets
+from specon_manager.cli.remote.redaction import drop_secrets, scrub
 
 _CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap")
 MANAGERS: Final = "app.kubernetes.io/component=manager,app.kubernetes.io/part-of=specon"
@@ -30,7 +30,7 @@ _MOST_PODS: Final = 5
 _NODE_PARTS: Final = ("allocatable", "conditions")
 
 
-async def collected(api: Api, leases: Sequence[Object], namespace: str | None) -> dict[str, bytes]:
+async def collect_evidence(api: Api, leases: Sequence[Object], namespace: str | None) -> dict[str, bytes]:
     """Return the files; what cannot be read is named in `missing.txt` with the reason."""
     found: dict[str, bytes] = {}
     missing: list[str] = []
@@ -58,13 +58,13 @@ async def collected(api: Api, leases: Sequence[Object], namespace: str | None) -
             await add(f"{home}/{name}.metrics.txt", partial(_metrics, api, home, name))
     if missing:
         found["missing.txt"] = "\n".join([*missing, ""]).encode()
-    return {name: scrubbed(content.decode(errors="replace")).encode() for name, content in found.items()}
+    return {name: scrub(content.decode(errors="replace")).encode() for name, content in found.items()}
 
 
 def _write(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
-    return (json.dumps(without_secrets(value), indent=1) + "\n").encode()
+    return (json.dumps(drop_secrets(value), indent=1) + "\n").encode()
 
 
 async def _list(api: Api, resource: Resource, namespace: str | None) -> list[Object]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.quantities import quantity
 from specon_manager.backends.kube.queues.record import queue_info
-from specon_manager.backends.kube.records.expected_start import expected_start
+from specon_manager.backends.kube.records.expected_start import from_status
 from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.resources import Resources
@@ -29,7 +29,7 @@ def waiting_rows(jobs: Sequence[Recorded], now: float) -> tuple[WaitingRow, ...]
             since=None if each.status.since is None else iso(each.status.since.timestamp()),
             kind="",
             text=each.status.waiting_for or "",
-            start=expected_start(each.status.expected_start, now),
+            start=from_status(each.status.expected_start, now),
         )
         for overall, each in enumerate(waiting, 1)
     )

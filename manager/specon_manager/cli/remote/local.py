@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from specon_manager.cli.remote.local_evidence import collected
+from specon_manager.cli.remote.local_evidence import collect_evidence
 from specon_manager.cli.remote.log_end import LogEnd, log_end
 from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
 from specon_manager.core.state import State
@@ -127,7 +127,7 @@ class LocalRemote:
         else:
             await self._ask("POST", "/v1/pause", {"reason": reason})
 
-    async def cordoned(self, node: str) -> bool | None:
+    async def is_cordoned(self, node: str) -> bool | None:
         """Virtual nodes cannot be cordoned."""
         del node
         return None
@@ -140,7 +140,7 @@ class LocalRemote:
                 files[name] = await self._fetch("GET", path)
             except (UsageError, RefusedError) as error:
                 files[f"{name}.missing"] = f"{error}\n".encode()
-        return await asyncio.to_thread(collected, self._directory, files, self._token)
+        return await asyncio.to_thread(collect_evidence, self._directory, files, self._token)
 
     async def close(self) -> None:
         """Close the connection."""

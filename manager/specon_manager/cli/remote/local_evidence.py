@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.cli.remote.redaction import scrubbed, without_secrets
+from specon_manager.cli.remote.redaction import drop_secrets, scrub
 from specon_manager.runtime.journal import NAME, JournalError, recover
 
 _JOURNAL_BYTES: Final = 8 << 20
@@ -17,7 +17,7 @@ _SIDECARS: Final = 50
 _LONGEST_BEGIN: Final = 64 << 20
 
 
-def collected(directory: Path, files: Mapping[str, bytes], token: str) -> dict[str, bytes]:
+def collect_evidence(directory: Path, files: Mapping[str, bytes], token: str) -> dict[str, bytes]:
     """Return the files of a bundle: those that the manager gave, and those of its directory."""
     secrets = [token, *_secrets(directory)]
     found = dict(files)
@@ -34,7 +34,7 @@ def collected(directory: Path, files: Mapping[str, bytes], token: str) -> dict[s
         name = "-".join(path.relative_to(directory / "replicas").parts[:-1:2])
         found |= _tail(path, f"sidecars/{name}.log", _SIDECAR_BYTES)
     return {
-        name: scrubbed(content.decode(errors="replace"), secrets).encode() for name, content in found.items()
+        name: scrub(content.decode(errors="replace"), secrets).encode() for name, content in found.items()
     }
 
 
@@ -58,7 +58,7 @@ def _recover(path: Path) -> bytes | None:
 
 def _clean(content: bytes) -> bytes:
     try:
-        return json.dumps(without_secrets(json.loads(content)), indent=1).encode()
+        return json.dumps(drop_secrets(json.loads(content)), indent=1).encode()
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}\n".encode()
 
@@ -90,7 +90,7 @@ def _clean_line(line: bytes) -> bytes | None:
     if not line.strip():
         return None
     try:
-        return json.dumps(without_secrets(json.loads(line)), separators=(",", ":")).encode()
+        return json.dumps(drop_secrets(json.loads(line)), separators=(",", ":")).encode()
     except (ValueError, RecursionError):
         return None  # cut off by a crash
 

@@ -12,7 +12,7 @@ _SHOWN: Final = 10
 _PARTS: Final = 4
 
 
-def job_named(state: State, text: str, namespace: str | None) -> str:
+def find_job(state: State, text: str, namespace: str | None) -> str:
     """Return the job of that name, with or without its namespace; raises UsageError naming those there."""
     jobs = [name for name in state.jobs if _is(name, text, namespace)]
     if len(jobs) == 1:
@@ -23,20 +23,20 @@ def job_named(state: State, text: str, namespace: str | None) -> str:
     raise UsageError(f"there is no job {wanted!r}; there are {_list(state.jobs) or 'none'}")
 
 
-def wanted_named(state: State, text: str, to: str | None, namespace: str | None) -> Wanted:
+def find_wanted(state: State, text: str, to: str | None, namespace: str | None) -> Wanted:
     """Return the move of what is called so to the nodes between the commas of `to`.
 
     A name is that of a replica, or of a job: of its only replica, or of the whole of one that trains as one.
     Raises UsageError for what is not there, for a job whose replicas train by themselves, and where one
     replica is to go to several nodes.
     """
-    targets = nodes_named(to)
+    targets = read_nodes(to)
     if text.count("/") == _PARTS - 1:
         if text not in state.replicas:
             raise UsageError(f"there is no replica {text!r}; there are {_list(state.replicas) or 'none'}")
         wanted = Wanted(job=state.replicas[text].job, replica=text, targets=targets)
     else:
-        wanted = Wanted(job=job_named(state, text, namespace), targets=targets)
+        wanted = Wanted(job=find_job(state, text, namespace), targets=targets)
         spec = state.jobs[wanted.job].spec
         count = len(spec.replicas)
         if count == 1:
@@ -49,7 +49,7 @@ def wanted_named(state: State, text: str, to: str | None, namespace: str | None)
     return wanted
 
 
-def nodes_named(to: str | None) -> tuple[str, ...]:
+def read_nodes(to: str | None) -> tuple[str, ...]:
     """Return the nodes between the commas, each once; raises UsageError where there is none."""
     nodes = () if to is None else tuple(dict.fromkeys(to.split(",")))
     if not all(nodes):

@@ -17,7 +17,7 @@ _FORBIDDEN: Final = 403
 
 
 @contextlib.contextmanager
-def in_words(where: str) -> Iterator[None]:
+def raise_in_words(where: str) -> Iterator[None]:
     """Turn what a call to the API may end in into a UsageError."""
     try:
         yield

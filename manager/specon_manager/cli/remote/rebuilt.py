@@ -26,7 +26,7 @@ class Rebuilt(Struct, frozen=True):
     pods: Mapping[str, PodInfo]
 
 
-async def rebuilt(api: Api, state: State, concerned: Callable[[State], Iterable[str]]) -> Rebuilt:
+async def rebuild(api: Api, state: State, concerned: Callable[[State], Iterable[str]]) -> Rebuilt:
     """Return `state` after everything that pods, nodes and owners tell.
 
     Of the replicas that are `concerned` the volumes are looked at too. Raises ApiError where one of these may

@@ -41,19 +41,18 @@ _PATTERNS: Final = (
 )
 
 
-def without_secrets(value: Any) -> Any:
+def drop_secrets(value: Any) -> Any:
     """Return decoded JSON without the fields that are secrets or may have some in them."""
     if isinstance(value, dict):
         return {
-            key: LEFT_OUT if _goes(str(key), inner) else without_secrets(inner)
-            for key, inner in value.items()
+            key: LEFT_OUT if _goes(str(key), inner) else drop_secrets(inner) for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [without_secrets(inner) for inner in value]
+        return [drop_secrets(inner) for inner in value]
     return value
 
 
-def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     """Return the text without these secrets, and without whatever looks like a token, a key or a password."""
     for secret in secrets:
         if len(secret) >= _LEAST:

@@ -101,7 +101,7 @@ class Remote(Protocol):
     async def set_pause(self, reason: str | None) -> None:
         """Begin, reword or (None) end a pause."""
 
-    async def cordoned(self, node: str) -> bool | None:
+    async def is_cordoned(self, node: str) -> bool | None:
         """Return whether nothing new is placed on a node; None where there is no such thing."""
 
     async def evidence(self) -> Mapping[str, bytes]:

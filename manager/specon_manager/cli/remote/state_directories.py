@@ -18,7 +18,7 @@ def directories_here() -> list[Path]:
     return sorted(path.parent for path in Path().glob("*.specon/manager.json"))
 
 
-def only_one(found: Sequence[Path]) -> Path | None:
+def choose_only(found: Sequence[Path]) -> Path | None:
     """Return the one that is meant: the only one, or the only one whose manager is at work; None for none.
 
     Raises UsageError where there are several, with which of them are live.

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from specon_manager.cli.run.result import RunResult, in_seconds
+from specon_manager.cli.run.result import RunResult, format_seconds
 from specon_manager.cli.run.transaction_results import TransactionResult, WorkerCount
 from specon_manager.model.transactions import Kind, TransactionState
 from specon_manager.views.names import job_label, printable
@@ -19,7 +19,7 @@ def print_changes(result: RunResult, console: Console) -> None:
         return
     console.print(table)
     for name, course in result.workers.items():
-        console.print(in_words(name, course), markup=False, highlight=False, soft_wrap=True)
+        console.print(describe_course(name, course), markup=False, highlight=False, soft_wrap=True)
 
 
 def to_table(result: RunResult) -> Table:
@@ -46,7 +46,7 @@ def to_table(result: RunResult) -> Table:
             f"{change.kind}{over}",
             f"{change.workers_before} -> {change.workers_after}",
             *(_number(step) for step in (change.checkpoint_step, change.first_step_after)),
-            in_seconds(change.downtime, "-"),
+            format_seconds(change.downtime, "-"),
             _number(change.steps_lost),
             Text(printable(_why(change))),
             style=_STYLES.get(change.state, ""),
@@ -54,7 +54,7 @@ def to_table(result: RunResult) -> Table:
     return table
 
 
-def in_words(name: str, course: tuple[WorkerCount, ...]) -> str:
+def describe_course(name: str, course: tuple[WorkerCount, ...]) -> str:
     """Return the course of the number of workers of a job in a line."""
     steps = ", ".join(f"{each.workers} at {each.at:.1f} s" for each in course)
     return f"workers of {job_label(name)}: {steps or 'none'}"

@@ -37,7 +37,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli.run.machine_load import Load
-from specon_manager.cli.run.result import JobResult, RunResult, in_seconds
+from specon_manager.cli.run.result import JobResult, RunResult, format_seconds
 from specon_manager.cli.run.verdict import (
     THRESHOLD_PERCENT,
     Difference,
@@ -176,8 +176,8 @@ def _table(title: str, of: str, comparison: Comparison) -> Table:
 
 def _cells(each: Difference) -> tuple[str, str, str, str]:
     return (
-        in_seconds(each.first, "-"),
-        in_seconds(each.second, "-"),
+        format_seconds(each.first, "-"),
+        format_seconds(each.second, "-"),
         "-" if each.seconds is None else f"{each.seconds:+.1f}",
         "-" if each.percent is None else f"{each.percent:+.1f}",
     )

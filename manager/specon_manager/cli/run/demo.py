@@ -16,7 +16,7 @@ from specon_manager.cli.output import add_output, console_for_results
 from specon_manager.cli.run import scenarios
 from specon_manager.cli.run.change_table import print_changes
 from specon_manager.cli.run.comparison import print_comparison, to_json, write_json
-from specon_manager.cli.run.framework_moves import MoveOnce, installed, lines
+from specon_manager.cli.run.framework_moves import MoveOnce, keep_installed, lines
 from specon_manager.cli.run.gang_proofs import proofs
 from specon_manager.cli.run.plot import plot
 from specon_manager.cli.run.result import RunResult, print_result
@@ -28,7 +28,7 @@ from specon_manager.cli.run.running import (
     samples_directory,
     with_policy,
 )
-from specon_manager.cli.run.unmoved import compared
+from specon_manager.cli.run.unmoved import compare_with_unmoved
 from specon_manager.serving.session import SessionOptions
 from specon_manager.usage import UsageError
 
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
     mover = None
     if scenario == "frameworks":
         mover = MoveOnce()
-        file, missing = installed(file)
+        file, missing = keep_installed(file)
         for name in missing:
             console.print(f"{name} is not installed: its job is left out")
     with _directory(arguments.keep) as directory:
@@ -83,7 +83,9 @@ def main(arguments: argparse.Namespace) -> int:
         for line in known if mover is None else lines(runs[0].moves, mover.values):
             console.print(line)
         if arguments.compare and mover is not None:
-            for line, same in compared(file, directory / file.settings.policy, samples_directory()):
+            for line, same in compare_with_unmoved(
+                file, directory / file.settings.policy, samples_directory()
+            ):
                 console.print(
                     f"{line}: {'the same' if same else 'NOT the same'}", style="" if same else "red"
                 )
@@ -94,7 +96,7 @@ def main(arguments: argparse.Namespace) -> int:
             print_comparison(runs, console)
     _write(arguments, runs, console)
     kept = True
-    for words, met in [] if scenario is None else scenarios.shown(scenario, runs[0]):
+    for words, met in [] if scenario is None else scenarios.check_promises(scenario, runs[0]):
         console.print(f"{'shown' if met else 'NOT shown'}: {words}", style="" if met else "red")
         kept = kept and met
     return 0 if kept and all(job.succeeded for result in runs for job in result.jobs) else 1

@@ -29,7 +29,7 @@ _AT_LEAST: Final = 500
 """So many steps of a job that names no value."""
 
 
-def installed(file: JobFile) -> tuple[JobFile, list[str]]:
+def keep_installed(file: JobFile) -> tuple[JobFile, list[str]]:
     """Return the file without jobs whose framework is not installed, and the frameworks that are not.
 
     Raises UsageError where none is.

@@ -55,7 +55,7 @@ class StepLog:
         return before + (after - before) * (step - here) / (there - here)
 
 
-def with_gains(result: RunResult, state: State, steps: StepLog, directory: Path, began: float) -> RunResult:
+def add_gains(result: RunResult, state: State, steps: StepLog, directory: Path, began: float) -> RunResult:
     """Return the result with the time that each job took to 98 % of its gain, where its log tells."""
     times: dict[str, float] = {}
     for job in result.jobs:

@@ -107,7 +107,7 @@ def _open(path: Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def logging_to(directory: Path) -> Iterator[None]:
+def log_to(directory: Path) -> Iterator[None]:
     """Send the log to a file of the directory: the terminal belongs to the view. Raises OSError."""
     urgent = logging.StreamHandler(sys.stderr)
     urgent.setLevel(logging.CRITICAL)

@@ -56,11 +56,11 @@ class Notices:
         self._told += found
         return [each.line for each in found]
 
-    def shown(self, state: State, now: float) -> list[str]:
+    def lines_to_show(self, state: State, now: float) -> list[str]:
         """Return what was told within the last minute and is still true."""
         return [each.line for each in self._true(state) if each.at + _SHOWN_SECONDS > now]
 
-    def in_the_end(self, state: State) -> list[str]:
+    def last_lines(self, state: State) -> list[str]:
         """Return the latest lines that are still true: nothing of a log that was read after all."""
         return [each.line for each in self._true(state)][-_TOLD_AGAIN:]
 

@@ -16,11 +16,11 @@ from msgspec import Struct
 from specon_manager.backends.kube.objects.selectors import read_selector
 from specon_manager.backends.kube.transport.api import Api, ApiUnavailableError
 from specon_manager.cli.output import add_output, to_json
-from specon_manager.cli.run.manager_log import logging_to
+from specon_manager.cli.run.manager_log import log_to
 from specon_manager.serving.observation import Observation, ObservationOptions, open_observation
 from specon_manager.serving.serve_settings import Address, read_address, read_decisions
 from specon_manager.usage import UsageError
-from specon_manager.views.first_look import FirstLook, in_words
+from specon_manager.views.first_look import FirstLook, describe_look
 
 _STATE: Final = Path("observe.specon")
 _MOST_STREAMS: Final = 10_000
@@ -87,7 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
             raise UsageError(f"--{'for' if name == 'seconds' else name}: {value} is no number of seconds")
     shown = _Shown(every=arguments.every, seconds=arguments.seconds, as_json=arguments.output == "json")
     options.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with logging_to(options.directory):
+    with log_to(options.directory):
         return asyncio.run(_look(arguments, options, shown))
 
 
@@ -161,4 +161,4 @@ async def _reports(observation: Observation, shown: _Shown, stop: asyncio.Event)
 
 
 def _print(report: FirstLook, *, as_json: bool) -> None:
-    print(to_json(report) if as_json else "\n".join(in_words(report)), flush=True)
+    print(to_json(report) if as_json else "\n".join(describe_look(report)), flush=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from specon_manager.cli.run.placements import Placement
-from specon_manager.cli.run.result import RunResult, in_seconds
+from specon_manager.cli.run.result import RunResult, format_seconds
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.names import job_label
 
@@ -162,8 +162,8 @@ def _gantt(axis: "Axes", run: RunResult, layout: _Layout, colours: Colours, end:
     axis.set_xlim(0, end * 1.01 or 1.0)
     axis.set_xlabel("time since the begin of the run (s)")
     axis.set_ylabel("node")
-    average = in_seconds(run.average_completion_seconds, "-")
-    makespan = in_seconds(run.makespan_seconds, "-")
+    average = format_seconds(run.average_completion_seconds, "-")
+    makespan = format_seconds(run.makespan_seconds, "-")
     done = run.moves_by_outcome.get(TransactionState.SUCCEEDED, 0)
     title = (
         f"{run.policy}: average completion {average} s, makespan {makespan} s, moves that succeeded: {done}"

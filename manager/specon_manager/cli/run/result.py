@@ -169,7 +169,7 @@ def to_table(result: RunResult) -> Table:
             Text(job_label(job.name)),
             f"{job.submitted_at:.1f}",
             "-" if job.finished_at is None else f"{job.finished_at:.1f}",
-            "failed" if failed else in_seconds(job.completion_seconds, "not ended"),
+            "failed" if failed else format_seconds(job.completion_seconds, "not ended"),
             str(job.moves),
             str(job.steps_lost),
             ", ".join(f"{downtime:.1f}" for downtime in job.downtimes),
@@ -180,12 +180,12 @@ def to_table(result: RunResult) -> Table:
     return table
 
 
-def in_seconds(value: float | None, unknown: str) -> str:
+def format_seconds(value: float | None, unknown: str) -> str:
     """Return seconds with one decimal, or `unknown` for None."""
     return unknown if value is None else f"{value:.1f}"
 
 
-def in_jobs(count: int) -> str:
+def format_jobs(count: int) -> str:
     """Return so many jobs in words."""
     return "1 job" if count == 1 else f"{count} jobs"
 
@@ -203,7 +203,7 @@ def conclusions(result: RunResult) -> list[str]:
     ended = sum(job.finished_at is not None for job in result.jobs)
     missing = [f"{ended - succeeded} failed"] * (ended > succeeded)
     missing += [f"{len(result.jobs) - ended} not ended"] * (ended < len(result.jobs))
-    of = f", {in_jobs(succeeded)}" + (f" ({', '.join(missing)})" if missing else "")
+    of = f", {format_jobs(succeeded)}" + (f" ({', '.join(missing)})" if missing else "")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in result.moves_by_outcome.items())
     machine = result.machine
     average, makespan = result.average_completion_seconds, result.makespan_seconds
@@ -222,8 +222,8 @@ __all__ = [
     "PlacementLog",
     "RunResult",
     "conclusions",
-    "in_jobs",
-    "in_seconds",
+    "format_jobs",
+    "format_seconds",
     "print_result",
     "summarize",
     "to_table",

@@ -18,10 +18,10 @@ from specon_manager.backends.local.jobs import JobFile, JobFileError, read_job_f
 from specon_manager.backends.local.nodes import VirtualNode, parse_nodes
 from specon_manager.cli.run.former_run import remarks
 from specon_manager.cli.run.framework_moves import MoveOnce
-from specon_manager.cli.run.gain import StepLog, with_gains
+from specon_manager.cli.run.gain import StepLog, add_gains
 from specon_manager.cli.run.live_view import LiveView
 from specon_manager.cli.run.machine_load import LoadMeter
-from specon_manager.cli.run.manager_log import logging_to
+from specon_manager.cli.run.manager_log import log_to
 from specon_manager.cli.run.notices import Notices
 from specon_manager.cli.run.result import PlacementLog, RunResult, summarize
 from specon_manager.cli.run.transaction_results import TransactionLog
@@ -114,7 +114,7 @@ def run(options: RunOptions) -> RunResult:
     directory = options.session.directory
     try:
         make_ours(directory)
-        with logging_to(directory):
+        with log_to(directory):
             return asyncio.run(_run(options))
     except OSError as error:
         raise UsageError(f"{error.filename or directory}: {error.strerror or error}") from error
@@ -155,7 +155,7 @@ async def _run(options: RunOptions) -> RunResult:
         raise KeyboardInterrupt
     result = summarize(state, began=began_at, placements=placements.placements)
     if options.gains:
-        result = with_gains(result, state, steps, options.session.directory, began_at)
+        result = add_gains(result, state, steps, options.session.directory, began_at)
     return msgspec.structs.replace(
         result,
         load=meter.load(),
@@ -222,7 +222,9 @@ def _show(options: RunOptions, session: Session, notices: Notices) -> Iterator[C
         async def draw() -> None:
             while True:
                 now = controller.clock.now()
-                view.update(controller.state, now, controller.stalled, notices.shown(controller.state, now))
+                view.update(
+                    controller.state, now, controller.stalled, notices.lines_to_show(controller.state, now)
+                )
                 await asyncio.sleep(1 / _FRAMES_PER_SECOND)
 
         drawing = asyncio.ensure_future(draw())
@@ -231,7 +233,7 @@ def _show(options: RunOptions, session: Session, notices: Notices) -> Iterator[C
         finally:
             drawing.cancel()
             view.update(controller.state, controller.clock.now(), controller.stalled)
-    for line in notices.in_the_end(controller.state):
+    for line in notices.last_lines(controller.state):
         print(line, file=sys.stderr)
 
 

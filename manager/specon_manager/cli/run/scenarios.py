@@ -128,7 +128,7 @@ def nodes() -> tuple[VirtualNode, ...]:
     )
 
 
-def shown(scenario: str, result: RunResult) -> list[tuple[str, bool]]:
+def check_promises(scenario: str, result: RunResult) -> list[tuple[str, bool]]:
     """Return what the scenario promises, each with whether the run showed it."""
     return [
         (promise.words, any(promise.met(change, result) for change in (*result.moves, *result.changes)))

@@ -114,7 +114,7 @@ class TransactionLog:
 
     def _count(self, state: State, job: Job, now: float) -> None:
         known = self._counts.setdefault(job.name, [])
-        if state.whole_of(job.name) is not None or job.ended_at is not None:
+        if state.whole_transaction_of(job.name) is not None or job.ended_at is not None:
             return
         members = [state.replicas[name] for name in job.spec.worker_names]
         count = sum(

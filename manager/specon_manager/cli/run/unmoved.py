@@ -17,7 +17,7 @@ _SECONDS: Final = 600.0
 _MOST: Final = 1 << 20  # bytes at the end of a log
 
 
-def compared(file: JobFile, directory: Path, samples: Path) -> Iterator[tuple[str, bool]]:
+def compare_with_unmoved(file: JobFile, directory: Path, samples: Path) -> Iterator[tuple[str, bool]]:
     """Yield a line for each job, and whether its result is that of the same script that was left alone."""
     for job in file.jobs:
         log = replica_directory(directory / "replicas", f"default/{job.name}/worker/0") / "train.log"

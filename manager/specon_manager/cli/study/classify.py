@@ -18,7 +18,7 @@ from specon_manager.cli.pattern_proposal import propose
 from specon_manager.cli.plain import is_terminal, terminal_width
 from specon_manager.cli.study.classification import Classification, head, report, verdict
 from specon_manager.cli.study.classify_follow import follow
-from specon_manager.cli.study.course import Course, KeptSamples, by_count, by_time
+from specon_manager.cli.study.course import Course, KeptSamples, divide_by_count, divide_by_time
 from specon_manager.cli.study.curve_plot import plot_curve
 from specon_manager.cli.study.curve_view import draw
 from specon_manager.cli.study.likeliest import Names
@@ -126,9 +126,9 @@ def judge(reading: Reading, settings: ClassifierSettings, arguments: argparse.Na
     if not reading.kept.count or reading.reader.unclassifiable is not None:
         return None
     samples = reading.kept.all()
-    parts = by_count(samples, arguments.intervals)
+    parts = divide_by_count(samples, arguments.intervals)
     if arguments.interval is not None and reading.kept.timed:
-        parts = by_time(samples, arguments.interval)
+        parts = divide_by_time(samples, arguments.interval)
     elif arguments.interval is not None:
         reading.log.notes.append(
             "--interval: the samples have no times, or times that go back; divided evenly instead"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from specon_manager.cli.output import LITERAL
 from specon_manager.cli.plain import is_terminal
-from specon_manager.cli.study.course import Course, KeptSamples, by_count, place
+from specon_manager.cli.study.course import Course, KeptSamples, divide_by_count, place
 from specon_manager.cli.study.curve_view import draw
 from specon_manager.cli.study.reading import Reading, with_goal
 
@@ -36,7 +36,7 @@ def follow(
                 waiting.extend(reading.take(lines))
             if course is None and reading.kept.count:
                 course = Course(with_goal(settings, reading, goal), reading.reader.chosen)
-                for part in by_count(reading.kept.all(), intervals):
+                for part in divide_by_count(reading.kept.all(), intervals):
                     course.close_interval(part)
                 waiting = KeptSamples(_MOST_SAMPLES)
                 tell(course)

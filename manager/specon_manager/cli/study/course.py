@@ -152,14 +152,14 @@ class Course:
             self.reopened += 1
 
 
-def by_count(samples: Sequence[Sample], intervals: int) -> Iterator[Sequence[Sample]]:
+def divide_by_count(samples: Sequence[Sample], intervals: int) -> Iterator[Sequence[Sample]]:
     """Divide samples evenly into so many intervals, or fewer where there are fewer samples."""
     parts = min(intervals, len(samples))
     for number in range(parts):
         yield samples[len(samples) * number // parts : len(samples) * (number + 1) // parts]
 
 
-def by_time(samples: Sequence[Sample], interval: float) -> Iterator[Sequence[Sample]]:
+def divide_by_time(samples: Sequence[Sample], interval: float) -> Iterator[Sequence[Sample]]:
     """Divide samples by their printed times; raises ValueError where that gives too many intervals."""
     times = [sample.time for sample in samples if sample.time is not None]
     if not times:

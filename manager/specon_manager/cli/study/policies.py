@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.cli.output import add_output
-from specon_manager.cli.plain import in_columns, terminal_width
+from specon_manager.cli.plain import fold_columns, terminal_width
 from specon_manager.cli.study.policy_parameters import Parameter, parameters_of
 from specon_manager.policies.table import POLICIES, Policy, policy_named
 from specon_manager.usage import UsageError
@@ -73,7 +73,7 @@ def _print(description: Description) -> None:
     rows = [(each.name, _show(each.default), each.type, each.meaning) for each in description.parameters]
     heading = ("parameter", "default", "values", "meaning")
     for line in (
-        in_columns([heading, *rows], _WIDTHS, width=terminal_width() - 2) if rows else ["no parameters"]
+        fold_columns([heading, *rows], _WIDTHS, width=terminal_width() - 2) if rows else ["no parameters"]
     ):
         print(f"  {line}")
     print()

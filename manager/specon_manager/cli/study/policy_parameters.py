@@ -31,7 +31,7 @@ def parameters_of(settings: type[Struct]) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(
             name=field.encode_name,
-            type=in_words(field.type),
+            type=describe_type(field.type),
             default=_default(field),
             meaning=meanings.get(field.name, ""),
         )
@@ -39,11 +39,11 @@ def parameters_of(settings: type[Struct]) -> tuple[Parameter, ...]:
     )
 
 
-def in_words(kind: types.Type) -> str:
+def describe_type(kind: types.Type) -> str:
     """Return what values a type takes, for instance `number, above 0, at most 10`."""
     match kind:
         case types.Metadata(type=inner):
-            return in_words(inner)
+            return describe_type(inner)
         case types.IntType() | types.FloatType():
             return ", ".join(["integer" if isinstance(kind, types.IntType) else "number", *_bounds(kind)])
         case types.BoolType():
@@ -63,11 +63,11 @@ def in_words(kind: types.Type) -> str:
 def _of_parts(kind: types.Type) -> str:
     match kind:
         case types.UnionType(types=parts):
-            return " or ".join(in_words(part) for part in parts)
+            return " or ".join(describe_type(part) for part in parts)
         case types.DictType(key_type=key, value_type=value):
-            return f"object of {in_words(key)}: {in_words(value)}"
+            return f"object of {describe_type(key)}: {describe_type(value)}"
         case types.CollectionType(item_type=item):
-            return f"list of {in_words(item)}"
+            return f"list of {describe_type(item)}"
         case _:
             return type(kind).__name__.removesuffix("Type").lower()
 

@@ -24,7 +24,9 @@ _ASKS = 4
 """How often checkpoints are asked for, where they grow old before they are acted upon."""
 
 
-def happened(state: State, transaction: Transaction, outcome: Outcome, now: float, *, note: str = "") -> Step:
+def apply_outcome(
+    state: State, transaction: Transaction, outcome: Outcome, now: float, *, note: str = ""
+) -> Step:
     """Return the state after the outcome happened to the transaction, and what is ordered then."""
     if outcome is Outcome.STALE and transaction.asks >= _ASKS:
         # To ask forever would end as badly as to act upon what is old: nothing was told to end.
@@ -37,24 +39,24 @@ def happened(state: State, transaction: Transaction, outcome: Outcome, now: floa
     if target is TransactionState.SUCCEEDED and transaction.came_back:
         target, why = TransactionState.ROLLED_BACK, transaction.note or why
     if target in FINAL_STATES:
-        return ends.closed(state, transaction, target, now, note=why, anew=outcome is Outcome.ANEW)
+        return ends.close_transaction(state, transaction, target, now, note=why, anew=outcome is Outcome.ANEW)
     actions = list[Action]()
     following_one = msgspec.structs.replace(transaction, state=target, trouble="", stale=False)
     if attempt > transaction.attempt:
         owned = state.jobs[transaction.job].owned
         if not owned and (lacking := members.no_way_back(state, transaction, now)) is not None:
             note = f"{why}; then on the way back: {lacking}"
-            return ends.closed(state, transaction, TransactionState.FAILED, now, note=note)
+            return ends.close_transaction(state, transaction, TransactionState.FAILED, now, note=note)
         actions += room_released(transaction, why)
         following_one = _turn_back(state, following_one, why)
     elif transaction.state in ASKING_STATES and target not in ASKING_STATES:
         actions += withdrawn(transaction)
-    state = state.with_transaction(timed(state, following_one, now))
-    state, ordered = entered(state, state.transactions[transaction.id], transaction.state, now)
+    state = state.with_transaction(set_deadline(state, following_one, now))
+    state, ordered = enter_state(state, state.transactions[transaction.id], transaction.state, now)
     return state, actions + ordered
 
 
-def timed(state: State, transaction: Transaction, now: float) -> Transaction:
+def set_deadline(state: State, transaction: Transaction, now: float) -> Transaction:
     """Return the transaction with the deadline of a state that begins now; a wait keeps its own."""
     known = state.transactions.get(transaction.id)
     if known is not None and known.state in ASKING_STATES and transaction.state in ASKING_STATES:
@@ -72,7 +74,7 @@ def timed(state: State, transaction: Transaction, now: float) -> Transaction:
 def tell(state: State, transaction: Transaction, now: float) -> tuple[State, bool]:
     """Let the records of what has to go say so, and those of what stays not; return whether any is news."""
     news = False
-    for replica in members.reached(state, transaction):
+    for replica in members.ending_replicas(state, transaction):
         goes = members.must_go(transaction, replica)
         if goes and replica.leaving is None:
             told = Leaving(
@@ -110,7 +112,7 @@ def _turn_back(state: State, transaction: Transaction, why: str) -> Transaction:
     )
 
 
-def entered(state: State, transaction: Transaction, former: TransactionState | None, now: float) -> Step:
+def enter_state(state: State, transaction: Transaction, former: TransactionState | None, now: float) -> Step:
     """Return the state in which the present state of the transaction has begun, and what it orders.
 
     `former` is the state before it; None: it is the first.
@@ -173,8 +175,8 @@ def _coming(state: State, transaction: Transaction, now: float) -> State:
             witnesses=_find_last_saved(state, transaction),
         )
     state = state.with_transaction(msgspec.structs.replace(transaction, ending={}))
-    state = members.without_newcomers(state, transaction)  # before anybody is told of the others
-    for replica in members.wanted(state, transaction):
+    state = members.drop_newcomers(state, transaction)  # before anybody is told of the others
+    for replica in members.wanted_replicas(state, transaction):
         if replica.phase is Phase.RUNNING or replica.ended:
             continue
         starting = msgspec.structs.replace(

@@ -5,7 +5,7 @@ import msgspec
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import advance
 from specon_manager.core.transaction.orders import fresh_until, orders
-from specon_manager.core.transaction.promise import promised
+from specon_manager.core.transaction.promise import promised_step
 from specon_manager.core.transaction.table import Outcome, patience
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
@@ -39,15 +39,15 @@ def room_refused(state: State, event: ev.RoomRefused, now: float) -> Step:
     return _note_trouble(state, transaction, event.reason), []
 
 
-def delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
+def note_delivered(state: State, event: ev.InstructionDelivered, now: float) -> Step:
     """Take note that a sidecar knows of a request."""
     transaction = _asking(state, event.id, event.replica, event.incarnation)
     if transaction is None or transaction.state is not TransactionState.RESERVED:
         return state, []
-    return advance.happened(state, transaction, Outcome.ASKED, now)
+    return advance.apply_outcome(state, transaction, Outcome.ASKED, now)
 
 
-def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
+def take_answer(state: State, event: ev.InstructionAcknowledged, now: float) -> Step:
     """Take a sidecar's answer to the request for a checkpoint."""
     answer = event.acknowledgement
     transaction = _asking(state, answer.id, answer.replica, answer.incarnation)
@@ -73,7 +73,7 @@ def answered(state: State, event: ev.InstructionAcknowledged, now: float) -> Ste
     return state.with_transaction(msgspec.structs.replace(transaction, witnesses=witnesses)), []
 
 
-def reported(state: State, report: Report, now: float, before: Progress) -> State:
+def take_report(state: State, report: Report, now: float, before: Progress) -> State:
     """Note the first step of a new incarnation, and the step that proves that training continues.
 
     `before` is what was known of the replica without this report.
@@ -118,7 +118,7 @@ def job_refused(state: State, event: ev.JobRefused, now: float) -> Step:
     return _note_refusal(state, transaction, event.reason)
 
 
-def expired(state: State, event: ev.OrderExpired, now: float) -> Step:
+def note_expired(state: State, event: ev.OrderExpired, now: float) -> Step:
     """Take note that nothing was told to end, since the checkpoint that permits it has grown old."""
     del now
     transaction = state.transactions.get(event.transaction)
@@ -127,7 +127,7 @@ def expired(state: State, event: ev.OrderExpired, now: float) -> Step:
     return state.with_transaction(msgspec.structs.replace(transaction, stale=True)), []
 
 
-def renewed(state: State, now: float) -> Step:
+def order_again(state: State, now: float) -> Step:
     """Order again what is in flight orders; deadlines that passed while nobody watched begin again.
 
     What was about to end may have trained on: then a new checkpoint is asked for first.
@@ -193,7 +193,7 @@ def _note_resume(witness: Witness, report: Report, now: float, at: float) -> Wit
     if report.first is not None and witness.first_step is None:
         witness = _first_step(witness, report, now, at)
     step = None if report.last is None else report.last.step
-    saved = promised(witness)
+    saved = promised_step(witness)
     if witness.proven:
         return witness
     if step is None and witness.last_step is None:

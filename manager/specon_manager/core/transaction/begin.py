@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.state import State, Step
-from specon_manager.core.transaction.advance import entered, timed
+from specon_manager.core.transaction.advance import enter_state, set_deadline
 from specon_manager.core.transaction.table import first_state
 from specon_manager.model.actions import AdmitGang, Migrate, MigrateGang, Preempt, ScaleIn, ScaleOut
 from specon_manager.model.cluster import Job, Phase, Replica
@@ -70,14 +70,14 @@ def begin(state: State, proposal: Changing, now: float, *, name: str = "", polic
         name = "" if taken else found
     transaction = record_of(proposal, state.jobs, state.replicas, name=name, now=now)
     transaction = msgspec.structs.replace(transaction, policy=policy or state.settings.policy)
-    return started(msgspec.structs.replace(state, transaction_count=number), transaction, now)
+    return begin_first_state(msgspec.structs.replace(state, transaction_count=number), transaction, now)
 
 
 def put_back(state: State, job: Job, now: float, why: str) -> Step:
     """Let a gang that is torn for too long wait again as a whole."""
     number = state.transaction_count + 1
     members = (state.replicas[name] for name in job.spec.replicas)
-    return started(
+    return begin_first_state(
         msgspec.structs.replace(state, transaction_count=number),
         Transaction(
             id=f"{Kind.PUT_BACK}-{number}",
@@ -104,7 +104,7 @@ def restart(state: State, names: Sequence[str], savers: Sequence[Replica], now: 
     job = state.jobs[state.replicas[names[0]].job]
     number = state.transaction_count + 1
     places = {name: state.replicas[name].node or "" for name in sorted(names)}
-    return started(
+    return begin_first_state(
         msgspec.structs.replace(state, transaction_count=number),
         Transaction(
             id=f"{Kind.RESTART}-{number}",
@@ -131,7 +131,7 @@ def restart(state: State, names: Sequence[str], savers: Sequence[Replica], now: 
     )
 
 
-def started(state: State, transaction: Transaction, now: float) -> Step:
+def begin_first_state(state: State, transaction: Transaction, now: float) -> Step:
     """Return the state in which the first state of the transaction has begun, and what it orders."""
     job = state.jobs[transaction.job]
     if transaction.kind is Kind.ADMIT:
@@ -139,8 +139,8 @@ def started(state: State, transaction: Transaction, now: float) -> Step:
     if transaction.whole:
         claims = {name: claim for name, claim in state.claims.items() if name != job.name}
         state = msgspec.structs.replace(state, changed_at=now, claims=claims)
-    timed_one = timed(state, transaction, now)
-    return entered(state.with_transaction(timed_one), timed_one, None, now)
+    timed_one = set_deadline(state, transaction, now)
+    return enter_state(state.with_transaction(timed_one), timed_one, None, now)
 
 
 def _word(proposal: Changing) -> str:

@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.core.restarts import awaited
+from specon_manager.core.restarts import await_owner
 from specon_manager.core.state import HISTORY, Measured, State, Step
 from specon_manager.core.transaction import members
-from specon_manager.core.transaction.orders import placed, released, room_released, withdrawn
+from specon_manager.core.transaction.orders import place_order, release_order, room_released, withdrawn
 from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Leaving, Phase, Replica
 from specon_manager.model.settings import Budgets
@@ -23,7 +23,7 @@ from specon_manager.model.transactions import (
 _DOUBLINGS: Final = 10  # of the pause after what did not succeed
 
 
-def closed(
+def close_transaction(
     state: State,
     transaction: Transaction,
     how: TransactionState,
@@ -54,7 +54,7 @@ def closed(
     elif transaction.attempt > 1 and not transaction.wanted:
         state = _waiting(state, state.jobs[job.name], now)  # an admission that was turned back
     elif transaction.state in UNTOUCHED_STATES or (
-        transaction.state is TransactionState.LEAVING and members.untouched(state, transaction)
+        transaction.state is TransactionState.LEAVING and members.is_untouched(state, transaction)
     ):
         state = _let_stay(state, transaction)
     elif how is TransactionState.FAILED and not anew:
@@ -70,7 +70,7 @@ def closed(
 
 def forgotten(state: State, transaction: Transaction, why: str, now: float) -> Step:
     """Close the transaction of a job that is not there any more."""
-    return closed(state, transaction, TransactionState.ROLLED_BACK, now, note=why)
+    return close_transaction(state, transaction, TransactionState.ROLLED_BACK, now, note=why)
 
 
 def _note(state: State, transaction: Transaction, how: TransactionState, note: str) -> str:
@@ -132,11 +132,13 @@ def _remember(state: State, over: Transaction, now: float, *, unproven: str) -> 
     if over.kind is not Kind.MOVE:
         return state
     for replica in members.records(state, over):
-        state = state.with_replica(moved(replica, over, budgets, now, unproven=unproven))
+        state = state.with_replica(remember_move(replica, over, budgets, now, unproven=unproven))
     return state
 
 
-def moved(replica: Replica, over: Transaction, budgets: Budgets, now: float, *, unproven: str) -> Replica:
+def remember_move(
+    replica: Replica, over: Transaction, budgets: Budgets, now: float, *, unproven: str
+) -> Replica:
     """Return what a replica remembers of a move that ended at `now`, seconds, and of which it was a part."""
     disrupted = replica.disrupted + (over.gone_at is not None)
     if over.state is TransactionState.SUCCEEDED:
@@ -164,7 +166,7 @@ def _as_wanted(state: State, over: Transaction, now: float) -> State:
     """Return the state after a success: who was preempted or put back waits, who was scaled rests."""
     job = state.jobs[over.job]
     if over.kind is Kind.PREEMPT:
-        return _waiting(state, job.preempted(now), now)
+        return _waiting(state, job.count_preemption(now), now)
     if over.kind is Kind.PUT_BACK:
         return _waiting(state, job, now)
     if over.kind in {Kind.SCALE_IN, Kind.SCALE_OUT}:
@@ -201,7 +203,7 @@ def _waiting(state: State, job: Job, now: float) -> State:
 
 def _let_stay(state: State, transaction: Transaction) -> State:
     """Take back that replicas are to end, of which none did."""
-    for replica in members.reached(state, transaction):
+    for replica in members.ending_replicas(state, transaction):
         if _is_told(replica):
             state = state.with_replica(msgspec.structs.replace(replica, leaving=None))
     return state
@@ -212,8 +214,8 @@ def _let_go(state: State, over: Transaction, now: float) -> State:
 
     What came by a transaction that was turned back and has crashed since is absent again.
     """
-    state = members.without_newcomers(state, over)
-    for replica in members.reached(state, over):
+    state = members.drop_newcomers(state, over)
+    for replica in members.ending_replicas(state, over):
         if _ends_for_good(replica):
             continue
         if replica.phase is Phase.STARTING:
@@ -245,7 +247,7 @@ def _tell_unsettled(state: State, replica: Replica, over: Transaction, now: floa
     why = f"{over.id}: {over.note or over.state}"
     if state.jobs[replica.job].owned:
         if replica.phase is Phase.STARTING:
-            return awaited(state, msgspec.structs.replace(replica, leaving=None), f"put back: {why}", now)
+            return await_owner(state, msgspec.structs.replace(replica, leaving=None), f"put back: {why}", now)
         return state
     told = Leaving(purpose="put-back", since=now, deadline=now, reason=why)
     return state.with_replica(msgspec.structs.replace(replica, leaving=told))
@@ -258,8 +260,8 @@ def _owner_released(state: State, job: Job, over: Transaction, now: float) -> St
     due = None if job.ended_at is not None else now + state.settings.deadlines.start
     state = state.with_job(msgspec.structs.replace(job, release_due=due, released=0))
     if flying:
-        return state, [placed(state, job, flying[0])]
-    return state, [released(state, job, why)]
+        return state, [place_order(state, job, flying[0])]
+    return state, [release_order(state, job, why)]
 
 
 def _waits_for_admission(state: State, job: Job) -> bool:

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from specon_manager.core.restarts import left
+from specon_manager.core.restarts import note_left
 from specon_manager.core.state import State, Step
 from specon_manager.core.transaction import ends, members
-from specon_manager.core.transaction.advance import REPEATS, await_proof, happened, tell
-from specon_manager.core.transaction.orders import evictions, placed, room_released
+from specon_manager.core.transaction.advance import REPEATS, apply_outcome, await_proof, tell
+from specon_manager.core.transaction.orders import evictions, place_order, room_released
 from specon_manager.core.transaction.promise import not_resumed
 from specon_manager.core.transaction.table import Outcome
 from specon_manager.model.actions import Action
@@ -50,7 +50,7 @@ def look(state: State, name: str, now: float) -> Step:
             break
         outcome, why = found
         before = state
-        state, ordered = happened(state, transaction, outcome, now, note=why)
+        state, ordered = apply_outcome(state, transaction, outcome, now, note=why)
         actions += ordered
         if state is before:
             break
@@ -66,13 +66,13 @@ def _keep_up(state: State, transaction: Transaction, now: float) -> Step:
             # What was never seen its owner has had the time to take back.
             for replica in members.leavers(state, transaction):
                 if replica.phase is Phase.STARTING:
-                    state = left(state, replica, now)
+                    state = note_left(state, replica, now)
         if not news:
             return state, []
         ending = {each.name: each.incarnation or "" for each in members.leavers(state, transaction)}
         grown = msgspec.structs.replace(transaction, ending={**transaction.ending, **ending})
         state = state.with_transaction(grown)
-        return state, [placed(state, job, grown)] if job.owned else evictions(state, grown)
+        return state, [place_order(state, job, grown)] if job.owned else evictions(state, grown)
     if transaction.state is TransactionState.CHECKPOINTING and transaction.kind is Kind.PREEMPT:
         return _fall_back(state, transaction, now), []
     actions = list[Action]()
@@ -101,7 +101,7 @@ def _running_since(state: State, transaction: Transaction, now: float) -> Step:
 
     It is told again what is wanted: a bare pod that is lost has nobody else who creates it.
     """
-    wanted = members.wanted(state, transaction)
+    wanted = members.wanted_replicas(state, transaction)
     runs = all(each.ended or (each.phase is Phase.RUNNING and each.leaving is None) for each in wanted)
     if runs and transaction.running_at is None:
         return await_proof(state, transaction, now), []
@@ -109,7 +109,7 @@ def _running_since(state: State, transaction: Transaction, now: float) -> Step:
         return state, []
     state = state.with_transaction(transaction := msgspec.structs.replace(transaction, running_at=None))
     job = state.jobs[transaction.job]
-    return state, [placed(state, job, transaction)] if job.owned else []
+    return state, [place_order(state, job, transaction)] if job.owned else []
 
 
 def _note_landing(state: State, transaction: Transaction) -> Step:
@@ -120,7 +120,7 @@ def _note_landing(state: State, transaction: Transaction) -> Step:
     if not state.jobs[transaction.job].owned:
         return state, []
     wanted, elsewhere = dict(transaction.wanted), list[str]()
-    for replica in members.wanted(state, transaction):
+    for replica in members.wanted_replicas(state, transaction):
         ordered = wanted[replica.name]
         if replica.phase is Phase.RUNNING and replica.node and ordered != replica.node:
             wanted[replica.name] = replica.node
@@ -136,7 +136,7 @@ def _note_landing(state: State, transaction: Transaction) -> Step:
 
 
 def _find(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
-    if not members.described(job, transaction):
+    if not members.is_described(job, transaction):
         return Outcome.GIVEN_UP, "its description names other replicas by now"
     if transaction.state is TransactionState.COMING and (came := _came(state, transaction)) is not None:
         return came
@@ -146,7 +146,7 @@ def _find(state: State, job: Job, transaction: Transaction, now: float) -> Findi
         return over
     if transaction.kind in _OF_QUEUES and job.owned and not job.spec.held:
         return Outcome.GIVEN_UP, "it names no queue any more: its owner alone says whether it runs"
-    if (number := members.edited(state, job, transaction)) is not None:
+    if (number := members.edited_workers(state, job, transaction)) is not None:
         return Outcome.GIVEN_UP, f"its owner changed the number of its workers to {number} meanwhile"
     if transaction.state in UNTOUCHED_STATES:
         return _of_asking(state, transaction, now)
@@ -226,17 +226,17 @@ def _note_late_end(state: State, transaction: Transaction) -> Finding:
     """Return that an order to end was carried out that was believed lost: what is left follows it."""
     if apart := _apart(state.jobs[transaction.job], transaction):
         return Outcome.LOST, apart
-    still = members.leavers(state, transaction) or members.unwanted(state, transaction)
+    still = members.leavers(state, transaction) or members.has_unwanted(state, transaction)
     return (Outcome.SAVED, "") if still else _note_left(state, transaction)
 
 
 def _of_leaving(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     leavers = members.leavers(state, transaction)
     if not leavers:
-        if not members.unwanted(state, transaction):
+        if not members.has_unwanted(state, transaction):
             return _note_left(state, transaction)
         return (Outcome.OVERDUE, "") if now >= transaction.deadline else None
-    untouched = members.untouched(state, transaction)
+    untouched = members.is_untouched(state, transaction)
     if transaction.stale:
         return (Outcome.STALE if untouched else Outcome.OVERDUE), ""
     if transaction.trouble and untouched:
@@ -270,7 +270,7 @@ def _note_left(state: State, transaction: Transaction) -> Finding:
 
 def _came(state: State, transaction: Transaction) -> Finding | None:
     """Return that every wanted replica runs, or has run as far as it had to."""
-    wanted = members.wanted(state, transaction)
+    wanted = members.wanted_replicas(state, transaction)
     there = all(
         (each.phase is Phase.RUNNING and each.leaving is None) or each.phase is Phase.SUCCEEDED
         for each in wanted
@@ -280,7 +280,7 @@ def _came(state: State, transaction: Transaction) -> Finding | None:
 
 def _of_coming(state: State, job: Job, transaction: Transaction, now: float) -> Finding | None:
     """Return what is missing of what is wanted, and what of it has not shown that it trains."""
-    wanted = members.wanted(state, transaction)
+    wanted = members.wanted_replicas(state, transaction)
     if (node := members.node_lost(state, transaction)) is not None:
         return Outcome.LOST, node
     missing = [each for each in wanted if each.phase is not Phase.RUNNING or each.leaving is not None]

@@ -22,7 +22,7 @@ def records(state: State, transaction: Transaction) -> list[Replica]:
     return [record for record in found if record is not None]
 
 
-def wanted(state: State, transaction: Transaction) -> list[Replica]:
+def wanted_replicas(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of the replicas that are to run when the present attempt succeeds, by name."""
     return [record for record in records(state, transaction) if record.name in transaction.wanted]
 
@@ -44,7 +44,7 @@ def must_go(transaction: Transaction, replica: Replica) -> bool:
     return node not in {"", replica.node}
 
 
-def reached(state: State, transaction: Transaction) -> list[Replica]:
+def ending_replicas(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of all that it may tell to end, by name.
 
     Where it is about the whole job, that is also what its owner has started beside it in the meantime, and
@@ -60,15 +60,15 @@ def reached(state: State, transaction: Transaction) -> list[Replica]:
 
 def leavers(state: State, transaction: Transaction) -> list[Replica]:
     """Return the records of what has to end and is not gone yet, by name."""
-    return [record for record in reached(state, transaction) if must_go(transaction, record)]
+    return [record for record in ending_replicas(state, transaction) if must_go(transaction, record)]
 
 
-def unwanted(state: State, transaction: Transaction) -> bool:
+def has_unwanted(state: State, transaction: Transaction) -> bool:
     """Whether an earlier incarnation of anything that it is about still lives, and is told to end."""
     return bool(state.unwanted) and any(map(state.has_unwanted, transaction.concerned))
 
 
-def without_newcomers(state: State, transaction: Transaction) -> State:
+def drop_newcomers(state: State, transaction: Transaction) -> State:
     """Let what came by a transaction that was turned back, and has crashed since, be absent again."""
     newcomers = transaction.after.keys() - transaction.before.keys() if transaction.attempt > 1 else set()
     for replica in records(state, transaction):
@@ -78,7 +78,7 @@ def without_newcomers(state: State, transaction: Transaction) -> State:
     return state
 
 
-def untouched(state: State, transaction: Transaction) -> bool:
+def is_untouched(state: State, transaction: Transaction) -> bool:
     """Whether everything that ran when it began still runs, as the same incarnation where that is known."""
     if transaction.attempt > 1:
         return False
@@ -143,13 +143,13 @@ def no_way_back(state: State, transaction: Transaction, now: float) -> str | Non
     return None
 
 
-def described(job: Job, transaction: Transaction) -> bool:
+def is_described(job: Job, transaction: Transaction) -> bool:
     """Whether the job still names every replica that the transaction is about."""
     named = set(job.spec.replicas)
     return all(name in named for name in transaction.concerned)
 
 
-def edited(state: State, job: Job, transaction: Transaction) -> int | None:
+def edited_workers(state: State, job: Job, transaction: Transaction) -> int | None:
     """Return the number of workers that its owner asks for by now, where it is neither old nor new.
 
     Where the names alone say how many there are, a name that came meanwhile is another number.

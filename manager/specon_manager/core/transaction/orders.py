@@ -38,13 +38,13 @@ def orders(state: State, transaction: Transaction) -> list[Action]:
         return []
     if job.owned:
         nothing_new = transaction.state is TransactionState.COMING and not transaction.wanted
-        return [] if nothing_new else [placed(state, job, transaction)]
+        return [] if nothing_new else [place_order(state, job, transaction)]
     if transaction.state is TransactionState.LEAVING:
         return evictions(state, transaction)
     return _start(state, job, transaction)
 
 
-def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
+def place_order(state: State, job: Job, transaction: Transaction) -> PlaceJob:
     """Return the order for the owner of a job: which of its replicas are to run now, each on its node."""
     flying = {name: each for each in state.transactions_of(job.name) for name in each.concerned}
     placement: dict[str, str | None] = {}
@@ -69,7 +69,7 @@ def placed(state: State, job: Job, transaction: Transaction) -> PlaceJob:
     )
 
 
-def released(state: State, job: Job, reason: str = "") -> PlaceJob:
+def release_order(state: State, job: Job, reason: str = "") -> PlaceJob:
     """Return the order for the owner of a job of which nothing is in flight: it runs as its owner says."""
     found = (state.replicas[name] for name in job.spec.replicas)
     why = reason or "no change of it is in flight, and it does not wait to be admitted"
@@ -103,7 +103,7 @@ def fresh_until(state: State, transaction: Transaction) -> float | None:
     On the way back what runs has proven nothing, and what was trained before is saved. Once something is gone
     the rest has to go too: else it would wait for what cannot come, forever.
     """
-    if transaction.attempt > 1 or not members.untouched(state, transaction):
+    if transaction.attempt > 1 or not members.is_untouched(state, transaction):
         return None
     times = [witness.checkpoint_at for witness in transaction.witnesses.values()]
     known = [at for at in times if at is not None]
@@ -216,6 +216,6 @@ def _start(state: State, job: Job, transaction: Transaction) -> list[Action]:
             reason=reason_of(transaction),
             gang=gang,
         )
-        for each in members.wanted(state, transaction)
+        for each in members.wanted_replicas(state, transaction)
         if each.phase is Phase.STARTING and not state.has_unwanted(each.name)
     ]

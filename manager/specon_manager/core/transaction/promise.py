@@ -12,7 +12,7 @@ _LEAST_AHEAD: Final = 200
 """So many steps may be missing at the beginning of a log all the same: one that is rotated loses lines."""
 
 
-def promised(witness: Witness) -> int | None:
+def promised_step(witness: Witness) -> int | None:
     """Return the step after which it has to continue, as its log counts; None where nothing is promised.
 
     A checkpoint that was made after it was asked for holds what its log named then. Where its own step is
@@ -53,7 +53,7 @@ def not_resumed(name: str, witness: Witness) -> str | None:
     if first == 0 or (first <= began and (last is None or first < last)):
         what = "" if saved is None else f", and its checkpoint at step {saved.step}"
         return f"{name} is at step {first}{what}: it started from the beginning"
-    floor = promised(witness)
+    floor = promised_step(witness)
     if (beyond := _never_trained(name, witness, floor)) is not None:
         return beyond
     if saved is None or floor is None or first >= floor:

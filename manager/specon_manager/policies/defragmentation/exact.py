@@ -9,8 +9,8 @@ import heapq
 from itertools import product
 from typing import Final
 
-from specon_manager.policies.defragmentation.fitting import fitted
-from specon_manager.policies.defragmentation.picture import Move, Picture, Rooms, Unit, after
+from specon_manager.policies.defragmentation.fitting import fit_job
+from specon_manager.policies.defragmentation.picture import Move, Picture, Rooms, Unit, rooms_after
 
 MOST_ARRANGEMENTS: Final = 4096
 """Nodes to the power of the replicas that may be moved: to so many arrangements the search is exact."""
@@ -42,14 +42,14 @@ def cheapest(picture: Picture) -> list[Move] | None:
     seen = {begin}
     while heap:
         price, count, changed, where, rooms, moves = heapq.heappop(heap)
-        if fitted(picture.waiting, rooms) is not None:
+        if fit_job(picture.waiting, rooms) is not None:
             return list(moves)
         for number, unit in enumerate(picture.units):
             if where[number] != unit.homes:
                 continue
             for way in ways[number]:
                 there = (*where[:number], way.targets, *where[number + 1 :])
-                if there in seen or (later := after(rooms, way)) is None:
+                if there in seen or (later := rooms_after(rooms, way)) is None:
                     continue
                 seen.add(there)
                 moved = (price + unit.price, count + 1, changed + way.changed, there, later, (*moves, way))

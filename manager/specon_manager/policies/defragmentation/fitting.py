@@ -14,7 +14,7 @@ def slots(room: Amount, amount: Amount, most: int) -> int:
     return count
 
 
-def fitted(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
+def fit_job(waiting: Waiting, rooms: Rooms) -> dict[str, int] | None:
     """Return a node for each replica of the waiting job, on few nodes; None: there is no room for all.
 
     With two groups it is the best over all numbers of the first group on each node, node after node.

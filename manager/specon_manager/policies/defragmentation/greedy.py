@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from specon_manager.policies.defragmentation.fitting import fitted, slots
+from specon_manager.policies.defragmentation.fitting import fit_job, slots
 from specon_manager.policies.defragmentation.picture import (
     NOTHING,
     Amount,
@@ -20,10 +20,10 @@ from specon_manager.policies.defragmentation.picture import (
     Picture,
     Unit,
     Waiting,
-    after,
     holds,
     minus,
     plus,
+    rooms_after,
 )
 
 MOST_MOVES: Final = 200
@@ -60,8 +60,8 @@ def cheap(picture: Picture) -> list[Move] | None:
 
 
 def _will_do(picture: Picture, moves: Iterable[Move]) -> bool:
-    rooms = after(picture.rooms, *moves)
-    return rooms is not None and fitted(picture.waiting, rooms) is not None
+    rooms = rooms_after(picture.rooms, *moves)
+    return rooms is not None and fit_job(picture.waiting, rooms) is not None
 
 
 def _prune(picture: Picture, moves: list[Move]) -> list[Move]:

@@ -143,7 +143,7 @@ def holds(room: Amount, amount: Amount) -> bool:
     )
 
 
-def after(rooms: Rooms, *moves: Move) -> list[Amount] | None:
+def rooms_after(rooms: Rooms, *moves: Move) -> list[Amount] | None:
     """Return the rooms once the moves have ended one by one; None where one finds no room to begin with."""
     later = list(rooms)
     for move in moves:

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from specon_manager.policies.defragmentation import exact, greedy
-from specon_manager.policies.defragmentation.fitting import fitted
-from specon_manager.policies.defragmentation.picture import Move, Picture, after, holds, minus, plus
+from specon_manager.policies.defragmentation.fitting import fit_job
+from specon_manager.policies.defragmentation.picture import Move, Picture, holds, minus, plus, rooms_after
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -26,10 +26,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         return sum(move.unit.price for move in self.moves)
 
 
-def found(picture: Picture) -> Plan | None:
+def find_plan(picture: Picture) -> Plan | None:
     """Return the cheapest plan that is found; None: there is none, or the heuristic finds none."""
     small = True
-    if fitted(picture.waiting, picture.rooms) is not None:
+    if fit_job(picture.waiting, picture.rooms) is not None:
         moves: list[Move] | None = []
     elif _hopeless(picture):
         moves = None
@@ -38,9 +38,9 @@ def found(picture: Picture) -> Plan | None:
         moves = exact.cheapest(picture) if small else greedy.cheap(picture)
     if moves is None:
         return None
-    rooms = after(picture.rooms, *moves)
+    rooms = rooms_after(picture.rooms, *moves)
     assert rooms is not None, "the moves are in an order in which each finds room"
-    placed = fitted(picture.waiting, rooms)
+    placed = fit_job(picture.waiting, rooms)
     assert placed is not None, "the waiting job fits after the moves"
     placement = {name: picture.nodes[node] for name, node in placed.items()}
     return Plan(moves=tuple(moves), placement=placement, exact=small)
@@ -84,7 +84,7 @@ def rounds(picture: Picture, plan: Plan, *, most: int, per_node: int) -> list[li
         begun = first_round(picture, left, most=most, per_node=per_node, busy={})
         if not begun:
             return []
-        later = after(picture.rooms, *begun)
+        later = rooms_after(picture.rooms, *begun)
         assert later is not None, "what can begin at the same time can begin one by one"
         picture = msgspec.structs.replace(picture, rooms=tuple(later))
         left = [move for move in left if move not in begun]
@@ -103,4 +103,4 @@ def _hopeless(picture: Picture) -> bool:
     for unit in picture.units:
         for node, amount in zip(unit.homes, unit.amounts, strict=True):
             rooms[node] = plus(rooms[node], amount)
-    return fitted(picture.waiting, rooms) is None
+    return fit_job(picture.waiting, rooms) is None

@@ -39,7 +39,7 @@ def start(waiting: Queued, idle: Idle, snapshot: Snapshot) -> AdmitGang | None:
     return None
 
 
-def in_order(queue: Iterable[Queued], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
+def admit_in_order(queue: Iterable[Queued], idle: Idle, snapshot: Snapshot) -> Iterator[AdmitGang]:
     """Start jobs from the head of the queue until one does not fit: nobody overtakes it.
 
     A job that would not fit if the nodes were empty blocks nobody, for it would do so forever.

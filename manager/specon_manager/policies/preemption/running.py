@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from specon_manager.model.cluster import Job
-from specon_manager.model.renewal import positions, renewed, told_touched
+from specon_manager.model.renewal import positions, renew, told_touched
 from specon_manager.model.resources import Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.preemption.victims import (
@@ -124,8 +124,8 @@ class Kinds:
 
     def renewed(self, snapshot: Snapshot) -> "Kinds | None":
         """Return those of this snapshot, of which most are as they were; None: look at every job."""
-        jobs = renewed(*self._jobs, snapshot.jobs)
-        replicas = renewed(*self._replicas, snapshot.replicas)
+        jobs = renew(*self._jobs, snapshot.jobs)
+        replicas = renew(*self._replicas, snapshot.replicas)
         if jobs is None or replicas is None:
             return None
         if snapshot.capacities is not self._whole or _list_unready(snapshot) != self._others:

@@ -19,7 +19,7 @@ from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.falling import Seen
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.packing import place_tightly
-from specon_manager.policies.preemption.claims import comes, left_soon
+from specon_manager.policies.preemption.claims import comes, freed_soon
 from specon_manager.policies.preemption.victims import Candidate, candidate_of
 from specon_manager.policies.prospects import Left
 
@@ -71,7 +71,7 @@ class ShorterFirst:
         snapshot, settings = self._snapshot, self._settings
         done = {each.job for each in proposals if isinstance(each, Claim | Preempt)}
         waiting = [job for job in stranded if job.name not in done]
-        leaving = left_soon(snapshot) if snapshot.claims else {}
+        leaving = freed_soon(snapshot) if snapshot.claims else {}
         for job in waiting:
             claim = snapshot.claims.get(job.name)
             # For who is late room is kept that is free some day, and so it is by a firm claim.

@@ -11,7 +11,7 @@ from msgspec import Struct
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
-from specon_manager.model.standing import to_preemption
+from specon_manager.model.standing import preemption_objection
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.preemption.queues import Queued
 
@@ -37,7 +37,7 @@ class Candidate(Struct, frozen=True, gc=False):
     @property
     def evictable(self) -> bool:
         """Whether it may be preempted at all, its count of preemptions aside; few of many are asked."""
-        return bool(self.frees) and to_preemption(self.job, self.snapshot) is None
+        return bool(self.frees) and preemption_objection(self.job, self.snapshot) is None
 
 
 class Choice(NamedTuple):
@@ -121,7 +121,7 @@ def gives_way(candidate: Candidate, trial: Queued) -> bool:
     return candidate.job.spec.priority <= trial.job.spec.priority
 
 
-def shuffled(candidates: Iterable[Candidate], seed: int, now: float) -> list[Candidate]:
+def shuffle(candidates: Iterable[Candidate], seed: int, now: float) -> list[Candidate]:
     """Return the candidates in an order that is random, and the same for the same seed, time and names."""
     return sorted(candidates, key=lambda candidate: (_digest(seed, now, candidate.name), candidate.name))
 

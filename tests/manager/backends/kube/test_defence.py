@@ -7,7 +7,7 @@ import pytest
 
 from fakekube.kinds import MIGRATIONS, NODES
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.admission.gate import awaited
+from specon_manager.backends.kube.admission.gate import gate_arrival
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.backend import KubeSettings
 from specon_manager.backends.kube.guards import Guard, guards_of
@@ -95,7 +95,7 @@ def _webhook(cluster, pins):
             return pod
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": pins[R]}
         pod["metadata"].setdefault("annotations", {}).update({REPLICA: R, PINNED: pins[R]})
-        return awaited(Injection(pod), pins).pod
+        return gate_arrival(Injection(pod), pins).pod
 
     admitting_pods(cluster, held_back)
 

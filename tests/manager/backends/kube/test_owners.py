@@ -4,7 +4,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import NodeInfo, slim_pod
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
-from specon_manager.backends.kube.owners.bare import manifest_of, pinned
+from specon_manager.backends.kube.owners.bare import manifest_of, pin_to_node
 from specon_manager.model.resources import Resources
 from support.kube.stage import template
 
@@ -118,9 +118,9 @@ def test_a_manifest_has_nothing_that_belongs_to_the_pod_that_was():
 def test_a_pod_that_is_created_again_is_pinned_by_us_or_by_nobody():
     """A hostname that its user asked for stays, and is not taken for ours."""
     manifest = manifest_of({"metadata": {"name": "p", "namespace": "a"}, "spec": {}})
-    assert pinned(manifest, None) == manifest
-    body = pinned(manifest, NODE)
+    assert pin_to_node(manifest, None) == manifest
+    body = pin_to_node(manifest, NODE)
     assert body["spec"]["nodeSelector"] == {"kubernetes.io/hostname": "node-1"}
     assert body["metadata"]["annotations"] == {"specon.io/pinned": "node-1"}
     theirs = {"metadata": {}, "spec": {"nodeSelector": {"kubernetes.io/hostname": "x"}}}
-    assert pinned(theirs, NODE) == theirs
+    assert pin_to_node(theirs, NODE) == theirs

@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.backends.kube.objects.pod import slim_pod
-from specon_manager.backends.kube.objects.weights import bursts, quantity, whole_cpu, why_not
+from specon_manager.backends.kube.objects.weights import bursts, quantity, read_whole_cpu, why_not
 from specon_manager.backends.kube.owners.bare import manifest_of
 from specon_manager.backends.kube.transport.resources import POD_RESIZE, PODS
 from specon_manager.core.state import State
@@ -163,7 +163,7 @@ def test_pods_whose_processors_cannot_be_lowered_in_place_say_why(spec, status, 
 )
 def test_what_was_requested_first_is_read_from_the_annotation(written, cores):
     """Nonsense in it is as if it were not there."""
-    assert whole_cpu(written) == cores
+    assert read_whole_cpu(written) == cores
 
 
 def test_a_pod_that_is_created_again_requests_what_it_did_first():

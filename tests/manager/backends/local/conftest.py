@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from specon_manager.backends.local.pods import PodSpec, replica_directory
-from specon_manager.backends.local.processes import Process, marked
+from specon_manager.backends.local.processes import Process, find_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +82,7 @@ class Place:
         return await self.ended(pod)
 
     def processes(self) -> list[Process]:
-        return marked(f"{self.folder}/")
+        return find_marked(f"{self.folder}/")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from specon_manager.backends.local import pods
-from specon_manager.backends.local.processes import Process, marked
+from specon_manager.backends.local.processes import Process, find_marked
 from specon_manager.backends.local.share_files import STOPPED_FILE
 from specon_manager.backends.local.supervise import read_stat
 from specon_sidecar.slices.guardian import Guardian
@@ -88,7 +88,7 @@ async def stop(place: Place, pod: Pod, processes: list[Process], **changes: floa
 async def test_a_trainer_is_stopped_whole_and_nothing_else_is(place: Place) -> None:
     """Workers with sessions of their own stop too; supervisor and sidecar do not, and are told."""
     pod, processes = await start(place)
-    others = [each for each in marked(pod.spec.mark) if each not in processes]
+    others = [each for each in find_marked(pod.spec.mark) if each not in processes]
     await stop(place, pod, processes)
     assert len(others) == 2
     assert all_in(others, "RS")
@@ -215,13 +215,13 @@ async def test_a_supervisor_that_hangs_leaves_nothing_stopped(place: Place) -> N
 async def test_without_its_guardian_nothing_stays_stopped(place: Place) -> None:
     """A guardian that is killed is noticed: everything runs, and the next stop has another guardian."""
     pod, processes = await start(place)
-    before = marked(pod.spec.mark)
+    before = find_marked(pod.spec.mark)
     await stop(place, pod, processes)
-    [guardian] = [each for each in marked(pod.spec.mark) if each not in before]
+    [guardian] = [each for each in find_marked(pod.spec.mark) if each not in before]
     guardian.send(signal.SIGKILL)
     began = time.monotonic()
     await place.eventually(
-        lambda: [each for each in marked(pod.spec.mark) if each not in (*before, guardian)]
+        lambda: [each for each in find_marked(pod.spec.mark) if each not in (*before, guardian)]
     )
     assert time.monotonic() - began < REST
     await pod.evict()

@@ -22,7 +22,7 @@ _VOLCANO_SCHEDULER: Final = "volcano"
 _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
-def gated(injected: Injection, namespace: str, pins: Mapping[str, str]) -> Injection:
+def gate_pod(injected: Injection, namespace: str, pins: Mapping[str, str]) -> Injection:
     """Return the pod with our gate where it is to be held, else without it and a word why it is not.
 
     A pod whose replica is pinned (`pins`: hostname by replica) belongs to a job that has been admitted or
@@ -46,7 +46,7 @@ def gated(injected: Injection, namespace: str, pins: Mapping[str, str]) -> Injec
     return Injection({**pod, "spec": made}, injected.warnings)
 
 
-def awaited(injected: Injection, arriving: Collection[str]) -> Injection:
+def gate_arrival(injected: Injection, arriving: Collection[str]) -> Injection:
     """Return the pod with our gate where a move awaits it: it is let go once its room is its own.
 
     Twice gives the same as once.

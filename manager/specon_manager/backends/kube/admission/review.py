@@ -16,14 +16,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from specon_manager.backends.kube.admission.gate import awaited, gated
+from specon_manager.backends.kube.admission.gate import gate_arrival, gate_pod
 from specon_manager.backends.kube.admission.injection import Injection, InjectionSettings, inject
 from specon_manager.backends.kube.admission.json_patch import json_patch
 from specon_manager.backends.kube.admission.trainer_container import RefusedError
 from specon_manager.backends.kube.objects.annotation_conflicts import doubts
 from specon_manager.backends.kube.objects.annotation_mistakes import AnnotationError
 from specon_manager.backends.kube.objects.annotation_reader import read_options
-from specon_manager.backends.kube.transport.reading import in_words
+from specon_manager.backends.kube.transport.reading import describe_error
 from specon_manager.backends.kube.transport.resources import Object
 
 Entry = Literal["inject", "gate"]
@@ -52,7 +52,7 @@ def review(
 
     Raises NoReviewError where there is nothing to answer.
     """
-    asked = asked_of(request)
+    asked = read_request(request)
     if settings is None:
         return _allow(asked["uid"], [], [])
     try:
@@ -61,14 +61,14 @@ def review(
         return _deny(asked["uid"], _INVALID, "Invalid", str(error))
     except Exception as error:  # noqa: BLE001  (the rim: nobody's pod may hang on a mistake of ours)
         # Without the trace: whoever reaches the port could write as much into the log as he likes.
-        _log.error("admission of a pod in %.80s: %s", asked.get("namespace"), in_words(error))
+        _log.error("admission of a pod in %.80s: %s", asked.get("namespace"), describe_error(error))
         said = f"specon: internal error: {type(error).__name__}: {error}"
         if entry == "gate":
             return _deny(asked["uid"], _INTERNAL, "InternalError", said)
         return _allow(asked["uid"], [], [f"{said}; the pod has no sidecar"])
 
 
-def asked_of(request: Object) -> Object:
+def read_request(request: Object) -> Object:
     """Return what is asked, which has a UID. Raises NoReviewError where it is no AdmissionReview."""
     if request.get("kind") != "AdmissionReview":
         raise NoReviewError(f"kind: {str(request.get('kind'))[:80]!r} is not AdmissionReview")
@@ -103,9 +103,9 @@ def _answer(
     if entry == "gate":
         warnings = []  # the other entry says the same, for it is asked about this pod too
         if options.queue is not None:
-            done = gated(Injection(done.pod), namespace, pins)
+            done = gate_pod(Injection(done.pod), namespace, pins)
             warnings += done.warnings
-    return _allow(uid, json_patch(pod, awaited(done, arriving).pod), warnings)
+    return _allow(uid, json_patch(pod, gate_arrival(done, arriving).pod), warnings)
 
 
 def _allow(uid: str, patch: Sequence[Object], warnings: Sequence[str]) -> Object:

@@ -59,7 +59,7 @@ class Reviews:
         finally:
             self._bytes -= len(body)
 
-    async def judged(
+    async def judge(
         self,
         body: bytes,
         settings: InjectionSettings | None,
@@ -96,10 +96,10 @@ def answered(
     """Return the answer to a review, at a cost that is bounded. Raises NoReviewError and TooLargeError."""
     if len(body) > MAX_REVIEW_BYTES:
         raise TooLargeError(f"the review is longer than {MAX_REVIEW_BYTES} bytes")
-    return review(decoded(body), settings, pins, entry, arriving)
+    return review(decode_body(body), settings, pins, entry, arriving)
 
 
-def decoded(body: bytes) -> Object:
+def decode_body(body: bytes) -> Object:
     """Return the object that a body is, at a cost that is bounded. Raises NoReviewError."""
     # What stands between two values, or begins one that holds others; in a text it counts as well. A million
     # lists in each other are no long body, and take seconds to decode.

@@ -52,7 +52,7 @@ def webhook_routes(
                     body = await reviews.read(request.content.iter_any())
                     if known is not None:
                         await known()
-                response = await reviews.judged(body, settings(), pins(), entry, arriving())
+                response = await reviews.judge(body, settings(), pins(), entry, arriving())
             except NoReviewError as error:
                 _tell(observer, entry, "unreadable")
                 return web.json_response({"error": str(error)}, status=400)

@@ -133,7 +133,7 @@ def take_step(step: Step, bundle: Bundle | None, names: Sequence[str], now: date
     return bundle
 
 
-def renewed(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Bundle:
+def renew(bundle: Bundle | None, names: Sequence[str], now: datetime) -> Bundle:
     """Return the bundle after all steps that are due."""
     for _ in range(len(_FIELDS)):
         step = next_step(bundle, names, now)

@@ -15,7 +15,7 @@ from specon_manager.backends.kube.certificates.bundle import (
     ca_bundle,
     dns_names,
     from_secret_data,
-    renewed,
+    renew,
     to_secret_data,
 )
 from specon_manager.backends.kube.objects.annotation_keys import CA, INJECTED, SIDECAR_LABEL
@@ -97,7 +97,7 @@ class CertificateStore:
         Raises CertificateError where there is a Secret of that name which is somebody else's.
         """
         secret, bundle = await self._read()
-        wanted = renewed(bundle, self._names, self._now())
+        wanted = renew(bundle, self._names, self._now())
         if wanted != bundle:
             await self._write(secret, wanted)
             _log.info("wrote certificates to Secret %s/%s", self._settings.namespace, self._settings.secret)

@@ -162,7 +162,7 @@ class Desk:
 
     def _of(self, namespace: str, name: str, uid: str) -> tuple[list[Glance], Glance | None]:
         """Return the wishes of the pod with this UID, and the latest one of another pod of its name."""
-        found = {str(each.name): each for each in self._migrations.of_evictions(namespace, name)}
+        found = {str(each.name): each for each in self._migrations.eviction_migrations(namespace, name)}
         begins = f"{name}/"
         for key, each in list(self._written.items()):
             if key in found:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from specon_manager.backends.kube.admission.review import NoReviewError, asked_of
+from specon_manager.backends.kube.admission.review import NoReviewError, read_request
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.transport.resources import Object
 
@@ -55,7 +55,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 def read_eviction(review: Object) -> Eviction | None:
     """Return the eviction that is reviewed, None where it is none. Raises NoReviewError for no review."""
-    asked = asked_of(review)
+    asked = read_request(review)
     resource = mapping(asked.get("resource"))
     if (resource.get("resource"), asked.get("subResource")) != ("pods", "eviction"):
         return None

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from specon_manager.backends.kube.admission.bounded_route import bounded_route
-from specon_manager.backends.kube.admission.reviews import decoded
+from specon_manager.backends.kube.admission.reviews import decode_body
 from specon_manager.backends.kube.admission.webhook import Observer, WebhookSettings, client_of
 from specon_manager.backends.kube.interception.eviction import Answer, Eviction, answered, read_eviction
 from specon_manager.backends.kube.transport.resources import Object
@@ -35,7 +35,7 @@ def eviction_routes(answer: Answerer, observer: Observer) -> list[web.RouteDef]:
 
 async def answer_review(body: bytes, answer: Answerer) -> tuple[Object, str]:
     """Return the answer to a review, and `allowed` or `denied`. Raises NoReviewError."""
-    review = decoded(body)
+    review = decode_body(body)
     eviction = read_eviction(review)
     if eviction is None:
         uid = review["request"]["uid"]

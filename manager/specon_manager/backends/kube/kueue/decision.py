@@ -79,7 +79,7 @@ def decide(
         if now - (seconds(gate.since) or 0.0) < REOPENED:
             return None
         return Turn(open=False, words=f"nothing was preempted in {REOPENED:g} s: what was saved is old")
-    since = asked_since(workload)
+    since = victims_asked_since(workload)
     if since is None:
         return None
     if now - since >= patience:
@@ -94,7 +94,7 @@ def decide(
     return Turn(open=True, words=_describe(victims))
 
 
-def asked_since(workload: Workload) -> float | None:
+def victims_asked_since(workload: Workload) -> float | None:
     """Return since when victims of a Workload are to save: it was blocked, or its gate was closed again."""
     if workload.blocked_since is None:
         return None
@@ -106,7 +106,7 @@ def asked_since(workload: Workload) -> float | None:
 def request_of(workload: Workload, replica: str) -> str:
     """Return the id under which a replica is asked for its checkpoint: the same for each look."""
     digest = sha256(f"{workload.uid}\n{replica}".encode()).hexdigest()[:12]
-    return f"kueue-{digest}-{int(asked_since(workload) or 0)}"
+    return f"kueue-{digest}-{int(victims_asked_since(workload) or 0)}"
 
 
 def replicas_asked(job: Job, state: State) -> list[str]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from specon_manager.backends.kube.kueue.peculiarity import peculiarity
 from specon_manager.backends.kube.objects.annotation_keys import SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
-from specon_manager.backends.kube.objects.quantities import Amounts, amounts_of, quantity, requested
+from specon_manager.backends.kube.objects.quantities import Amounts, amounts_of, quantity, requested_amounts
 from specon_manager.backends.kube.transport.resources import Object
 
 GATE: Final = "specon.io/checkpoint"
@@ -254,7 +254,7 @@ def _requests(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Amounts:
         return total
     for each in mappings(spec.get("podSets")):
         template = mapping(mapping(each.get("template")).get("spec"))
-        _add(total, requested(template), count(each.get("count"), 1))
+        _add(total, requested_amounts(template), count(each.get("count"), 1))
     return total
 
 

@@ -11,7 +11,7 @@ from specon_manager.backends.kube.kueue.facts import (
     local_queue_facts,
     workload_facts,
 )
-from specon_manager.backends.kube.kueue.queue_line import required
+from specon_manager.backends.kube.kueue.queue_line import victims_by_waiting
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
 from specon_manager.backends.kube.transport.resources import (
@@ -85,7 +85,7 @@ class Lookout:
         if self._known is None:
             waiting = [(each, self.queue_of(each)) for each in self.gated()]
             workloads = self._workloads.items.values()
-            self._known = required(waiting, workloads, self._by_name, now) if waiting else {}
+            self._known = victims_by_waiting(waiting, workloads, self._by_name, now) if waiting else {}
         return self._known
 
     def queue_of(self, workload: Workload) -> str:

@@ -17,7 +17,7 @@ AT_ONCE: Final = 16
 """So many of one line ask victims at the same time."""
 
 
-def required(
+def victims_by_waiting(
     waiting: Iterable[tuple[Workload, str]],
     workloads: Iterable[Workload],
     queues: Mapping[str, ClusterQueue],

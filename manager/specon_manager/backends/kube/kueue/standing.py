@@ -70,7 +70,7 @@ def objection(
     return _by_its_queue(workload, queue, line, stopped=stopped)
 
 
-def with_workload(owner: OwnerInfo, workload: Workload, against: str) -> OwnerInfo:
+def apply_workload(owner: OwnerInfo, workload: Workload, against: str) -> OwnerInfo:
     """Return an owner with what its Workload says: that is where it is told to leave and to come."""
     return msgspec.structs.replace(
         owner,

@@ -15,7 +15,7 @@ from specon_manager.backends.kube.kueue.facts import (
     workload_facts,
 )
 from specon_manager.backends.kube.kueue.lines import Line, line_of, lines
-from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, objection, with_workload
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.reflector import ObjectChange, Reflector
@@ -87,7 +87,7 @@ class Standings:
             covered=queue is not None and queue.name in self._covered,
             stopped=local is not None and local.stopped,
         )
-        return with_workload(owner, workload, against)
+        return apply_workload(owner, workload, against)
 
     def _queue(self, workload: Workload) -> ClusterQueue | None:
         local = self._local.items.get((workload.namespace, workload.local_queue))

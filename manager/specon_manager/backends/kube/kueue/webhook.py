@@ -13,8 +13,8 @@ import msgspec
 from aiohttp import web
 
 from specon_manager.backends.kube.admission.bounded_route import bounded_route
-from specon_manager.backends.kube.admission.review import asked_of
-from specon_manager.backends.kube.admission.reviews import decoded
+from specon_manager.backends.kube.admission.review import read_request
+from specon_manager.backends.kube.admission.reviews import decode_body
 from specon_manager.backends.kube.admission.webhook import Observer, WebhookSettings, client_of
 from specon_manager.backends.kube.kueue.decision import PreemptionGateSettings
 from specon_manager.backends.kube.kueue.facts import GATE
@@ -40,7 +40,7 @@ def gate_routes(
 
     async def judge(body: bytes) -> tuple[Object, str]:
         # A Workload may have eight templates: decoding it must not keep a lease from being renewed.
-        asked = asked_of(await asyncio.get_running_loop().run_in_executor(None, decoded, body))
+        asked = read_request(await asyncio.get_running_loop().run_in_executor(None, decode_body, body))
         wanted = led() and is_gated(asked, settings, local_queues)
         return answered(asked, gate=wanted), "gated" if wanted else "allowed"
 

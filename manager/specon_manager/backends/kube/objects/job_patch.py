@@ -63,7 +63,7 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     Raises ValueError where an object of this kind cannot say it, in words for people.
     """
     body: Object = {}
-    if wish.suspended is not None and suspended(kind, obj) is not wish.suspended:
+    if wish.suspended is not None and is_suspended(kind, obj) is not wish.suspended:
         _merge(body, _switch(kind, suspend=wish.suspended))
     resizes = wish.workers is not None and workers_of(kind, obj) != wish.workers
     if wish.workers is not None and resizes:
@@ -82,7 +82,7 @@ def job_patch(kind: str, obj: Object, wish: JobWish) -> JobPatch | None:
     return JobPatch(_merge(body, {"metadata": {"resourceVersion": version}}), resizes=resizes)
 
 
-def suspended(kind: str, obj: Object) -> bool:
+def is_suspended(kind: str, obj: Object) -> bool:
     """Return whether the object says that nothing of its job is to run."""
     if kind == _WORKLOAD:
         return mapping(obj.get("spec")).get("active") is False
@@ -124,7 +124,7 @@ def indexes_of(spec: Mapping[str, Any]) -> int:
     return parallelism if spec.get("completions") is None else count(spec.get("completions"), 1)
 
 
-def asked_of(workers: int, scaled: str) -> int:
+def asked_workers(workers: int, scaled: str) -> int:
     """Return how many workers its user asks for, from what the object says and the mark `FROM:TO` on it.
 
     As long as the object says TO, which we wrote, the wish is FROM; any other number is its user's own. A

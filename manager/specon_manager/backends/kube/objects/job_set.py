@@ -10,7 +10,7 @@ from typing import Any, Final
 from specon_manager.backends.kube.objects.annotation_reader import options_said
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.job_patch import indexes_of
-from specon_manager.backends.kube.objects.quantities import requested, resources_of
+from specon_manager.backends.kube.objects.quantities import requested_amounts, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
 from specon_manager.model.resources import Resources
 
@@ -57,7 +57,7 @@ def requests_by_index(
     found: list[tuple[int, Resources]] = []
     begun = 0
     for several, job in zip(times, jobs, strict=True):
-        asked = resources_of(requested(mapping(mapping(job.get("template")).get("spec"))))
+        asked = resources_of(requested_amounts(mapping(mapping(job.get("template")).get("spec"))))
         if several > 0 and (not found or found[-1][1] != asked):
             found.append((begun * PODS_OF_A_JOB, asked))
         begun += max(0, several)

@@ -14,14 +14,14 @@ from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.identity import controller_of, kubeflow_member
 from specon_manager.backends.kube.objects.job_patch import (
     REPLICA_SPECS,
-    asked_of,
+    asked_workers,
     indexes_of,
-    suspended,
+    is_suspended,
     workers_of,
 )
 from specon_manager.backends.kube.objects.job_set import members_of, requests_by_index, why_apart
 from specon_manager.backends.kube.objects.pod import KUEUE_QUEUE, trainer_of, volcano_in
-from specon_manager.backends.kube.objects.quantities import requested, resources_of
+from specon_manager.backends.kube.objects.quantities import requested_amounts, resources_of
 from specon_manager.backends.kube.objects.scheduling import constraints_of
 from specon_manager.backends.kube.objects.weights import bursts
 from specon_manager.backends.kube.transport.resources import (
@@ -278,7 +278,7 @@ def slim_train_job(job: Object) -> OwnerInfo:
     return _owner("TrainJob", job, job="", jobs=0, managed_by=_other(spec.get("managedBy")))
 
 
-def carried(train_job: OwnerInfo, job_set: OwnerInfo) -> OwnerInfo:
+def carry_over(train_job: OwnerInfo, job_set: OwnerInfo) -> OwnerInfo:
     """Return a TrainJob with what its JobSet says of its pods."""
     return msgspec.structs.replace(
         job_set,
@@ -361,18 +361,20 @@ def _owner(
     facts: dict[str, Any] = {
         "job": str(metadata.get("name", "")),
         "workers": workers,
-        "asked": asked_of(workers, scaled),
-        "worker_requests": resources_of(requested(pod)),
+        "asked": asked_workers(workers, scaled),
+        "worker_requests": resources_of(requested_amounts(pod)),
         "bursts": bursts(trainer_of(template)),
         "hint": hint_in(pod),
-        "ps_requests": None if beside is None else resources_of(requested(mapping(beside.get("spec")))),
+        "ps_requests": None
+        if beside is None
+        else resources_of(requested_amounts(mapping(beside.get("spec")))),
     }
     return OwnerInfo(
         kind=kind,
         namespace=str(metadata.get("namespace", "")),
         name=str(metadata.get("name", "")),
         uid=str(metadata.get("uid", "")),
-        suspended=suspended(kind, obj),
+        suspended=is_suspended(kind, obj),
         suspended_for=str(annotations.get(names.SUSPENDED_FOR, "")),
         over=over and kind != "StatefulSet",
         deleting=metadata.get("deletionTimestamp") is not None,

@@ -12,11 +12,11 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.fields import mapping, mappings
 from specon_manager.backends.kube.objects.identity import Identity, controller_of, identity_of
 from specon_manager.backends.kube.objects.node_warnings import maintenance_at, warnings_of
-from specon_manager.backends.kube.objects.quantities import amounts_of, requested, resources_of
+from specon_manager.backends.kube.objects.quantities import amounts_of, requested_amounts, resources_of
 from specon_manager.backends.kube.objects.scheduling import HOSTNAME, constraints_of, taints_of
 from specon_manager.backends.kube.objects.selectors import selects
 from specon_manager.backends.kube.objects.time_share import why_no_turns
-from specon_manager.backends.kube.objects.weights import bursts, requested_cpu, whole_cpu, why_not
+from specon_manager.backends.kube.objects.weights import bursts, read_whole_cpu, requested_cpu, why_not
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.model.constraints import Constraints, Taint
 from specon_manager.model.resources import NOTHING, Resources
@@ -185,7 +185,7 @@ def slim_pod(
         name=str(metadata.get("name", "")),
         node=_keep(str(spec.get("nodeName") or "")),
         phase=_keep(str(status.get("phase") or "Pending")),
-        requests=_keep(resources_of(requested(spec))),
+        requests=_keep(resources_of(requested_amounts(spec))),
         deleting=metadata.get("deletionTimestamp") is not None,
         wants_sidecar=wants,
         would_be=_would_be(pod) if wants else "",
@@ -274,7 +274,7 @@ def _detail(pod: Object) -> Detail:
         volcano=volcano_in(spec, annotations),
         gated=any(each.get("name") == names.ADMISSION_GATE for each in mappings(spec.get("schedulingGates"))),
         priority=_priority(spec.get("priority")),
-        whole_cpu=whole_cpu(annotations.get(names.WHOLE_CPU)),
+        whole_cpu=read_whole_cpu(annotations.get(names.WHOLE_CPU)),
         trainer_cpu=requested_cpu(trainer),
         bursts=bursts(trainer),
         unweightable=why_not(spec, status, trainer),

@@ -63,7 +63,7 @@ def amounts_of(listed: object) -> Amounts:
     return amounts
 
 
-def requested(spec: Mapping[str, Any]) -> Amounts:
+def requested_amounts(spec: Mapping[str, Any]) -> Amounts:
     """Return what a pod with this specification reserves on its node, by resource name.
 
     The containers and native sidecars run together; an init container runs beside the native sidecars
@@ -100,7 +100,7 @@ def resources_of(amounts: Mapping[str, float]) -> Resources:
     return Resources(cpu=min(_MOST, cpu), memory=min(_MOST, memory), gpu=min(_MOST, gpus))
 
 
-def written(amounts: Mapping[str, float]) -> dict[str, str]:
+def format_quantities(amounts: Mapping[str, float]) -> dict[str, str]:
     """Return the amounts as quantities: CPU in thousandths of a core, the rest in whole units, rounded up."""
     return {
         name: f"{math.ceil(round(amount * 1000, 6))}m" if name == "cpu" else str(math.ceil(amount))

@@ -94,7 +94,7 @@ def slim_volume(volume: Object) -> Volume:
     )
 
 
-def judged(
+def judge_volumes(
     pod: Detail, options: Options, claims: Mapping[str, VolumeClaim], volumes: Mapping[str, Volume]
 ) -> Movability:
     """Return what the volumes of the pod mean for its moves; `claims` are those of its namespace.

@@ -27,7 +27,7 @@ def quantity(cores: float) -> str:
     return f"{max(1, round(cores * 1000))}m"
 
 
-def whole_cpu(written: object) -> float | None:
+def read_whole_cpu(written: object) -> float | None:
     """Return what the annotation says that the trainer requested first, cores; None where it says nothing."""
     if not isinstance(written, str):
         return None

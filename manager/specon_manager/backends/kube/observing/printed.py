@@ -61,7 +61,7 @@ class Printed:
         """Follow until `end`, or until cancelled."""
         reporting = asyncio.create_task(self._keep_reporting())
         try:
-            async with contextlib.aclosing(self._follower.timed()) as batches:
+            async with contextlib.aclosing(self._follower.follow_timed()) as batches:
                 async for batch in batches:
                     await self._take(batch)
         finally:

@@ -33,7 +33,7 @@ async def let_go(hands: Hands, replica: str, pod: PodInfo, *, grace_seconds: int
     if mapping(live.get("metadata")).get("ownerReferences"):
         raise RefusedError("it is no bare pod: something owns it")
     hands.fence()
-    if hands.keeper.kept_manifest(replica) is None:
+    if hands.keeper.read_manifest(replica) is None:
         try:
             await hands.keeper.keep_manifest(replica, manifest_of(live))
         except (LookupError, ValueError) as error:
@@ -47,10 +47,10 @@ async def bring_back(hands: Hands, replica: str, node: NodeInfo | None) -> bool:
     While the former one goes there is none yet: it is to be asked again. With `node` None it comes wherever
     the scheduler puts it. Raises RefusedError where nobody knows how to create it.
     """
-    manifest = hands.keeper.kept_manifest(replica)
+    manifest = hands.keeper.read_manifest(replica)
     if manifest is None:
         raise RefusedError("how to create its pod again is not known")
-    body = pinned(manifest, node)
+    body = pin_to_node(manifest, node)
     namespace, name = str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
     present = await _present(hands, namespace, name)
     if present is not None:
@@ -83,7 +83,7 @@ def manifest_of(pod: Object) -> Object:
     return manifest
 
 
-def pinned(manifest: Object, node: NodeInfo | None) -> Object:
+def pin_to_node(manifest: Object, node: NodeInfo | None) -> Object:
     """Return the manifest for a pod that may run on this node only; None: wherever the scheduler puts it."""
     body = copy.deepcopy(manifest)
     if node is None:

@@ -17,7 +17,7 @@ _EXEMPT: Final = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods whose eviction asks no budget."""
 
 
-def spent(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
+def disrupted_uids(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
     """Return the UIDs of those of the pods that take a disruption of the budget when they go.
 
     One that has not begun, has ended or is on its way out takes none. Nor does one that is not ready, by
@@ -38,7 +38,7 @@ def spent(budget: Object, pods: Iterable[Object]) -> frozenset[str]:
     )
 
 
-def against(budget: Object, going: int, *, taken: int = 0, whole: bool = False) -> str:
+def objection_to(budget: Object, going: int, *, taken: int = 0, whole: bool = False) -> str:
     """Return in words why the budget does not let this many pods go together; empty where it does.
 
     `taken` are disruptions that were used and that its status may not show yet; `whole`: the pods are all
@@ -74,7 +74,9 @@ def objections(
     """
     named = sorted(budgets, key=lambda budget: str(mapping(budget.get("metadata")).get("name", "")))
     found = (
-        against(budget, len(spent(budget, pods)), taken=taken.get(uid_of(budget), 0), whole=whole)
+        objection_to(
+            budget, len(disrupted_uids(budget, pods)), taken=taken.get(uid_of(budget), 0), whole=whole
+        )
         for budget in named
     )
     return [words for words in found if words]

@@ -38,7 +38,7 @@ class Keeper(Protocol):
         long.
         """
 
-    def kept_manifest(self, replica: str) -> Object | None:
+    def read_manifest(self, replica: str) -> Object | None:
         """Return that manifest, or None where none is kept."""
 
     def reference(self, replica: str) -> Object | None:

@@ -19,7 +19,7 @@ class Grants:
         self._granted: dict[tuple[str, str], float] = {}
         """Until when, by budget and pod."""
 
-    def taken(self, pods: Iterable[str]) -> Mapping[str, int]:
+    def count_taken(self, pods: Iterable[str]) -> Mapping[str, int]:
         """Return how many pods but these were let go lately, by budget."""
         now, asking = self._monotonic(), frozenset(pods)
         self._granted = {key: until for key, until in self._granted.items() if until > now}

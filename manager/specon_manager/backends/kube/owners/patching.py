@@ -10,7 +10,7 @@ from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import JobPatch, JobWish, job_patch
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
-from specon_manager.backends.kube.owners.budgets import objections, spent, uid_of
+from specon_manager.backends.kube.owners.budgets import disrupted_uids, objections, uid_of
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, Hands, RefusedError
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.backends.kube.transport.resources import KUEUE_WORKLOADS, PDBS, PODS, Object, Resource
@@ -35,7 +35,7 @@ class OwnerReplacedError(OwnerGoneError):
     """Another object has its name."""
 
 
-async def patched(
+async def patch_owner(
     hands: Hands,
     owner: OwnerInfo,
     decide: Decide,
@@ -144,11 +144,11 @@ async def may_go(hands: Hands, pods: Sequence[PodInfo], *, whole: bool) -> None:
 
 def _use(hands: Hands, budgets: Sequence[Object], pods: Sequence[Object], *, whole: bool) -> None:
     """Take what the pods need of each budget, or nothing of any; nobody else asks in between."""
-    taken = hands.grants.taken(str(mapping(pod.get("metadata")).get("uid", "")) for pod in pods)
+    taken = hands.grants.count_taken(str(mapping(pod.get("metadata")).get("uid", "")) for pod in pods)
     if words := objections(budgets, pods, taken, whole=whole):
         raise BlockedError("; ".join(words))
     for budget in budgets:
-        hands.grants.grant(uid_of(budget), spent(budget, pods))
+        hands.grants.grant(uid_of(budget), disrupted_uids(budget, pods))
 
 
 async def _live(hands: Hands, pod: PodInfo) -> list[Object]:
@@ -167,8 +167,8 @@ def mark_of(obj: Object) -> str:
     return str(mapping(mapping(obj.get("metadata")).get("annotations")).get(SUSPENDED_FOR, ""))
 
 
-async def resumed(hands: Hands, owner: OwnerInfo) -> bool:
+async def resume_owner(hands: Hands, owner: OwnerInfo) -> bool:
     """Resume a job that carries our mark; return whether it did."""
-    return await patched(
+    return await patch_owner(
         hands, owner, lambda found: JobWish(suspended=False, mark=None) if mark_of(found) else None
     )

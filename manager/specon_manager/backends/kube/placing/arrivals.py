@@ -7,7 +7,7 @@ from specon_manager.backends.kube.objects.pod import NodeInfo, PodInfo
 from specon_manager.backends.kube.owners.bare import bring_back
 from specon_manager.backends.kube.owners.context import RefusedError
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of, waits_for_us
-from specon_manager.backends.kube.placing.gates import released_all
+from specon_manager.backends.kube.placing.gates import release_all
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.backends.kube.placing.word import Word
 from specon_manager.model.actions import PlaceJob
@@ -40,7 +40,7 @@ class Arrivals:
             await self._tools.hand_over(replica_of(pod) or "", pod)
         nodes = [self._node(replica_of(pod) or "") for pod in waiting]
         hostnames = [None if node is None else node.hostname for node in nodes]
-        await released_all(self._tools.hands, list(zip(waiting, hostnames, strict=True)))
+        await release_all(self._tools.hands, list(zip(waiting, hostnames, strict=True)))
 
     async def bring_back(self, pods: list[PodInfo], owner: OwnerInfo | None) -> None:
         """Create the bare pods again that we evicted: nobody else would."""
@@ -57,7 +57,7 @@ class Arrivals:
 
     def keeps_manifest(self, replica: str) -> bool:
         """Whether a bare pod is to be created again."""
-        return self._tools.hands.keeper.kept_manifest(replica) is not None
+        return self._tools.hands.keeper.read_manifest(replica) is not None
 
     async def make_way(self, pods: list[PodInfo]) -> None:
         """Of what moves and is there, say that it is, and give back the room that was held for it."""

@@ -94,7 +94,7 @@ class Book:
         """Take note that a replica is about to move: every move begins with its room."""
         self.moves[order.replica] = Moving(order.transaction, order.node)
 
-    def ordered(self, order: PlaceJob) -> InFlight | None:
+    def note_order(self, order: PlaceJob) -> InFlight | None:
         """Take note of an order; return the transaction that it belongs to, None where that is over."""
         spec = self.specs.get(order.job)
         if not order.transaction:

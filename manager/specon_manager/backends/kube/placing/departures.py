@@ -61,7 +61,7 @@ class Departures:
 
     def is_gone(self, replica: str) -> bool:
         """Whether nothing is left of what must go of a replica, and nobody else tells so."""
-        if self._tools.ledger.believed(replica) in self._condemned:
+        if self._tools.ledger.believed_incarnation(replica) in self._condemned:
             self._told_of.add(replica)
         return not self.left(replica) and replica not in self._told_of
 
@@ -109,7 +109,7 @@ class Departures:
         """
         for replica in self._order.ending:
             waiting = [pod for pod in self.left(replica) if not pod.deleting]
-            if waiting and not self.given_up(replica):
+            if waiting and not self.is_given_up(replica):
                 await self._judge(replica, waiting, self.hands)
         for pod in self.first():
             if not pod.deleting:
@@ -121,7 +121,7 @@ class Departures:
             for pod in pods:
                 await self._tell(hands, replica, pod, heard=heard)
         except BlockedError as error:
-            self.blocked(error, replica)
+            self.note_blocked(error, replica)
         except RefusedError as error:
             self.refused(str(error), replica)
         except ApiError as error:
@@ -160,14 +160,14 @@ class Departures:
 
     # -- what stands against it ------------------------------------------------------------------
 
-    def blocked(self, error: BlockedError, replica: str = "") -> None:
+    def note_blocked(self, error: BlockedError, replica: str = "") -> None:
         """Take note that a disruption budget stands against it; refuse it when that lasts too long."""
         now = self._tools.monotonic()
         since = self._blocked_since.setdefault(replica, now)
         if now - since >= self._tools.eviction_patience:
             self.refused(str(error), replica)
 
-    def unblocked(self) -> None:
+    def note_unblocked(self) -> None:
         """Take note that nothing stands against what is written for the job as a whole."""
         self._blocked_since.pop("", None)
 
@@ -187,7 +187,7 @@ class Departures:
             if any(not pod.deleting for pod in self.left(replica)):
                 self._word.expired(replica, str(error))
 
-    def given_up(self, replica: str = "") -> bool:
+    def is_given_up(self, replica: str = "") -> bool:
         """Whether a replica, or the job as a whole, is not told to end any more by this order."""
         return "" in self._given_up or replica in self._given_up
 

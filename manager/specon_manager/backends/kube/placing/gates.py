@@ -22,7 +22,7 @@ _AT_ONCE: Final = 8
 """Pods that are released at the same time."""
 
 
-async def released_all(hands: Hands, targets: Sequence[tuple[PodInfo, str | None]]) -> None:
+async def release_all(hands: Hands, targets: Sequence[tuple[PodInfo, str | None]]) -> None:
     """Release several pods, a few at a time; the first that fails is told when all were tried."""
     trouble: list[BaseException] = []
     for first in range(0, len(targets), _AT_ONCE):
@@ -47,7 +47,9 @@ async def release(hands: Hands, pod: PodInfo, hostname: str | None) -> bool:
             if error.not_found:
                 return False
             raise
-        patch = released(found, hostname) if mapping(found.get("metadata")).get("uid") == pod.uid else None
+        patch = (
+            release_patch(found, hostname) if mapping(found.get("metadata")).get("uid") == pod.uid else None
+        )
         if patch is None:
             return False
         hands.fence()
@@ -65,7 +67,7 @@ async def release(hands: Hands, pod: PodInfo, hostname: str | None) -> bool:
     raise AssertionError("the last attempt returns or raises")
 
 
-def released(pod: Object, hostname: str | None) -> Object | None:
+def release_patch(pod: Object, hostname: str | None) -> Object | None:
     """Return the strategic patch for it; None where the pod has no gate of ours, or is on its way out. Pure.
 
     Raises RefusedError where the pod is bound to another node by its own selector.

@@ -9,7 +9,7 @@ from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.ways import suspends
 from specon_manager.backends.kube.owners.context import BlockedError, EditedError, ExpiredError, RefusedError
-from specon_manager.backends.kube.owners.patching import OwnerGoneError, patched, switch_of
+from specon_manager.backends.kube.owners.patching import OwnerGoneError, patch_owner, switch_of
 from specon_manager.backends.kube.placing.arrivals import Arrivals
 from specon_manager.backends.kube.placing.book import InFlight, occupies, replica_of
 from specon_manager.backends.kube.placing.departures import Departures
@@ -52,7 +52,7 @@ class Placement:
         self._arrivals.check_nodes()
         try:
             await self._write(spec, owner)
-            self._departures.unblocked()
+            self._departures.note_unblocked()
             if not self._leaves_by_its_object(owner):
                 await self._departures.send_away()
         except (OwnerGoneError, EditedError) as error:
@@ -76,9 +76,9 @@ class Placement:
         if replica is not None and self.order.ending.get(replica) == "" and self._departures.is_gone(replica):
             self._word.gone(replica)
 
-    def blocked(self, error: BlockedError) -> None:
+    def note_blocked(self, error: BlockedError) -> None:
         """Take note that a disruption budget stands against it; refuse it when that lasts too long."""
-        self._departures.blocked(error)
+        self._departures.note_blocked(error)
 
     def refused(self, why: str) -> None:
         """Tell the core that the order cannot be carried out."""
@@ -132,10 +132,10 @@ class Placement:
 
         # What was let go a moment ago, and never was whole, disrupts nothing when it is taken back.
         leaving = [] if known.admitting else [pod for pod in self._leaving() if pod.node]
-        if leaving and self._departures.given_up():
+        if leaving and self._departures.is_given_up():
             return
         hands = self._departures.hands if leaving else self._tools.hands
-        await patched(hands, owner, decide, leaving=leaving, whole=stops)
+        await patch_owner(hands, owner, decide, leaving=leaving, whole=stops)
         self._settled = owner, stops
 
     def _leaving(self) -> list[PodInfo]:

@@ -45,7 +45,7 @@ class Placer:
 
     def order(self, order: PlaceJob) -> None:
         """Have an order carried out in the place of an earlier one for the same job."""
-        flight = self._book.ordered(order)
+        flight = self._book.note_order(order)
         former = self._working.pop(order.job, None)
         placement = Placement(order, flight, self._tools)
         self._placements[order.job] = placement
@@ -98,7 +98,7 @@ class Placer:
             except NotLeadingError:
                 return
             except BlockedError as error:
-                placement.blocked(error)
+                placement.note_blocked(error)
             except ApiUnavailableError as error:
                 _log.info("%s: %s", placement.order.job, error)
             except (RefusedError, ApiError) as error:

@@ -9,8 +9,8 @@ from specon_manager.backends.kube.objects.annotation_keys import HELD, SCALED
 from specon_manager.backends.kube.objects.fields import mapping
 from specon_manager.backends.kube.objects.job_patch import (
     JobWish,
-    asked_of,
-    suspended,
+    asked_workers,
+    is_suspended,
     workers_of,
 )
 from specon_manager.backends.kube.owners.context import EditedError, RefusedError
@@ -52,7 +52,7 @@ def wish(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWi
         return _none_runs(kind, obj, order, known)
     if not order.transaction:
         return JobWish(suspended=False, mark=None) if mark_of(obj) else None
-    mark, switched_off = mark_of(obj), suspended(kind, obj)
+    mark, switched_off = mark_of(obj), is_suspended(kind, obj)
     if switched_off and not mark and not known.admitting:
         if known.moves and order.ending:
             return None  # what is to go goes by that, too
@@ -72,7 +72,7 @@ def workers_in(placement: Mapping[str, object]) -> int:
 
 
 def _none_runs(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobWish | None:
-    mark, switched_off = mark_of(obj), suspended(kind, obj)
+    mark, switched_off = mark_of(obj), is_suspended(kind, obj)
     if switched_off and not mark:
         return None  # by its user: its pods go anyway, and it is theirs to resume
     name = order.transaction or _OVER
@@ -95,8 +95,8 @@ def _size(kind: str, obj: Object, order: PlaceJob, known: Circumstances) -> JobW
         raise EditedError(f"its user changed the number of its workers to {workers} meanwhile")
     if known.spec.resizing == "none":
         raise RefusedError(known.spec.unscalable or "its number of workers cannot be changed")
-    if known.spec.resizing == "restart" and known.runs and not suspended(kind, obj):
+    if known.spec.resizing == "restart" and known.runs and not is_suspended(kind, obj):
         raise RefusedError("its number of workers cannot be changed while it runs")
     annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
-    asked = asked_of(workers, str(annotations.get(SCALED, "")))
+    asked = asked_workers(workers, str(annotations.get(SCALED, "")))
     return JobWish(workers=wanted, scaled=None if asked == wanted else f"{asked}:{wanted}")

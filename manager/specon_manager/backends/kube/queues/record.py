@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from specon_manager.backends.kube.objects.quantities import quantity
-from specon_manager.backends.kube.records.decoding import bounded
+from specon_manager.backends.kube.records.decoding import cut_text
 from specon_manager.backends.kube.records.records import part_of
 from specon_manager.backends.kube.transport.resources import Object
 from specon_manager.core.queue_use import QueueUse
@@ -126,13 +126,13 @@ def queue_status(use: QueueUse, message: str, manager: str) -> dict[str, Any]:
         "running": use.running,
         "waiting": use.waiting,
         "share": "" if use.share is None else f"{use.share:.2f}",
-        "use": {name: written(name, getattr(use.used, name)) for name in _NAMES},
-        "message": bounded(message),
+        "use": {name: format_amount(name, getattr(use.used, name)) for name in _NAMES},
+        "message": cut_text(message),
         "manager": manager[:253],
     }
 
 
-def written(name: str, amount: float) -> str:
+def format_amount(name: str, amount: float) -> str:
     """Return the amount as people write it: parts of CPUs in thousandths, memory in Gi or the like."""
     if name == "memory":
         for unit, size in _STEPS:

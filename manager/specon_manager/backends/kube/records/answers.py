@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.objects.names import Name
-from specon_manager.backends.kube.records.decoding import bounded
+from specon_manager.backends.kube.records.decoding import cut_text
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.job_record import nodes_in_words
-from specon_manager.backends.kube.records.migration_record import Migrated, MigrationStatus, told_of
+from specon_manager.backends.kube.records.migration_record import Migrated, MigrationStatus, describe_move
 from specon_manager.backends.kube.records.records import checkpoint_status, part_of, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError
@@ -40,10 +40,10 @@ def answer(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
     """Return what the Migration says of the move of a whole job that it asks for; `now` in seconds."""
     witness = next(iter(move.witnesses.values()), None)
     return msgspec.structs.replace(
-        told_of(move, manager=manager, now=now),
+        describe_move(move, manager=manager, now=now),
         job=move.job,
-        source=bounded(nodes_in_words(Counter(move.before.values())), _WORDS) if move.before else None,
-        target=bounded(nodes_in_words(Counter(move.after.values())), _WORDS) if move.after else None,
+        source=cut_text(nodes_in_words(Counter(move.before.values())), _WORDS) if move.before else None,
+        target=cut_text(nodes_in_words(Counter(move.after.values())), _WORDS) if move.after else None,
         checkpoint=checkpoint_status(move.checkpoint),
         last_step=None if witness is None else witness.last_step,
         first_step=None if witness is None else witness.first_step,

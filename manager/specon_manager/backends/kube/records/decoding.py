@@ -77,12 +77,12 @@ def seconds_of(at: datetime | None) -> float | None:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
-def rounded(value: float | None) -> float | None:
+def round_to_six(value: float | None) -> float | None:
     """Return the value with six significant digits: it is for people and for averages."""
     return None if value is None else float(f"{value:.6g}")
 
 
-def bounded(text: str, longest: int = 1024) -> str | None:
+def cut_text(text: str, longest: int = 1024) -> str | None:
     """Return the text, cut where it is too long; None where there is none."""
     if len(text) > longest:
         text = f"{text[: longest - 3]}..."

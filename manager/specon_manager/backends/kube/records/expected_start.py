@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final
 
-from specon_manager.backends.kube.records.decoding import bounded, moment
+from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.records import Part, Text
 from specon_manager.model.expected_start import ExpectedStart
 
@@ -24,14 +24,14 @@ class ExpectedStartStatus(Part, frozen=True):
     """Why it is not known."""
 
 
-def expected_start_status(start: ExpectedStart | None, now: float) -> ExpectedStartStatus | None:
+def to_status(start: ExpectedStart | None, now: float) -> ExpectedStartStatus | None:
     """Return what the status says of a start, told at `now`; None where nobody has asked."""
     if start is None:
         return None
     if start.in_seconds is None or start.earliest_seconds is None or start.latest_seconds is None:
         earliest = start.earliest_seconds
         return ExpectedStartStatus(
-            earliest=None if earliest is None else moment(now + earliest), reason=bounded(start.why)
+            earliest=None if earliest is None else moment(now + earliest), reason=cut_text(start.why)
         )
     return ExpectedStartStatus(
         at=moment(now + start.in_seconds),
@@ -40,7 +40,7 @@ def expected_start_status(start: ExpectedStart | None, now: float) -> ExpectedSt
     )
 
 
-def expected_start(status: ExpectedStartStatus | None, now: float) -> ExpectedStart | None:
+def from_status(status: ExpectedStartStatus | None, now: float) -> ExpectedStart | None:
     """Return the same as seconds from `now`; None where it says nothing, or half of it."""
     if status is None:
         return None

@@ -82,7 +82,7 @@ def change_kind(kind: Kind) -> ChangeKind:
     return known.get(kind) or ChangeKind(kind.value)
 
 
-def first_kind(kind: Kind) -> ChangeKind:
+def to_first_kind(kind: Kind) -> ChangeKind:
     """Return the same in the words of version 0.1, which knows no move of a gang."""
     return ChangeKind.PREEMPT if change_kind(kind) is ChangeKind.MOVE else change_kind(kind)
 

@@ -55,7 +55,7 @@ class Housekeeping:
     def _age(self, name: Name) -> tuple[float, str]:
         return self._ended[name][0], str(name)
 
-    def without_manifest(self, name: Name) -> None:
+    def drop_manifest(self, name: Name) -> None:
         """Have the manifest taken out of a Migration that has ended."""
         self._spare.append((name, None))
         self._woken.set()

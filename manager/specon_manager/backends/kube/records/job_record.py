@@ -10,18 +10,18 @@ import msgspec
 from msgspec import Meta, Struct
 
 from specon_manager.backends.kube.objects.names import Name, namespace_of, slug
-from specon_manager.backends.kube.records.decoding import Problem, bounded, moment, read_fields, seconds_of
+from specon_manager.backends.kube.records.decoding import Problem, cut_text, moment, read_fields, seconds_of
 from specon_manager.backends.kube.records.expected_start import ExpectedStartStatus
 from specon_manager.backends.kube.records.external import (
     ChangeKind,
     ChangeState,
     change_kind,
     change_state,
-    first_kind,
+    to_first_kind,
 )
 from specon_manager.backends.kube.records.job_text import JobText, read_text, text_of
 from specon_manager.backends.kube.records.pins import PINNING_CHANGES
-from specon_manager.backends.kube.records.placements import unpacked
+from specon_manager.backends.kube.records.placements import unpack_names
 from specon_manager.backends.kube.records.records import (
     Amount,
     Count,
@@ -145,7 +145,7 @@ def training_job_spec(job: Job) -> Object:
     spec = job.spec
     given = {
         "job": job.name,
-        "queue": bounded(spec.queue, _LABEL) if spec.held else None,
+        "queue": cut_text(spec.queue, _LABEL) if spec.held else None,
         "minWorkers": spec.min_workers,
         "maxWorkers": len(spec.worker_names) if spec.resizing in {"live", "restart"} else None,
     }
@@ -154,7 +154,7 @@ def training_job_spec(job: Job) -> Object:
 
 def phase_of(job: Job, state: State) -> JobPhase:
     """Return where the job stands."""
-    flying = state.whole_of(job.name)
+    flying = state.whole_transaction_of(job.name)
     if flying is not None:
         return JobPhase.STARTING if flying.kind is Kind.ADMIT else JobPhase.CHANGING
     if job.ended_at is not None:
@@ -194,7 +194,7 @@ def training_job_status(
     return TrainingJobStatus(
         phase=phase,
         position=None if waits is None else waits.position,
-        waiting_for=None if waits is None else bounded(waits.text),
+        waiting_for=None if waits is None else cut_text(waits.text),
         expected_start=None if waits is None else start,
         since=moment(_since(job, phase, flying)),
         workers=sum(
@@ -202,7 +202,7 @@ def training_job_status(
             for name in job.spec.worker_names
             if name in state.replicas
         ),
-        nodes=bounded(nodes_in_words(where), _NODES),
+        nodes=cut_text(nodes_in_words(where), _NODES),
         not_moved=not_moved(job),
         preemptions=job.preemptions,
         change=None if flying is None else _change_status(flying),
@@ -217,17 +217,17 @@ def training_job_status(
             averages=averages_of(state.measured) if any(map(_has_moved, history)) else None,
         ),
         last_change=_last_change(history[-1]) if history else None,
-        manager=bounded(manager, 253),
+        manager=cut_text(manager, 253),
         updated_at=moment(now),
     )
 
 
 def not_moved(job: Job) -> str | None:
     """Return why a job is not moved, in words; None where it may be."""
-    return bounded(job.spec.immovable) or None
+    return cut_text(job.spec.immovable) or None
 
 
-def as_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:
+def to_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:
     """Return the same for a server whose schema knows no move of a gang; None where it tells of none."""
     change, last = status.change, status.last_change
     if not any(each is not None and each.kind is ChangeKind.MOVE for each in (change, last)):
@@ -241,7 +241,7 @@ def as_first_schema(status: TrainingJobStatus) -> TrainingJobStatus | None:
 
 def _in_first_words(told: _Told) -> _Told:
     moves = told.kind is ChangeKind.MOVE
-    return msgspec.structs.replace(told, kind=first_kind(Kind.MOVE)) if moves else told
+    return msgspec.structs.replace(told, kind=to_first_kind(Kind.MOVE)) if moves else told
 
 
 def _has_moved(over: Transaction) -> bool:
@@ -256,7 +256,7 @@ def nodes_in_words(where: Mapping[str, int]) -> str:
 
 def flying_of(job: str, state: State) -> Transaction | None:
     """Return what is in flight of a job as a whole, and on record with it."""
-    return state.whole_of(job)
+    return state.whole_transaction_of(job)
 
 
 def _since(job: Job, phase: JobPhase, flying: Transaction | None) -> float | None:
@@ -273,22 +273,22 @@ def _since(job: Job, phase: JobPhase, flying: Transaction | None) -> float | Non
 def _change_status(flying: Transaction) -> ChangeStatus:
     note = f"stuck: {flying.stuck}" if flying.stuck else flying.note
     return ChangeStatus(
-        id=bounded(flying.id, 128),
+        id=cut_text(flying.id, 128),
         kind=change_kind(flying.kind),
         state=change_state(flying.state),
-        reason=bounded(flying.reason),
-        note=bounded(note),
+        reason=cut_text(flying.reason),
+        note=cut_text(note),
         attempt=flying.attempt,
     )
 
 
 def _last_change(over: Transaction) -> LastChange:
     return LastChange(
-        id=bounded(over.id, 128),
+        id=cut_text(over.id, 128),
         kind=change_kind(over.kind),
         state=change_state(over.state),
-        reason=bounded(over.reason),
-        note=bounded(over.note),
+        reason=cut_text(over.reason),
+        note=cut_text(over.note),
         downtime_seconds=None if over.downtime is None else round(over.downtime, 3),
         steps_lost=over.steps_lost,
         ended_at=moment(over.ended_at),
@@ -356,7 +356,7 @@ def _read_record(
     if status.record is not None:
         try:
             text = read_text(status.record)
-            unpacked(job, text.described.replicas)
+            unpack_names(job, text.described.replicas)
         except (ValueError, msgspec.DecodeError, RecursionError) as error:
             text = None
             wrong["status.record"] = str(error)[:200]
@@ -364,7 +364,7 @@ def _read_record(
     if text is not None and text.change is not None:
         try:
             flying = transaction_of(job, text.change)
-            replicas = unpacked(job, text.described.replicas)
+            replicas = unpack_names(job, text.described.replicas)
             broken = objection(flying, text.change, replicas) or ""
         except (ValueError, msgspec.ValidationError) as error:
             broken = str(error)[:200]

@@ -9,14 +9,14 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from specon_manager.backends.kube.records.placements import packed
+from specon_manager.backends.kube.records.placements import pack_names
 from specon_manager.backends.kube.records.records import Averages
 from specon_manager.backends.kube.records.transaction_text import (
     RECORD_CHARACTERS,
     Names,
     Placed,
     Short,
-    placed_of,
+    to_placed,
 )
 from specon_manager.model.cluster import PREEMPTIONS_REMEMBERED, Job, Replica
 from specon_manager.model.constraints import ANYWHERE, Constraints
@@ -119,9 +119,9 @@ def text_of(
         changes_ever=begun,
         averages=averages,
         described=_describe(job, owner),
-        change=None if flying is None else placed_of(flying, replicas),
+        change=None if flying is None else to_placed(flying, replicas),
     )
-    return _with_history(record, [placed_of(each, {}) for each in history[-REMEMBERED:]])
+    return _with_history(record, [to_placed(each, {}) for each in history[-REMEMBERED:]])
 
 
 def read_text(text: str) -> JobText:
@@ -132,7 +132,7 @@ def read_text(text: str) -> JobText:
 def _describe(job: Job, owner: tuple[str, str] | None) -> Described:
     spec = job.spec
     return Described(
-        replicas=packed(spec.replicas),
+        replicas=pack_names(spec.replicas),
         workers=spec.workers,
         min_workers=spec.min_workers,
         present=spec.present,

@@ -233,9 +233,9 @@ class ClusterMemory:
         """
         await self._moves.keep_manifest(replica, manifest)
 
-    def kept_manifest(self, replica: str) -> Object | None:
+    def read_manifest(self, replica: str) -> Object | None:
         """Return the manifest of a bare pod that was deleted for a move and is to be created again."""
-        return self._moves.kept_manifest(replica)
+        return self._moves.read_manifest(replica)
 
     def reference(self, replica: str) -> Object | None:
         """Return an owner reference to the record of the move in flight, for what is made for it."""

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from specon_manager.backends.kube.objects.names import Name, migration_name, namespace_of
 from specon_manager.backends.kube.records.decoding import (
     Problem,
-    bounded,
+    cut_text,
     moment,
     read_fields,
     seconds_of,
@@ -47,7 +47,7 @@ from specon_manager.backends.kube.records.transaction_text import (
     Placed,
     member_of,
     objection,
-    placed_of,
+    to_placed,
     transaction_of,
 )
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
@@ -159,7 +159,7 @@ def migration_object(move: Transaction) -> Object:
     spec = {
         "replica": move.replica,
         "target": move.target or None,
-        "reason": bounded(move.reason),
+        "reason": cut_text(move.reason),
     }
     return {
         "apiVersion": MIGRATIONS.api_version,
@@ -169,15 +169,15 @@ def migration_object(move: Transaction) -> Object:
     }
 
 
-def told_of(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
+def describe_move(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
     """Return what every Migration says of its move, whatever it is about; `now` in seconds."""
     return MigrationStatus(
-        id=bounded(move.request, 128),
+        id=cut_text(move.request, 128),
         state=move_state(move.state),
-        policy=bounded(move.policy, 64),
-        purpose=bounded(move.purpose, 64),
-        reason=bounded(move.reason),
-        message=bounded(message_of(move)),
+        policy=cut_text(move.policy, 64),
+        purpose=cut_text(move.purpose, 64),
+        reason=cut_text(move.reason),
+        message=cut_text(message_of(move)),
         attempt=move.attempt,
         proposed_at=moment(move.proposed_at),
         deadline=moment(move.deadline),
@@ -187,7 +187,7 @@ def told_of(move: Transaction, *, manager: str, now: float) -> MigrationStatus:
         ended_at=moment(move.ended_at),
         downtime_seconds=None if move.downtime is None else round(move.downtime, 3),
         steps_lost=move.steps_lost,
-        manager=bounded(manager, 253),
+        manager=cut_text(manager, 253),
         updated_at=moment(now),
     )
 
@@ -210,7 +210,7 @@ def migration_status(
     witness = move.witnesses.get(move.replica, Witness())
     known = {} if replica is None else {replica.name: replica}
     return msgspec.structs.replace(
-        told_of(move, manager=manager, now=now),
+        describe_move(move, manager=manager, now=now),
         replica=move.replica,
         source=move.source,
         target=move.target,
@@ -229,11 +229,11 @@ def migration_status(
     )
 
 
-def as_first_schema(status: MigrationStatus) -> MigrationStatus:
+def to_first_schema(status: MigrationStatus) -> MigrationStatus:
     """Return the same for a server whose schema does not know that a move was refused."""
     if status.state is not MoveState.REFUSED:
         return status
-    message = bounded(f"{REFUSED}{status.message or ''}")
+    message = cut_text(f"{REFUSED}{status.message or ''}")
     return msgspec.structs.replace(status, state=MoveState.ROLLED_BACK, message=message)
 
 
@@ -261,7 +261,7 @@ def _incarnation(move: Transaction, replica: Replica | None) -> str | None:
 
 def _text(move: Transaction, known: dict[str, Replica]) -> str | None:
     """Return the whole of it as text; None where that is too long: its fields have what is needed."""
-    text = msgspec.json.encode(placed_of(move, known)).decode()
+    text = msgspec.json.encode(to_placed(move, known)).decode()
     return text if len(text) <= RECORD_CHARACTERS else None
 
 

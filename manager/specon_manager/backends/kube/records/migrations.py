@@ -9,9 +9,9 @@ from typing import Final
 
 from specon_manager.backends.base import Emit, NotLeadingError
 from specon_manager.backends.kube.objects.names import Name, namespace_of
-from specon_manager.backends.kube.records.decoding import bounded, moment
+from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.migration_record import MigrationStatus, as_first_schema
+from specon_manager.backends.kube.records.migration_record import MigrationStatus, to_first_schema
 from specon_manager.backends.kube.records.pins import Glance, arriving, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api
@@ -79,7 +79,7 @@ class MigrationWatch:
         """The replicas of which a move awaits the next pod."""
         return self._arriving if self.pins else frozenset()
 
-    def of_evictions(self, namespace: str, pod: str) -> list[Glance]:
+    def eviction_migrations(self, namespace: str, pod: str) -> list[Glance]:
         """Return what evictions of a pod of that name were turned into, oldest first."""
         found = self._of_evictions.get((namespace, pod), {})
         return sorted(found.values(), key=lambda each: (each.created_at, str(each.name)))
@@ -158,14 +158,14 @@ class MigrationWatch:
         at = moment(self._wall())
         status = MigrationStatus(
             state=MoveState.REFUSED,
-            message=bounded(why),
+            message=cut_text(why),
             proposed_at=at,
             ended_at=at,
             manager=self._identity,
             updated_at=at,
         )
         try:
-            await self._answer(asked, as_first_schema(status) if self._first_schema else status)
+            await self._answer(asked, to_first_schema(status) if self._first_schema else status)
         except ApiUnavailableError as error:
             _log.warning("the request %s is not answered yet: %s", asked.name, error)
         except ApiError as error:

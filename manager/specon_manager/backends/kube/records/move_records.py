@@ -12,10 +12,10 @@ from specon_manager.backends.kube.records.migration_record import (
     MOVE_LABEL,
     Migrated,
     MigrationStatus,
-    as_first_schema,
     migration_object,
     migration_status,
     read_migration,
+    to_first_schema,
 )
 from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter
 from specon_manager.backends.kube.records.records import part_of, status_of
@@ -75,7 +75,7 @@ class MoveRecords:
             awaited = replica is not None and not replica.ended and replica.phase is not Phase.RUNNING
             if name not in self._open and not awaited:
                 _, migration, _ = self._manifests.pop(name)
-                self._housekeeping.without_manifest(migration)
+                self._housekeeping.drop_manifest(migration)
 
     # -- what the backend asks for ---------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class MoveRecords:
         self._manifests[replica] = (move.id, kept.name, text)
         await self._writer.write_through(kept, lambda: self._content(move, kept), begun=True)
 
-    def kept_manifest(self, replica: str) -> Object | None:
+    def read_manifest(self, replica: str) -> Object | None:
         """See `Keeper`."""
         held = self._manifests.get(replica)
         if held is None:
@@ -162,7 +162,7 @@ class MoveRecords:
         if failed and replica is not None and not replica.ended and replica.phase is not Phase.RUNNING:
             self._manifests[found.replica] = ("", found.name, found.status.manifest)
         else:
-            self._housekeeping.without_manifest(found.name)
+            self._housekeeping.drop_manifest(found.name)
 
     def _note_end(self, move: Transaction, kept: Kept) -> None:
         del self._kept[move.id]
@@ -187,7 +187,7 @@ class MoveRecords:
         return Content(
             spec=kept.spec or body["spec"],
             status=status_of(status),
-            first_schema=status_of(as_first_schema(status)),
+            first_schema=status_of(to_first_schema(status)),
             labels=body["metadata"].get("labels", {}),
         )
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.objects.fields import mappings
 from specon_manager.backends.kube.objects.names import Name, namespace_of
-from specon_manager.backends.kube.records.external import ChangeKind, ChangeState, MoveState, first_kind
+from specon_manager.backends.kube.records.external import ChangeKind, ChangeState, MoveState, to_first_kind
 from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
 from specon_manager.backends.kube.records.records import is_replica, metadata_of, part_of
 from specon_manager.backends.kube.transport.resources import Object
@@ -28,7 +28,7 @@ is asked for it, has seen that it may come.
 """
 ARRIVING_CHANGES: Final = frozenset({ChangeState.LEAVING, ChangeState.COMING})
 """While successors of a gang that moves are awaited."""
-_MOVES: Final = frozenset({ChangeKind.MOVE, first_kind(Kind.MOVE)})
+_MOVES: Final = frozenset({ChangeKind.MOVE, to_first_kind(Kind.MOVE)})
 """What a move of all of a job is called; the first schema's word is of what has nothing coming otherwise."""
 _MOST: Final = 100_000
 """Pins of one job that are read: as many as it may have workers."""

@@ -15,7 +15,7 @@ _MOST: Final = 100_000
 _PART: Final = re.compile(r"(worker|ps)/(0|[1-9][0-9]{0,5})(?:-([1-9][0-9]{0,5}))?")
 
 
-def packed(replicas: Iterable[str]) -> str:
+def pack_names(replicas: Iterable[str]) -> str:
     """Return the replicas of one job, by role and index, without its name."""
     indices: dict[str, list[int]] = {}
     for name in replicas:
@@ -37,7 +37,7 @@ def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def unpacked(job: str, text: str) -> tuple[str, ...]:
+def unpack_names(job: str, text: str) -> tuple[str, ...]:
     """Return the names that `packed` made the text of, by role and index.
 
     Raises ValueError where the text is none, and where it names more replicas than any job has.
@@ -57,19 +57,19 @@ def unpacked(job: str, text: str) -> tuple[str, ...]:
     return tuple(f"{job}/{role}/{index}" for role, indices in spans for index in indices)
 
 
-def packed_placement(placement: Mapping[str, str]) -> dict[str, str]:
+def pack_placement(placement: Mapping[str, str]) -> dict[str, str]:
     """Return the replicas of one job by node."""
     by_node: dict[str, list[str]] = {}
     for name, node in placement.items():
         by_node.setdefault(node, []).append(name)
-    return {node: packed(by_node[node]) for node in sorted(by_node)}
+    return {node: pack_names(by_node[node]) for node in sorted(by_node)}
 
 
-def unpacked_placement(job: str, placement: Mapping[str, str]) -> dict[str, str]:
+def unpack_placement(job: str, placement: Mapping[str, str]) -> dict[str, str]:
     """Return the node by replica, by role and index of that; raises ValueError for what is no placement."""
     found: dict[str, str] = {}
     for node, text in placement.items():
-        for name in unpacked(job, text):
+        for name in unpack_names(job, text):
             if name in found:
                 raise ValueError(f"{name} is placed twice, on {found[name][:80]!r} and {node[:80]!r}")
             found[name] = node

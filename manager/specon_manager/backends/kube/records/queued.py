@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from specon_manager.backends.base import NotLeadingError
-from specon_manager.backends.kube.records.decoding import bounded, moment
+from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.migration_record import MigrationStatus
 from specon_manager.backends.kube.records.records import status_of
@@ -48,7 +48,7 @@ class Queued:
         if not self._holds():
             raise NotLeadingError("another manager may lead")
         namespace, _, short = name.partition("/")
-        message = bounded(f"{WAITS}{request.waits_for}") if request.waits_for else None
+        message = cut_text(f"{WAITS}{request.waits_for}") if request.waits_for else None
         status = MigrationStatus(
             replica=request.replica or None, message=message, proposed_at=moment(request.at)
         )

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from specon_manager.backends.kube.objects.names import Name
 from specon_manager.backends.kube.records.decoding import (
     Problem,
-    bounded,
+    cut_text,
     moment,
     seconds_of,
 )
@@ -81,7 +81,7 @@ def averages_of(measured: Measured) -> Averages:
     return Averages(moves=measured.moves, downtime_seconds=measured.downtime, steps_lost=measured.steps_lost)
 
 
-def measured_of(averages: Averages) -> Measured:
+def to_measured(averages: Averages) -> Measured:
     """Return the same as the core has it."""
     return Measured(moves=averages.moves, downtime=averages.downtime_seconds, steps_lost=averages.steps_lost)
 
@@ -114,7 +114,7 @@ def record_of(replica: Replica) -> ReplicaRecord:
         moves=replica.moves,
         failed_moves=replica.attempts,
         disrupted=replica.disrupted,
-        unproven=bounded(replica.unproven),
+        unproven=cut_text(replica.unproven),
         moved_for=purposes_of(replica),
         cooldown_until=moment(replica.cooldown_until),
     )

@@ -28,17 +28,17 @@ from specon_manager.backends.kube.records.job_record import Recorded
 from specon_manager.backends.kube.records.migration_record import Migrated
 from specon_manager.backends.kube.records.pins import is_queued
 from specon_manager.backends.kube.records.progress_record import Progressed
-from specon_manager.backends.kube.records.records import measured_of, with_record
+from specon_manager.backends.kube.records.records import to_measured, with_record
 from specon_manager.backends.kube.records.restored_jobs import (
     WholeRestored,
     jobs_of,
-    whole_restored,
+    restore_whole,
 )
-from specon_manager.backends.kube.records.transaction_text import Member, told_to_end, with_member
+from specon_manager.backends.kube.records.transaction_text import Member, note_told_to_end, with_member
 from specon_manager.backends.kube.transport.resources import MIGRATIONS
-from specon_manager.core.gang import grouped
+from specon_manager.core.gang import group_replicas
 from specon_manager.core.state import HISTORY, Measured, State
-from specon_manager.core.transaction.ends import moved
+from specon_manager.core.transaction.ends import remember_move
 from specon_manager.core.transaction.promise import not_resumed
 from specon_manager.model.cluster import Node, Phase, Replica, index_of, job_of, role_of
 from specon_manager.model.resources import NOTHING
@@ -101,7 +101,7 @@ def restore(
     replicas = _replicas(known, found, ended, written, now)
     kept, closings, problems = _open_moves(found)
     moving = {name for each in kept.values() for name in _move_of(each).concerned}
-    whole = whole_restored(recorded, moving, now)
+    whole = restore_whole(recorded, moving, now)
     replicas = _with_gang_moves(replicas, whole.history, written, settings)
     lost = {closed.name for closed in closings if closed.state is MoveState.FAILED}
     given_up = {each.replica for each in found if each.name in lost and each.replica} - moving
@@ -134,7 +134,7 @@ def restore(
         requests=_requests(found),
     )
     for name in jobs:
-        state = grouped(state, name, now, occupied=False)
+        state = group_replicas(state, name, now, occupied=False)
     at = (each.updated_at for each in whole.by_job.values())
     return Restored(
         state=state.flattened(),
@@ -210,7 +210,7 @@ def _with_gang_moves(
         for name in over.concerned:
             if over.ended_at > written.get(name, 0.0) + _ROUNDED:
                 known = found.get(name) or _unknown(name)
-                found[name] = moved(known, over, settings.budgets, over.ended_at, unproven=unproven)
+                found[name] = remember_move(known, over, settings.budgets, over.ended_at, unproven=unproven)
     return found
 
 
@@ -244,7 +244,7 @@ def _standing(
         name: with_member(replicas.get(name) or _unknown(name), transaction, member, now)
         for name, member in zip(transaction.concerned, members, strict=True)
     } | {
-        each.name: msgspec.structs.replace(each, leaving=told_to_end(each, transaction, now))
+        each.name: msgspec.structs.replace(each, leaving=note_told_to_end(each, transaction, now))
         for each in beside
         if each is not None and each.active
     }
@@ -430,4 +430,4 @@ def _restore_measured(ended: list[Migrated], recorded: Iterable[Recorded]) -> Me
     last = next((each.status.averages for each in reversed(ended) if each.status.averages), None)
     of_jobs = (job.text.averages for job in recorded if job.text is not None)
     found = [each for each in (last, *of_jobs) if each is not None]
-    return measured_of(max(found, key=lambda each: each.moves)) if found else Measured()
+    return to_measured(max(found, key=lambda each: each.moves)) if found else Measured()

@@ -16,7 +16,7 @@ from specon_manager.backends.kube.records.decoding import Problem
 from specon_manager.backends.kube.records.external import ChangeState
 from specon_manager.backends.kube.records.job_record import JobPhase, Recorded
 from specon_manager.backends.kube.records.job_text import Described
-from specon_manager.backends.kube.records.placements import unpacked
+from specon_manager.backends.kube.records.placements import unpack_names
 from specon_manager.backends.kube.records.progress_record import Progressed
 from specon_manager.backends.kube.records.transaction_text import Member
 from specon_manager.backends.kube.transport.resources import TRAINING_JOBS
@@ -45,7 +45,7 @@ class WholeRestored(Struct, frozen=True, kw_only=True):
     count: int
 
 
-def whole_restored(recorded: Iterable[Recorded], moving: Collection[str], now: float) -> WholeRestored:
+def restore_whole(recorded: Iterable[Recorded], moving: Collection[str], now: float) -> WholeRestored:
     """Return what is known of jobs as a whole; `moving` are the replicas with a move in flight."""
     by_job = {each.job: each for each in sorted(recorded, key=lambda each: (each.updated_at, each.job))}
     flying: dict[str, Transaction] = {}
@@ -135,7 +135,7 @@ def _names(recorded: Recorded) -> tuple[str, ...]:
     """Return the replicas that the record names; none where it cannot be read."""
     if recorded.text is None:
         return ()
-    named = unpacked(recorded.job, recorded.text.described.replicas)
+    named = unpack_names(recorded.job, recorded.text.described.replicas)
     flying = recorded.transaction
     return tuple(dict.fromkeys((*named, *(() if flying is None else flying.concerned))))
 

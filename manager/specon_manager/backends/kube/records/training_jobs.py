@@ -9,12 +9,11 @@ from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.expected_start import (
     ExpectedStartStatus,
-    expected_start_status,
     is_news,
+    to_status,
 )
 from specon_manager.backends.kube.records.job_record import (
     Recorded,
-    as_first_schema,
     flying_of,
     hostname_of,
     nodes_in_words,
@@ -22,6 +21,7 @@ from specon_manager.backends.kube.records.job_record import (
     phase_of,
     read_training_job,
     running,
+    to_first_schema,
     training_job_name,
     training_job_spec,
     training_job_status,
@@ -232,7 +232,7 @@ class TrainingJobs:
         """Return when a job that waits starts, as its object would say it."""
         if name not in self._waiting:
             return None
-        return expected_start_status(self._start_of(name, self._now), self._now)
+        return to_status(self._start_of(name, self._now), self._now)
 
     async def _write(self, name: str) -> None:
         if name not in self._state.jobs:
@@ -279,7 +279,7 @@ class TrainingJobs:
             manager=self._identity,
             now=self._now,
         )
-        earlier = as_first_schema(status)
+        earlier = to_first_schema(status)
         return Content(
             spec=training_job_spec(job),
             status=status_of(status),

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
-from specon_manager.backends.kube.records.external import first_kind
+from specon_manager.backends.kube.records.external import to_first_kind
 from specon_manager.backends.kube.records.placements import (
-    packed,
-    packed_placement,
-    unpacked,
-    unpacked_placement,
+    pack_names,
+    pack_placement,
+    unpack_names,
+    unpack_placement,
 )
 from specon_manager.core.transaction.members import purpose_of
 from specon_manager.model.cluster import Leaving, Phase, Replica
@@ -67,7 +67,7 @@ class Placed(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # -- written -------------------------------------------------------------------------------------
 
 
-def placed_of(transaction: Transaction, replicas: Mapping[str, Replica]) -> Placed:
+def to_placed(transaction: Transaction, replicas: Mapping[str, Replica]) -> Placed:
     """Return what is written of a transaction; of one that has ended nothing of `replicas`."""
     before, after = transaction.before, transaction.after
     added = {name: node for name, node in after.items() if before.get(name) != node}
@@ -75,9 +75,9 @@ def placed_of(transaction: Transaction, replicas: Mapping[str, Replica]) -> Plac
     whole = transaction.in_flight and len(known) == len(transaction.concerned)
     return Placed(
         fields=_fields(transaction, replicas),
-        before=packed_placement(before),
-        gone=packed(before.keys() - after.keys()),
-        added=packed_placement(added),
+        before=pack_placement(before),
+        gone=pack_names(before.keys() - after.keys()),
+        added=pack_placement(added),
         members=tuple(member_of(each, transaction) for each in known) if whole else (),
     )
 
@@ -109,10 +109,10 @@ def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[s
     return {
         **_for_earlier(transaction),
         **kept,
-        "kind": first_kind(transaction.kind).value,
+        "kind": to_first_kind(transaction.kind).value,
         "what": transaction.kind.value,
         "witnesses": witnesses,
-        **({"ending": packed(as_known)} if as_known else {}),
+        **({"ending": pack_names(as_known)} if as_known else {}),
         **({"ended": others} if others and transaction.in_flight else {}),
     }
 
@@ -161,9 +161,9 @@ def _short(name: str) -> str:
 
 def transaction_of(job: str, placed: Placed) -> Transaction:
     """Return the transaction as it was written; raises ValueError where it makes no sense."""
-    before = unpacked_placement(job, placed.before)
-    after = {name: node for name, node in before.items() if name not in set(unpacked(job, placed.gone))}
-    after |= unpacked_placement(job, placed.added)
+    before = unpack_placement(job, placed.before)
+    after = {name: node for name, node in before.items() if name not in set(unpack_names(job, placed.gone))}
+    after |= unpack_placement(job, placed.added)
     fields = dict(placed.fields)
     if not isinstance(fields.get("witnesses"), dict):
         return _of_earlier(job, placed, before, after)
@@ -172,7 +172,7 @@ def transaction_of(job: str, placed: Placed) -> Transaction:
     members = dict(zip(sorted({*before, *after}), placed.members, strict=False))
     ending = {
         name: (members[name].incarnation or "") if name in members else ""
-        for name in unpacked(job, _text(fields.pop("ending", "")))
+        for name in unpack_names(job, _text(fields.pop("ending", "")))
     }
     others = fields.pop("ended", None) or {}
     if not isinstance(others, dict):
@@ -283,7 +283,7 @@ def with_member(replica: Replica, transaction: Transaction, member: Member, now:
     active = phase in {Phase.RUNNING, Phase.STARTING}
     leaving = None
     if active and purpose is not None:
-        leaving = told_to_end(replica, transaction, now)
+        leaving = note_told_to_end(replica, transaction, now)
         if purpose in _FOR_GOOD:
             leaving = msgspec.structs.replace(leaving, purpose=purpose)
     incarnation = member.incarnation if active else None
@@ -301,7 +301,7 @@ def with_member(replica: Replica, transaction: Transaction, member: Member, now:
     )
 
 
-def told_to_end(replica: Replica, transaction: Transaction, now: float) -> Leaving:
+def note_told_to_end(replica: Replica, transaction: Transaction, now: float) -> Leaving:
     """Return that a replica was told to end for a transaction."""
     return Leaving(
         purpose=purpose_of(transaction, replica.name),

@@ -39,7 +39,7 @@ _LEAST, _SHARE = 600.0, 0.2
 left."""
 
 
-def wanted(
+def wanted_annotations(
     names: Collection[str], *, left: float, age: float, saved: bool, present: str
 ) -> dict[str, str | None]:
     """Return each annotation and its value; None: it is to have none of ours.
@@ -123,7 +123,7 @@ class Protections:
             metadata = mapping(found.get("metadata"))
             annotations = mapping(metadata.get("annotations"))
             started = _time(mapping(found.get("status")).get("startTime"))
-            values = wanted(
+            values = wanted_annotations(
                 self._names,
                 left=left if started is not None else math.inf,
                 age=0.0 if started is None else max(0.0, now - started),

@@ -139,11 +139,11 @@ def event_of(regarding: Object, note: Note, *, instance: str, at: datetime) -> O
         "reason": note.reason[:_MAX_WORD],
         "regarding": regarding,
         "type": "Warning" if note.warning else "Normal",
-        "note": shortened(note.text, MAX_NOTE_BYTES),
+        "note": cut_to_bytes(note.text, MAX_NOTE_BYTES),
     }
 
 
-def shortened(text: str, limit: int) -> str:
+def cut_to_bytes(text: str, limit: int) -> str:
     """Return the text, cut to at most `limit` bytes of UTF-8 with a sign that it was cut."""
     encoded = text.encode(errors="replace")
     if len(encoded) <= limit:

@@ -47,7 +47,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _OF_PODS: Final = (POD_DELETION_COST, EVICTION_COST)
 
 
-def chosen_signals(names: Iterable[str]) -> frozenset[str]:
+def check_signals(names: Iterable[str]) -> frozenset[str]:
     """Return the names, checked; raises ValueError naming one that is no signal."""
     chosen = frozenset(names)
     unknown = sorted(chosen - ANNOTATIONS.keys())
@@ -56,7 +56,7 @@ def chosen_signals(names: Iterable[str]) -> frozenset[str]:
     return chosen
 
 
-def wanted(category: Category, names: frozenset[str]) -> dict[str, str | None]:
+def wanted_annotations(category: Category, names: frozenset[str]) -> dict[str, str | None]:
     """Return each annotation for a pod and its value; None: it is to have none of ours."""
     values: dict[str, str | None] = {}
     for name, annotation in ANNOTATIONS.items():
@@ -129,7 +129,7 @@ class SignalWriter:
     def __init__(self, api: Api, names: Iterable[str]) -> None:
         """Write the signals of these names; raises ValueError for one that is no signal."""
         self._api = api
-        self._names = chosen_signals(names)
+        self._names = check_signals(names)
         self._workloads: Resource | None = None
 
     async def write_workloads(self, namespace: str, job_uid: str, boost: int | None) -> int:
@@ -152,7 +152,7 @@ class SignalWriter:
 
     async def write(self, name: str, namespace: str, category: Category) -> bool:
         """Bring the annotations of a pod into line with a category; True when it was patched."""
-        return await self._write(PODS, name, namespace, lambda _: wanted(category, self._names))
+        return await self._write(PODS, name, namespace, lambda _: wanted_annotations(category, self._names))
 
     async def _write(self, resource: Resource, name: str, namespace: str, values: Values) -> bool:
         """Bring the annotations of one object into line; True when it was patched.

@@ -95,7 +95,7 @@ def direct_access(server: str, token: str = "", ca_file: Path | None = None) -> 
     return Access(configuration)
 
 
-def in_cluster() -> bool:
+def is_in_cluster() -> bool:
     """Whether this process runs in a pod that has a service account."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN_FILE.exists()
 

@@ -15,11 +15,18 @@ from specon_manager.backends.kube.transport.access import (
     USUAL_CONNECTIONS,
     Access,
     direct_access,
-    in_cluster,
+    is_in_cluster,
     kubeconfig_access,
     service_account_access,
 )
-from specon_manager.backends.kube.transport.call import Call, decoded, event_in, honest, lines_of, text_of
+from specon_manager.backends.kube.transport.call import (
+    Call,
+    decode_answer,
+    event_in,
+    honest,
+    lines_of,
+    text_of,
+)
 from specon_manager.backends.kube.transport.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -100,7 +107,7 @@ class Api:
 
         So many requests may be on their way at once; others wait for their end.
         """
-        if kubeconfig is None and context is None and in_cluster():
+        if kubeconfig is None and context is None and is_in_cluster():
             access = await service_account_access(connections=connections)
         else:
             access = await kubeconfig_access(kubeconfig, context, connections=connections)
@@ -215,7 +222,7 @@ class Api:
         async with self._answer(call, self._seconds) as response:
             if response.status != 200:  # noqa: PLR2004
                 async with honest(call, asyncio.timeout(self._seconds)):
-                    await decoded(call, response)
+                    await decode_answer(call, response)
             count = 0
             async for line in lines_of(call, response, silence):
                 yield event_in(call, line)
@@ -396,7 +403,7 @@ class Api:
                 code = str(response.status)
                 if not response.ok:
                     try:
-                        await decoded(call, response)
+                        await decode_answer(call, response)
                     finally:
                         response.close()
         finally:
@@ -445,7 +452,7 @@ class Api:
 
     async def _once(self, call: Call) -> Object:
         async with self._answer(call) as response:
-            return await decoded(call, response)
+            return await decode_answer(call, response)
 
     @contextlib.asynccontextmanager
     async def _answer(

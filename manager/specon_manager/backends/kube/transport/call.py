@@ -38,7 +38,7 @@ class Call(Struct, frozen=True, kw_only=True):
         return f"{self.verb} {self.path}"
 
 
-async def decoded(call: Call, response: aiohttp.ClientResponse) -> Object:
+async def decode_answer(call: Call, response: aiohttp.ClientResponse) -> Object:
     """Read an answer to its end and return the object in it; raises what the answer stands for."""
     body = bytearray()
     async for chunk in response.content.iter_any():
@@ -62,7 +62,7 @@ async def decoded(call: Call, response: aiohttp.ClientResponse) -> Object:
 async def text_of(call: Call, response: aiohttp.ClientResponse) -> str:
     """Read an answer as text, no more of it than `max_bytes`; raises what it stands for where it is none."""
     if not response.ok:
-        await decoded(call, response)
+        await decode_answer(call, response)
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk

@@ -106,7 +106,7 @@ class Elector:
         """Whether an order may be given at this moment."""
         return self._monotonic() < self._held_until
 
-    def led(self) -> bool:
+    def is_led(self) -> bool:
         """Whether somebody leads at this moment, this candidate or another, as far as is known."""
         return self.holds() or self._monotonic() < self._free_at()
 

@@ -34,7 +34,7 @@ class Reading:
         """Take note that an object could not be read."""
         if self.observer is not None:
             self.observer(kind)
-        words = in_words(error)
+        words = describe_error(error)
         if self._told.get((kind, name)) == words:
             return
         self._told[kind, name] = words
@@ -63,7 +63,7 @@ class _Guard:
         return True
 
 
-def in_words(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return what an error says, bounded, and where it came from: the traceback of a recursion is endless."""
     trace, place = error.__traceback__, ""
     while trace is not None:

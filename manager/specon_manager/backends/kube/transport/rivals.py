@@ -170,7 +170,7 @@ class Rivals:
         configurations, _ = await self._api.list(MUTATING_WEBHOOKS)
         for each in configurations:
             with self._api.reading.of(MUTATING_WEBHOOKS.kind, "of some release"):
-                services |= set(served_from(each))
+                services |= set(webhook_namespaces(each))
                 mark = kept_by(each) if _ours_in(each) else ""
                 marks.add(mark)
                 if each["metadata"].get("name") == self._configuration:
@@ -195,7 +195,7 @@ def kept_by(configuration: Mapping[str, Any]) -> str:
     return str((metadata.get("annotations") or {}).get(KEPT_BY, ""))
 
 
-def served_from(configuration: Mapping[str, Any]) -> list[str]:
+def webhook_namespaces(configuration: Mapping[str, Any]) -> list[str]:
     """Return the namespaces to which the webhooks of specon in a configuration point."""
     services = ((each.get("clientConfig") or {}).get("service") or {} for each in _ours_in(configuration))
     return [str(service["namespace"]) for service in services if service.get("namespace")]

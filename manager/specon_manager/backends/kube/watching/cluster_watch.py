@@ -22,7 +22,7 @@ from specon_manager.backends.kube.objects.volumes import (
     Movability,
     Volume,
     VolumeClaim,
-    judged,
+    judge_volumes,
     slim_claim,
     slim_volume,
 )
@@ -99,7 +99,7 @@ class ClusterWatch:
         """How many pods are annotated, but have no sidecar."""
         return len(self._not_injected)
 
-    def without_sidecar(self, replica: str) -> PodInfo | None:
+    def pod_without_sidecar(self, replica: str) -> PodInfo | None:
         """Return a pod that is the replica and was created without a sidecar, where there is one."""
         return next((pod for pod in self._not_injected.values() if pod.would_be == replica), None)
 
@@ -174,7 +174,7 @@ class ClusterWatch:
             except ApiError as error:
                 if not error.not_found:
                     raise
-        return judged(detail, options_of(detail), claims, volumes)
+        return judge_volumes(detail, options_of(detail), claims, volumes)
 
     async def _is_served(self, resource: Any) -> bool:
         try:
@@ -272,7 +272,7 @@ class ClusterWatch:
         if after is not None and after.detail is not None and after.detail.identity is not None:
             was_bound = before is not None and bool(before.node)
             if not after.detail.claims and before is None:
-                verdict = judged(after.detail, options_of(after.detail), {}, {})
+                verdict = judge_volumes(after.detail, options_of(after.detail), {}, {})
                 self.ledger.judge(after.uid, after, verdict)
             elif after.detail.claims and after.node and not was_bound and not after.ended:
                 # A claim may be bound only once its pod has a node.

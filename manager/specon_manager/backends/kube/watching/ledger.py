@@ -17,7 +17,7 @@ from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.volumes import Movability
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
-from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner, told_by_owner
+from specon_manager.backends.kube.watching.translate import is_told_by_owner, spec_of, spec_of_owner
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec, job_of
 from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaGone, ReplicaStarted
@@ -184,7 +184,7 @@ class Ledger:
         job = self._jobs.get(job_of(replica))
         return None if job is None else job.pods.get(uid)
 
-    def believed(self, replica: str) -> str | None:
+    def believed_incarnation(self, replica: str) -> str | None:
         """Return the incarnation that the core was told to run and was not told to be gone; None for none."""
         return self._told.get(replica)
 
@@ -203,10 +203,10 @@ class Ledger:
                 if found is not None:
                     return found
         if entry is not None and entry.holder is not None and (entry.holder[1] or entry.holder[0] == _BARE):
-            return self._owners.with_uid(entry.holder[1])
+            return self._owners.owner_with_uid(entry.holder[1])
         telling = self._owners.telling(job)
         if telling is not None:
-            return self._owners.with_uid(telling.uid)
+            return self._owners.owner_with_uid(telling.uid)
         owners = (self._owners.at(kind, namespace, name) for kind in _KINDS)
         return next((owner for owner in owners if owner is not None), None)
 
@@ -267,7 +267,7 @@ class Ledger:
             return spec_of(job.name, ours, owner, self._verdicts, self.server)
         told = job.told
         elastic = told is not None and (told.held or told.present is not None)
-        if owner is None or owner.job_name != job.name or not (elastic or told_by_owner(owner)):
+        if owner is None or owner.job_name != job.name or not (elastic or is_told_by_owner(owner)):
             return None
         known = told if job.template is None or job.template == template else None
         job.template = template
@@ -426,7 +426,7 @@ class Ledger:
     def _owner_of_holder(self, job: _Job) -> OwnerInfo | None:
         if job.holder is None:
             return self.owner_of_job(job.name)
-        return None if job.holder[0] == _BARE else self._owners.with_uid(job.holder[1])
+        return None if job.holder[0] == _BARE else self._owners.owner_with_uid(job.holder[1])
 
     def _owner(self, identity: Identity) -> OwnerInfo | None:
         key = _owner_key(identity)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from specon_manager.backends.kube.objects.owner import OwnerInfo, carried
-from specon_manager.backends.kube.watching.translate import told_by_owner
+from specon_manager.backends.kube.objects.owner import OwnerInfo, carry_over
+from specon_manager.backends.kube.watching.translate import is_told_by_owner
 
 Change = Callable[[OwnerInfo], OwnerInfo]
 Key = tuple[str, str, str]
@@ -52,7 +52,7 @@ class OwnerBook:
         if after is not None:
             self._by_key[after.key] = after
             self._by_uid[after.uid] = after
-            if told_by_owner(after):
+            if is_told_by_owner(after):
                 self._of_job.setdefault(after.job_name, {})[after.key] = after
         return jobs - {""}
 
@@ -73,7 +73,7 @@ class OwnerBook:
         owner = self._by_key.get((kind, namespace, name))
         return "" if owner is None else owner.uid
 
-    def with_uid(self, uid: str) -> OwnerInfo | None:
+    def owner_with_uid(self, uid: str) -> OwnerInfo | None:
         """Return the owner with this UID; for a JobSet that a TrainJob made, the TrainJob."""
         return self._whole(self._by_uid.get(uid))
 
@@ -91,7 +91,7 @@ class OwnerBook:
         job_set = self._by_key.get(("JobSet", owner.namespace, owner.name))
         if owner.kind != "TrainJob" or job_set is None or job_set.controller != str(owner):
             return owner
-        return carried(owner, job_set)
+        return carry_over(owner, job_set)
 
     def _whole(self, owner: OwnerInfo | None) -> OwnerInfo | None:
         if owner is not None and (owner.kind, owner.namespace) in self._fixed:
@@ -100,7 +100,7 @@ class OwnerBook:
             return None
         if owner.kind == "JobSet":
             top = self._by_key.get(("TrainJob", owner.namespace, owner.name))
-            owner = owner if top is None or owner.controller != str(top) else carried(top, owner)
+            owner = owner if top is None or owner.controller != str(top) else carry_over(top, owner)
         return self.with_workload(owner)
 
 

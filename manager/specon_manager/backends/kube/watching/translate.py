@@ -23,7 +23,7 @@ def options_of(pod: Detail) -> Options:
     return pod.options
 
 
-def told_by_owner(owner: OwnerInfo) -> bool:
+def is_told_by_owner(owner: OwnerInfo) -> bool:
     """Whether its job is known from the object alone: it wants a sidecar, and is held or may be scaled.
 
     Not where something else made the object, which decides: the Job of a JobSet is told as the JobSet's. That

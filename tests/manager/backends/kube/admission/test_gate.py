@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from specon_manager.backends.kube.admission.gate import awaited, gated, other_queue, unheld
+from specon_manager.backends.kube.admission.gate import gate_arrival, gate_pod, other_queue, unheld
 from specon_manager.backends.kube.admission.injection import Injection
 from specon_manager.backends.kube.objects.capability import SINCE
 from support.kube.pods import job_pod, kubeflow_pod, owned_by, pod, stateful_pod
@@ -17,7 +17,7 @@ PINS = {"ml/r/worker/4": "host-3"}
 def made(manifest, pins=None):
     """Return the pod as the gate leaves it; what it is given stays as it is."""
     before = copy.deepcopy(manifest)
-    done = gated(Injection(manifest), "ml", pins or {})
+    done = gate_pod(Injection(manifest), "ml", pins or {})
     assert manifest == before
     return done
 
@@ -141,9 +141,9 @@ R = "ml/r/worker/4"
 
 def awaited_gates(manifest, arriving=(R,)):
     before = copy.deepcopy(manifest)
-    done = awaited(Injection(manifest), arriving).pod
+    done = gate_arrival(Injection(manifest), arriving).pod
     assert manifest == before
-    assert awaited(Injection(done), arriving).pod == done
+    assert gate_arrival(Injection(done), arriving).pod == done
     return done["spec"].get("schedulingGates")
 
 

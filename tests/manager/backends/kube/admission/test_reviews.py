@@ -35,7 +35,7 @@ def body_of(made):
 
 
 def judge(reviews, body, entry="inject"):
-    return reviews.judged(body, SETTINGS, {}, entry)
+    return reviews.judge(body, SETTINGS, {}, entry)
 
 
 async def gaps(work):

@@ -17,7 +17,7 @@ from specon_manager.backends.kube.certificates.bundle import (
     from_secret_data,
     make_bundle,
     next_step,
-    renewed,
+    renew,
     take_step,
     to_secret_data,
 )
@@ -83,7 +83,7 @@ def test_another_name_needs_another_certificate():
     bundle = make_bundle(NAMES, NOW)
     names = (*NAMES, "localhost", "10.0.0.7")
     assert next_step(bundle, names, NOW) == "leaf"
-    after = renewed(bundle, names, NOW)
+    after = renew(bundle, names, NOW)
     assert after.authorities == bundle.authorities
     alternatives = leaf_of(after).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(one) for one in alternatives.get_values_for_type(x509.IPAddress)] == ["10.0.0.7"]
@@ -95,17 +95,17 @@ def test_the_authority_is_renewed_in_three_steps():
     bundle = make_bundle(NAMES, NOW)
     old = bundle.authorities[0]
     later = NOW + 1300 * DAY
-    added = renewed(bundle, NAMES, later)
+    added = renew(bundle, NAMES, later)
     assert added.authorities[0] == old
     assert len(added.authorities) == 2
     assert trusts((old,), added, later)
-    assert renewed(added, NAMES, later + DAY / 2) == added
-    adopted = renewed(added, NAMES, later + DAY)
+    assert renew(added, NAMES, later + DAY / 2) == added
+    adopted = renew(added, NAMES, later + DAY)
     assert adopted.authorities == (added.authorities[1], old)
     assert adopted.next_key is None
     assert trusts(added.authorities, adopted, later + DAY)
     assert not trusts((old,), adopted, later + DAY)
-    at_end = renewed(adopted, NAMES, NOW + 1826 * DAY)
+    at_end = renew(adopted, NAMES, NOW + 1826 * DAY)
     assert at_end.authorities == (adopted.authorities[0],)
 
 
@@ -117,7 +117,7 @@ def test_who_looks_once_a_day_always_trusts_what_is_served(pauses):
     for pause in pauses:
         seen = bundle.authorities
         for _ in range(3):  # the leader looks often; whoever connects has what it saw before
-            bundle = renewed(bundle, NAMES, now)
+            bundle = renew(bundle, NAMES, now)
             assert trusts(seen, bundle, now)
             assert next_step(bundle, NAMES, now) == "nothing"
             now += DAY / 3
@@ -163,7 +163,7 @@ def test_what_does_not_fit_together_is_made_anew():
     assert next_step(replace(bundle, authorities=()), NAMES, NOW) == "everything"
     assert next_step(replace(bundle, next_key=other.key), NAMES, NOW) == "everything"
     assert next_step(None, NAMES, NOW) == "everything"
-    assert next_step(renewed(None, NAMES, NOW), NAMES, NOW) == "nothing"
+    assert next_step(renew(None, NAMES, NOW), NAMES, NOW) == "nothing"
 
 
 def test_an_end_can_be_read():

@@ -14,7 +14,7 @@ from specon_manager.backends.kube.kueue.decision import (
     request_of,
 )
 from specon_manager.backends.kube.kueue.facts import GATE, Gate
-from specon_manager.backends.kube.kueue.queue_line import AT_ONCE, required
+from specon_manager.backends.kube.kueue.queue_line import AT_ONCE, victims_by_waiting
 from support.kube.kueue_objects import NOW, queue, running, waiting
 
 PATIENCE = 60.0
@@ -100,7 +100,7 @@ def test_who_comes_second_waits_for_the_victims_of_the_first_as_well():
     queues = {"q": queue("q", **{"default/cpu": 3})}
     runs = [running(f"w{index}", "q", 0, reserved=index, **{"default/cpu": 1}) for index in range(3)]
     first, second = waiting("a", priority=9, cpu=1), waiting("b", priority=8, cpu=1)
-    found = required([(second, "q"), (first, "q")], runs, queues, NOW)
+    found = victims_by_waiting([(second, "q"), (first, "q")], runs, queues, NOW)
     assert {uid: [each.name for each in victims] for uid, victims in found.items()} == {
         "a": ["w2"],
         "b": ["w2", "w1"],
@@ -112,7 +112,7 @@ def test_those_far_behind_wait_for_their_turn():
     queues = {"q": queue("q", **{"default/cpu": 1})}
     line = [waiting(f"w{index:03}", priority=9, created=index, cpu=1) for index in range(AT_ONCE + 5)]
     runs = [running("r", "q", 0, **{"default/cpu": 1})]
-    found = required([(each, "q") for each in reversed(line)], runs, queues, NOW)
+    found = victims_by_waiting([(each, "q") for each in reversed(line)], runs, queues, NOW)
     assert set(found) == {each.uid for each in line[:AT_ONCE]}
 
 
@@ -121,7 +121,7 @@ def test_queues_of_other_cohorts_do_not_wait_for_each_other():
     queues = {name: queue(name, **{"default/cpu": 1}) for name in ("q", "r")}
     runs = [running(f"w{name}", name, 0, **{"default/cpu": 1}) for name in queues]
     one, other = waiting("a", priority=9, cpu=1), waiting("b", priority=8, cpu=1)
-    found = required([(one, "q"), (other, "r")], runs, queues, NOW)
+    found = victims_by_waiting([(one, "q"), (other, "r")], runs, queues, NOW)
     assert {uid: [each.name for each in victims] for uid, victims in found.items()} == {
         "a": ["wq"],
         "b": ["wr"],

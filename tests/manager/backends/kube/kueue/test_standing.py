@@ -6,7 +6,7 @@ import pytest
 from specon_manager.backends.kube.kueue.facts import workload_facts
 from specon_manager.backends.kube.kueue.lines import Line, lines
 from specon_manager.backends.kube.kueue.peculiarity import ELASTIC, peculiarity
-from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, objection, with_workload
+from specon_manager.backends.kube.kueue.standing import KueueMoveSettings, apply_workload, objection
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.ways import owner_immovable_because, suspends
@@ -125,7 +125,7 @@ def test_a_cohort_shares_what_it_has():
 
 def test_the_owner_is_told_with_what_its_workload_says():
     """By it he is suspended, whatever else his object could do."""
-    told = with_workload(JOB, admitted(name="job-train", uid="w-1"), "")
+    told = apply_workload(JOB, admitted(name="job-train", uid="w-1"), "")
     assert (told.workload, told.workload_uid, told.suspended, told.queued) == (
         "job-train",
         "w-1",
@@ -133,11 +133,11 @@ def test_the_owner_is_told_with_what_its_workload_says():
         False,
     )
     assert (owner_immovable_because(told), suspends(told)) == ("", True)
-    away = with_workload(JOB, admitted(active=False, mark="training/m-1"), "")
+    away = apply_workload(JOB, admitted(active=False, mark="training/m-1"), "")
     assert (away.suspended, away.suspended_for) == (True, "training/m-1")
-    against = with_workload(JOB, admitted(), "it is odd")
+    against = apply_workload(JOB, admitted(), "it is odd")
     assert owner_immovable_because(against) == "Kueue manages Job train: it is odd"
-    assert with_workload(JOB, admitted(reserved_at=None), "").queued
+    assert apply_workload(JOB, admitted(reserved_at=None), "").queued
 
 
 @pytest.mark.parametrize(
@@ -159,14 +159,16 @@ def test_what_its_kind_forbids(changed, words):
 
 def test_who_else_manages_it_counts_as_before():
     """A Workload that could be deactivated says nothing of MultiKueue, or of who made the job."""
-    told = with_workload(msgspec.structs.replace(JOB, managed_by="kueue.x-k8s.io/multikueue"), admitted(), "")
+    told = apply_workload(
+        msgspec.structs.replace(JOB, managed_by="kueue.x-k8s.io/multikueue"), admitted(), ""
+    )
     assert owner_immovable_because(told) == "kueue.x-k8s.io/multikueue manages Job train"
-    made = with_workload(msgspec.structs.replace(JOB, controller="JobSet big"), admitted(), "")
+    made = apply_workload(msgspec.structs.replace(JOB, controller="JobSet big"), admitted(), "")
     assert "belongs to JobSet big" in owner_immovable_because(made)
     gang = msgspec.structs.replace(
         JOB, at_once=3, workers=3, indexed=True, options=Options(replicas="coupled")
     )
-    assert owner_immovable_because(with_workload(gang, admitted(), "")) == ""
+    assert owner_immovable_because(apply_workload(gang, admitted(), "")) == ""
 
 
 def found(metadata=None, spec=None, **status):

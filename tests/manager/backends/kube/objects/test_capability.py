@@ -5,7 +5,7 @@ import pytest
 
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import SINCE, capability
-from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carry_over
 from support.kube.job_objects import KINDS, job_object
 
 ASKED = Options(queue="team-a", min_workers=1, max_workers=8)
@@ -21,7 +21,7 @@ def owner(kind, **spec):
     found = OWNER_RESOURCES[kind][1](job_object(kind, **spec))
     if kind != "TrainJob":
         return found
-    return carried(found, OWNER_RESOURCES["JobSet"][1](job_object("JobSet", **spec)))
+    return carry_over(found, OWNER_RESOURCES["JobSet"][1](job_object("JobSet", **spec)))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.objects.job_patch import (
     SWITCHES,
     JobWish,
-    asked_of,
+    asked_workers,
+    is_suspended,
     job_patch,
-    suspended,
     workers_of,
 )
 from support.kube.job_objects import KINDS, job_object
@@ -55,14 +55,14 @@ def test_one_patch_says_all_that_is_wished_and_nothing_else(kind, before, after,
     assert patch is not None
     assert patch.body["metadata"]["resourceVersion"] == "7"
     result = merged(obj, patch.body)
-    assert (workers_of(kind, result), suspended(kind, result)) == (after, suspend)
+    assert (workers_of(kind, result), is_suspended(kind, result)) == (after, suspend)
     assert result["metadata"]["annotations"] == {SUSPENDED_FOR: "change-1", SCALED: f"{before}:{after}"}
     assert job_patch(kind, result, wish) is None
     back = job_patch(kind, result, JobWish(suspended=False, workers=before, mark=None, scaled=None))
     assert back is not None
     again = merged(result, back.body)
     assert again["metadata"]["annotations"] == {}
-    assert (workers_of(kind, again), suspended(kind, again)) == (before, False)
+    assert (workers_of(kind, again), is_suspended(kind, again)) == (before, False)
 
 
 @pytest.mark.parametrize("kind", sorted(SWITCHES))
@@ -117,13 +117,13 @@ def test_a_wish_that_cannot_be_does_not_cut_off_a_head():
 )
 def test_what_its_user_asks_for_is_read_from_the_mark(workers, mark, asked):
     """As long as the object says what we wrote; a mark that cannot be read says nothing."""
-    assert asked_of(workers, mark) == asked
+    assert asked_workers(workers, mark) == asked
 
 
 @given(st.integers(0, 10**5), st.text(max_size=12))
 def test_no_mark_is_an_error(workers, mark):
     """Whatever somebody writes into it: a number comes out."""
-    assert asked_of(workers, mark) >= 0
+    assert asked_workers(workers, mark) >= 0
 
 
 @given(
@@ -145,4 +145,4 @@ def test_no_mark_is_an_error(workers, mark):
 def test_nonsense_is_read_without_an_error(kind, spec):
     """A watch must not end over one object."""
     assert workers_of(kind, {"spec": spec}) >= 0
-    assert suspended(kind, {"spec": spec}) is False
+    assert is_suspended(kind, {"spec": spec}) is False

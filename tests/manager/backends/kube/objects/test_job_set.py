@@ -6,7 +6,7 @@ from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.capability import capability
 from specon_manager.backends.kube.objects.identity import identity_of
 from specon_manager.backends.kube.objects.job_set import index_in_set
-from specon_manager.backends.kube.objects.owner import carried, slim_job_set, slim_train_job
+from specon_manager.backends.kube.objects.owner import carry_over, slim_job_set, slim_train_job
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.objects.ways import immovable_because, owner_immovable_because, suspends
 from specon_manager.backends.kube.watching.translate import spec_of, spec_of_owner
@@ -157,7 +157,7 @@ def test_amounts_count_from_an_index_on(cpus, sizes, times, found):
 
 def test_a_train_job_has_the_amounts_of_its_job_set():
     job_set = slim_job_set(unlike(8, 1))
-    whole = carried(slim_train_job(job_object("TrainJob")), job_set)
+    whole = carry_over(slim_train_job(job_object("TrainJob")), job_set)
     assert (whole.unlike, whole.worker_requests) == (job_set.unlike, job_set.worker_requests)
 
 

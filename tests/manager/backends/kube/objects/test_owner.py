@@ -2,7 +2,7 @@
 
 import pytest
 
-from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carried
+from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES, carry_over
 from specon_manager.model.resources import Resources
 from support.kube.job_objects import KINDS, job_object
 from support.kube.stage import template
@@ -79,7 +79,7 @@ def test_a_train_job_has_the_pods_of_its_job_set():
     """The switch and the marks are its own."""
     obj = job_object("TrainJob", suspend=True)
     obj["metadata"]["annotations"] = {"specon.io/suspended-for": "change-1"}
-    whole = carried(OWNER_RESOURCES["TrainJob"][1](obj), slim("JobSet", 3))
+    whole = carry_over(OWNER_RESOURCES["TrainJob"][1](obj), slim("JobSet", 3))
     assert (whole.kind, whole.uid, whole.suspended, whole.suspended_for) == (
         "TrainJob",
         "TrainJob-uid",

@@ -9,7 +9,12 @@ from specon_manager.backends.kube.objects.owner import (
     slim_stateful_set,
 )
 from specon_manager.backends.kube.objects.pod import slim_node, slim_pod
-from specon_manager.backends.kube.objects.quantities import quantity, requested, resources_of, written
+from specon_manager.backends.kube.objects.quantities import (
+    format_quantities,
+    quantity,
+    requested_amounts,
+    resources_of,
+)
 from specon_manager.backends.kube.objects.scheduling import constraints_of, taints_of
 from specon_manager.model.constraints import Requirement, Taint, Toleration, objection
 from specon_manager.model.resources import Resources
@@ -43,7 +48,7 @@ def test_what_is_no_quantity_is_an_error_that_names_it(text):
 @given(st.floats(0.001, 1e6), st.integers(0, 2**50))
 def test_written_amounts_are_never_less_than_what_was_requested(cpu, memory):
     """A placeholder holds at least as much as the pod takes."""
-    back = written({"cpu": cpu, "memory": memory})
+    back = format_quantities({"cpu": cpu, "memory": memory})
     assert quantity(back.get("cpu", "0")) >= cpu - 1e-6
     assert quantity(back.get("memory", "0")) >= memory
 
@@ -63,7 +68,7 @@ def test_a_pod_requests_the_larger_of_its_start_and_its_run():
         ],
         "overhead": {"cpu": "10m"},
     }
-    assert resources_of(requested(spec)) == Resources(cpu=pytest.approx(3.51), memory=2**30, gpu=2)
+    assert resources_of(requested_amounts(spec)) == Resources(cpu=pytest.approx(3.51), memory=2**30, gpu=2)
 
 
 def test_other_peoples_pods_keep_only_what_they_take():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakekube import selectors
-from specon_manager.backends.kube.owners.budgets import against, objections, selects, spent
+from specon_manager.backends.kube.owners.budgets import disrupted_uids, objection_to, objections, selects
 from specon_manager.backends.kube.owners.disruption_ledger import Grants
 
 LABELS = {"app": "training", "team": "a"}
@@ -117,7 +117,7 @@ def test_selectors_mean_what_they_mean_to_the_api_server(selector, labels):
 )
 def test_only_pods_that_count_for_a_budget_take_from_it(pod, budget, counts):
     """Not those that end, have ended or not begun; the unready as its unhealthyPodEvictionPolicy has it."""
-    assert spent(budget, [pod]) == (frozenset({"p"}) if counts else frozenset())
+    assert disrupted_uids(budget, [pod]) == (frozenset({"p"}) if counts else frozenset())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_only_pods_that_count_for_a_budget_take_from_it(pod, budget, counts):
 )
 def test_a_budget_lets_go_together_what_it_allows_and_says_else_why_not(budget, going, fields, words):
     """With its name, how many it lets go and how many would; what never can be is said as such."""
-    found = against(budget, going, **fields)
+    found = objection_to(budget, going, **fields)
     assert found.endswith(words)
     assert bool(found) == bool(words)
 
@@ -175,13 +175,13 @@ def test_a_budget_lets_go_together_what_it_allows_and_says_else_why_not(budget, 
 def test_a_budget_that_nobody_has_looked_at_lets_nobody_go():
     """Without any status it is new."""
     budget = {"metadata": {"name": "new", "generation": 1}, "spec": {"selector": {}}}
-    assert "before its controller has looked at it" in against(budget, 1)
+    assert "before its controller has looked at it" in objection_to(budget, 1)
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.booleans())
 def test_what_is_let_go_never_exceeds_what_is_allowed(allowed, going, taken, whole):
     """With what others use already."""
-    words = against(_budget(allowed=allowed, expected=9), going, taken=taken, whole=whole)
+    words = objection_to(_budget(allowed=allowed, expected=9), going, taken=taken, whole=whole)
     assert bool(words) == (going > 0 and going + taken > allowed)
 
 
@@ -202,9 +202,9 @@ def test_what_others_were_let_go_is_remembered_for_a_while():
     grants = Grants(lambda: now[0])
     grants.grant("one", ["p", "q"])
     grants.grant("two", ["p"])
-    assert grants.taken([]) == {"one": 2, "two": 1}
-    assert grants.taken(["p"]) == {"one": 1}
+    assert grants.count_taken([]) == {"one": 2, "two": 1}
+    assert grants.count_taken(["p"]) == {"one": 1}
     now[0] += 9.0
     grants.grant("two", ["r"])
     now[0] += 1.5
-    assert grants.taken([]) == {"two": 1}
+    assert grants.count_taken([]) == {"two": 1}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from specon_manager.backends.kube.objects.annotation_keys import ADMISSION_GATE, PINNED
 from specon_manager.backends.kube.objects.job_patch import job_patch, workers_of
 from specon_manager.backends.kube.owners.context import EditedError, RefusedError
-from specon_manager.backends.kube.placing.gates import released
+from specon_manager.backends.kube.placing.gates import release_patch
 from specon_manager.backends.kube.placing.wishes import Circumstances, wish
 from specon_manager.model.actions import PlaceJob
 from specon_manager.model.cluster import JobSpec
@@ -152,7 +152,7 @@ def _pod(gates, selector=None, **metadata):
 
 
 def test_gate_and_node_are_one_patch_of_the_version_that_was_read():
-    patch = released(_pod([ADMISSION_GATE, "other"], {"zone": "a"}), "host-1")
+    patch = release_patch(_pod([ADMISSION_GATE, "other"], {"zone": "a"}), "host-1")
     assert patch == {
         "metadata": {"resourceVersion": "9", "annotations": {PINNED: "host-1"}},
         "spec": {
@@ -165,7 +165,7 @@ def test_gate_and_node_are_one_patch_of_the_version_that_was_read():
 @pytest.mark.parametrize("selected", [None, "host-1"])
 def test_a_node_that_its_owner_chose_is_not_called_ours(selected):
     selector = None if selected is None else {"kubernetes.io/hostname": selected}
-    patch = released(_pod([ADMISSION_GATE], selector), selected)
+    patch = release_patch(_pod([ADMISSION_GATE], selector), selected)
     assert patch is not None
     assert (PINNED in str(patch), "nodeSelector" in patch["spec"]) == (False, False)
 
@@ -174,12 +174,12 @@ def test_a_node_that_its_owner_chose_is_not_called_ours(selected):
     "pod", [_pod(["other"]), _pod([ADMISSION_GATE], deletionTimestamp="2026-01-01T00:00:00Z")]
 )
 def test_a_pod_without_our_gate_or_on_its_way_out_is_left_alone(pod):
-    assert released(pod, "host-1") is None
+    assert release_patch(pod, "host-1") is None
 
 
 def test_a_pod_that_asks_for_another_node_is_refused():
     with pytest.raises(RefusedError, match="asks for the node host-2"):
-        released(_pod([ADMISSION_GATE], {"kubernetes.io/hostname": "host-2"}), "host-1")
+        release_patch(_pod([ADMISSION_GATE], {"kubernetes.io/hostname": "host-2"}), "host-1")
 
 
 def _workload(*, active=True, mark=""):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakekube.schemas import Definition
 from specon_manager.backends.kube.objects.quantities import quantity
-from specon_manager.backends.kube.queues.record import queue_info, queue_status, written
+from specon_manager.backends.kube.queues.record import format_amount, queue_info, queue_status
 from specon_manager.core.queue_use import QueueUse, uses_of
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
@@ -118,13 +118,21 @@ def test_nonsense_is_a_queue_with_what_is_left(metadata, spec):
 def test_what_is_written_is_the_same_amount(name, thousandths):
     """Read by the rules of Kubernetes."""
     amount = thousandths / 1000 if name == "cpu" else float(thousandths)
-    assert quantity(written(name, amount)) == pytest.approx(amount)
+    assert quantity(format_amount(name, amount)) == pytest.approx(amount)
 
 
 def test_amounts_are_written_as_people_write_them():
     """Whole processors, parts of them in thousandths, memory in the largest unit that divides it."""
-    assert [written("cpu", 8.0), written("cpu", 7.5), written("gpu", 2.0)] == ["8", "7500m", "2"]
-    assert [written("memory", 64 * GIB), written("memory", GIB / 2), written("memory", 1e9)] == [
+    assert [format_amount("cpu", 8.0), format_amount("cpu", 7.5), format_amount("gpu", 2.0)] == [
+        "8",
+        "7500m",
+        "2",
+    ]
+    assert [
+        format_amount("memory", 64 * GIB),
+        format_amount("memory", GIB / 2),
+        format_amount("memory", 1e9),
+    ] == [
         "64Gi",
         "512Mi",
         "1000000000",

@@ -5,9 +5,9 @@ import pytest
 
 from specon_manager.backends.kube.records.expected_start import (
     ExpectedStartStatus,
-    expected_start,
-    expected_start_status,
+    from_status,
     is_news,
+    to_status,
 )
 from specon_manager.model.expected_start import ExpectedStart
 
@@ -16,24 +16,24 @@ SOON = ExpectedStart(in_seconds=600.0, earliest_seconds=300.0, latest_seconds=90
 
 
 def written(start=SOON, now=NOW):
-    return expected_start_status(start, now)
+    return to_status(start, now)
 
 
 def test_what_is_written_is_read_as_seconds_from_then():
     """A reader may come later than the writer."""
-    assert expected_start(written(), NOW) == msgspec.structs.replace(SOON, worlds=0)
-    assert expected_start(written(), NOW + 400).in_seconds == 200.0
-    assert expected_start(written(), NOW + 400).earliest_seconds == 0.0
-    assert expected_start(written(ExpectedStart(why="nobody knows")), NOW).why == "nobody knows"
+    assert from_status(written(), NOW) == msgspec.structs.replace(SOON, worlds=0)
+    assert from_status(written(), NOW + 400).in_seconds == 200.0
+    assert from_status(written(), NOW + 400).earliest_seconds == 0.0
+    assert from_status(written(ExpectedStart(why="nobody knows")), NOW).why == "nobody knows"
     assert written(None) is None
-    assert expected_start(None, NOW) is None
-    assert expected_start(ExpectedStartStatus(at=written().at), NOW) is None, "half of it"
+    assert from_status(None, NOW) is None
+    assert from_status(ExpectedStartStatus(at=written().at), NOW) is None, "half of it"
 
 
 def test_a_bound_without_an_end_is_written_with_its_reason():
     """Not before then: that is known of a job whose start lies beyond what was simulated."""
     bound = ExpectedStart(earliest_seconds=3600.0, why="too far", worlds=19)
-    assert expected_start(written(bound), NOW + 600) == ExpectedStart(earliest_seconds=3000.0, why="too far")
+    assert from_status(written(bound), NOW + 600) == ExpectedStart(earliest_seconds=3000.0, why="too far")
     assert bound.after(600.0).earliest_seconds == 3000.0
     assert not is_news(written(bound), written(bound.after(60.0), NOW + 60), NOW + 60)
     assert not is_news(written(bound), written(bound.after(-60.0)), NOW)

@@ -167,7 +167,7 @@ async def test_a_new_manager_signs_every_open_change_and_the_old_one_ends(memori
     await manager.commit()
     _, state = await memories.loaded("two")
     assert job_of(memories)["status"]["manager"] == "two"
-    assert state.whole_of(JOB).id == change.id
+    assert state.whole_transaction_of(JOB).id == change.id
     manager.acknowledges(change)
     with pytest.raises(NotLeadingError, match="two has written TrainingJob default/bert"):
         await manager.commit()
@@ -214,7 +214,7 @@ async def test_a_change_whose_object_changes_while_it_is_taken_over_is_read_agai
     manager.acknowledges(change)
     await manager.commit()
     _, state = await loading
-    assert state.whole_of(JOB).state is TransactionState.LEAVING
+    assert state.whole_transaction_of(JOB).state is TransactionState.LEAVING
 
 
 # -- killed between any two writes ---------------------------------------------------------------

@@ -234,9 +234,9 @@ def test_a_deadline_that_passed_while_nobody_watched_ends_nothing_at_once():
     jobs = training_jobs_of(manager.state, now=manager.now)
     later = manager.now + 100_000
     restored = restored_from([], [], SETTINGS, now=later, jobs=jobs)
-    assert restored.state.whole_of(JOB).deadline > later
+    assert restored.state.whole_transaction_of(JOB).deadline > later
     state, actions = step(seen(manager, restored), ev.ManagerStarted("again", SETTINGS), later)
-    assert state.whole_of(JOB).attempt == 1
+    assert state.whole_transaction_of(JOB).attempt == 1
     assert [type(action).__name__ for action in actions] == ["PlaceJob"]
 
 

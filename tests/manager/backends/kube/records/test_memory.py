@@ -315,9 +315,9 @@ async def test_a_manifest_is_on_record_before_the_pod_may_be_deleted(memories, m
     assert json.loads(memories.migration("mnist-worker-0-1")["status"]["manifest"]) == POD
     manager.carry_out_one(manager.orders[0])
     await manager.commit()
-    assert manager.memory.kept_manifest(R) == POD
+    assert manager.memory.read_manifest(R) == POD
     memory, _ = await memories.loaded("two")
-    assert memory.kept_manifest(R) == POD
+    assert memory.read_manifest(R) == POD
 
 
 @pytest.mark.parametrize(("manifest", "error"), [(POD, LookupError), ({"x": "y" * 300_000}, ValueError)])
@@ -328,7 +328,7 @@ async def test_a_manifest_that_cannot_be_kept_is_refused(memories, manager, mani
         await manager.commit()
     with pytest.raises(error, match=R):
         await manager.memory.keep_manifest(R, manifest)
-    assert manager.memory.kept_manifest(R) is None
+    assert manager.memory.read_manifest(R) is None
 
 
 async def test_after_a_failed_move_the_manifest_is_kept_until_the_pod_is_back(memories, manager):
@@ -350,16 +350,16 @@ async def test_after_a_failed_move_the_manifest_is_kept_until_the_pod_is_back(me
     await manager.commit()
     assert manager.state.history[-1].state is TransactionState.FAILED
     memory, state = await memories.loaded("two")
-    assert memory.kept_manifest(R) == POD
+    assert memory.read_manifest(R) == POD
     assert state.replicas[R].phase is Phase.AWAITED
     manager.memory, manager.state = memory, state
     manager.observe(manager.specs["default/mnist"])
     await manager.commit()
-    assert memory.kept_manifest(R) == POD
+    assert memory.read_manifest(R) == POD
     memories.in_background(memory)
     manager.appears(R, "node-1")
     await manager.commit()
-    assert memory.kept_manifest(R) is None
+    assert memory.read_manifest(R) is None
     await memories.until(lambda: "manifest" not in memories.migration("mnist-worker-0-1")["status"])
 
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specon_manager.backends.kube.records.placements import (
-    packed,
-    packed_placement,
-    unpacked,
-    unpacked_placement,
+    pack_names,
+    pack_placement,
+    unpack_names,
+    unpack_placement,
 )
 
 NAMES = st.builds(
@@ -21,19 +21,19 @@ NAMES = st.builds(
 def test_replicas_that_follow_each_other_are_a_range():
     """By role and index, whatever their order."""
     names = [f"default/bert/worker/{index}" for index in (3, 0, 1, 2, 9)] + ["default/bert/ps/0"]
-    assert packed(names) == "ps/0 worker/0-3 worker/9"
+    assert pack_names(names) == "ps/0 worker/0-3 worker/9"
 
 
 @given(st.sets(NAMES, max_size=60))
 def test_packed_replicas_come_back(names):
     """Each of them, and no other."""
-    assert set(unpacked("default/bert", packed(names))) == names
+    assert set(unpack_names("default/bert", pack_names(names))) == names
 
 
 @given(st.dictionaries(NAMES, st.sampled_from(["node-0", "node-1", ""]), max_size=60))
 def test_a_packed_placement_comes_back(placement):
     """With the replicas that may run anywhere."""
-    assert unpacked_placement("default/bert", packed_placement(placement)) == placement
+    assert unpack_placement("default/bert", pack_placement(placement)) == placement
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ def test_a_packed_placement_comes_back(placement):
 def test_what_is_no_replica_is_refused(text):
     """Also more replicas than any job has: nobody can have us make a million names."""
     with pytest.raises(ValueError, match=r"worker|chief|100000"):
-        unpacked("default/bert", text)
+        unpack_names("default/bert", text)
 
 
 def test_a_replica_in_two_places_is_refused():
     """Nothing can run twice."""
     with pytest.raises(ValueError, match="worker/1 is placed twice, on 'a' and 'b'"):
-        unpacked_placement("default/bert", {"a": "worker/0-1", "b": "worker/1-2"})
+        unpack_placement("default/bert", {"a": "worker/0-1", "b": "worker/1-2"})

@@ -11,7 +11,7 @@ from specon_manager.backends.kube.reporting.protections import (
     SAFE_TO_EVICT,
     Protections,
     until,
-    wanted,
+    wanted_annotations,
 )
 from specon_sidecar.wire import Checkpoint
 from support.decisions.cluster import DIGEST, replica_of
@@ -24,8 +24,8 @@ REPLICA = replica_of("p0")
 def test_nothing_is_written_unless_it_is_switched_on():
     """Each by its name."""
     known = {"left": 600.0, "age": 60.0, "saved": True, "present": ""}
-    assert wanted((), **known) == {DO_NOT_DISRUPT: None, SAFE_TO_EVICT: None}
-    assert wanted(BOTH, **known) == {DO_NOT_DISRUPT: "11m", SAFE_TO_EVICT: "true"}
+    assert wanted_annotations((), **known) == {DO_NOT_DISRUPT: None, SAFE_TO_EVICT: None}
+    assert wanted_annotations(BOTH, **known) == {DO_NOT_DISRUPT: "11m", SAFE_TO_EVICT: "true"}
 
 
 @pytest.mark.parametrize(

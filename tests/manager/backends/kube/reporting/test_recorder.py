@@ -12,9 +12,9 @@ from specon_manager.backends.kube.reporting.note import Note
 from specon_manager.backends.kube.reporting.recorder import (
     MAX_NOTE_BYTES,
     Recorder,
+    cut_to_bytes,
     event_of,
     reference,
-    shortened,
 )
 from specon_manager.backends.kube.transport.api import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.rate import Rate
@@ -101,9 +101,9 @@ def test_an_event_of_an_object_without_a_namespace_is_in_default():
 
 @given(text=st.text(max_size=2000))
 def test_no_note_is_longer_than_the_api_takes(text):
-    assert len(shortened(text, MAX_NOTE_BYTES).encode()) <= MAX_NOTE_BYTES
+    assert len(cut_to_bytes(text, MAX_NOTE_BYTES).encode()) <= MAX_NOTE_BYTES
     if len(text.encode()) <= MAX_NOTE_BYTES:
-        assert shortened(text, MAX_NOTE_BYTES) == text
+        assert cut_to_bytes(text, MAX_NOTE_BYTES) == text
 
 
 def test_the_same_is_said_once_in_ten_minutes():

@@ -12,8 +12,8 @@ from specon_manager.backends.kube.reporting.signals import (
     PRIORITY_BOOST,
     SignalWriter,
     changes,
-    chosen_signals,
-    wanted,
+    check_signals,
+    wanted_annotations,
     wanted_boost,
 )
 from specon_manager.backends.kube.transport.api import ApiError
@@ -30,12 +30,14 @@ def patched(annotations, changed):
 
 def test_nothing_is_written_unless_it_is_switched_on():
     for category in Category:
-        assert changes({}, wanted(category, frozenset())) == {}
+        assert changes({}, wanted_annotations(category, frozenset())) == {}
 
 
 def test_converged_pods_are_cheap_and_growing_ones_dear():
     names = frozenset({"eviction-cost", "pod-deletion-cost"})
-    cheap, dear = (wanted(category, names) for category in (Category.CONVERGED, Category.PROGRESSING))
+    cheap, dear = (
+        wanted_annotations(category, names) for category in (Category.CONVERGED, Category.PROGRESSING)
+    )
     assert cheap == {POD_DELETION_COST: "-100", EVICTION_COST: "-100"}
     assert dear == {POD_DELETION_COST: "100", EVICTION_COST: "100"}
 
@@ -49,37 +51,37 @@ def test_a_workload_has_its_boost_or_none_and_a_near_one_stays():
 
 def test_every_value_is_an_int32_below_the_one_that_means_never():
     for category in Category:
-        values = wanted(category, ALL).values()
+        values = wanted_annotations(category, ALL).values()
         assert all(-(2**31) <= int(value) < 2**31 - 1 for value in values if value is not None)
 
 
 def test_a_name_that_is_no_signal_is_refused():
     with pytest.raises(ValueError, match="'eviction-costs' is none of"):
-        chosen_signals(["eviction-costs"])
+        check_signals(["eviction-costs"])
 
 
 def test_what_another_wrote_stays_also_over_ours():
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
+    values = wanted_annotations(Category.CONVERGED, frozenset({"eviction-cost"}))
     assert changes({EVICTION_COST: "7"}, values) == {}
     ours = patched({}, changes({}, values))
     assert changes({**ours, EVICTION_COST: "7"}, values) == {SIGNALS: None}
 
 
 def test_what_another_took_away_stays_away():
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
+    values = wanted_annotations(Category.CONVERGED, frozenset({"eviction-cost"}))
     ours = patched({}, changes({}, values))
     del ours[EVICTION_COST]
     assert changes(ours, values) == {}
 
 
 def test_a_signal_that_is_switched_off_is_taken_back():
-    ours = patched({"other": "x"}, changes({}, wanted(Category.CONVERGED, ALL)))
-    assert patched(ours, changes(ours, wanted(Category.CONVERGED, frozenset()))) == {"other": "x"}
+    ours = patched({"other": "x"}, changes({}, wanted_annotations(Category.CONVERGED, ALL)))
+    assert patched(ours, changes(ours, wanted_annotations(Category.CONVERGED, frozenset()))) == {"other": "x"}
 
 
 @pytest.mark.parametrize("remembered", ["", "nonsense", "[]", '{"a": 1}'])
 def test_a_memory_that_is_not_ours_is_none(remembered):
-    values = wanted(Category.CONVERGED, frozenset({"eviction-cost"}))
+    values = wanted_annotations(Category.CONVERGED, frozenset({"eviction-cost"}))
     assert changes({SIGNALS: remembered}, values)[EVICTION_COST] == "-100"
 
 
@@ -95,11 +97,11 @@ annotation_values = st.sampled_from([None, "-100", "100", "7"])
 def test_a_foreign_annotation_never_changes_and_nothing_is_written_twice(foreign, course):
     annotations = dict(foreign)
     for category, names in course:
-        values = wanted(category, frozenset(names))
+        values = wanted_annotations(category, frozenset(names))
         annotations = patched(annotations, changes(annotations, values))
         assert changes(annotations, values) == {}
         assert {key: annotations.get(key) for key in foreign} == foreign
-    end = changes(annotations, wanted(Category.UNKNOWN, frozenset()))
+    end = changes(annotations, wanted_annotations(Category.UNKNOWN, frozenset()))
     assert patched(annotations, end) == foreign
 
 

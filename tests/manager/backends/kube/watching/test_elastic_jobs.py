@@ -7,7 +7,7 @@ import pytest
 from specon_manager.backends.kube.objects.owner import OWNER_RESOURCES
 from specon_manager.backends.kube.objects.pod import slim_pod
 from specon_manager.backends.kube.watching.ledger import Ledger
-from specon_manager.backends.kube.watching.translate import told_by_owner
+from specon_manager.backends.kube.watching.translate import is_told_by_owner
 from specon_manager.model.events import JobGone, JobObserved, ReplicaGone, ReplicaStarted
 from support.kube.job_objects import ELASTIC, QUEUED, job_object, job_set_of_several
 from support.kube.stage import template
@@ -299,5 +299,5 @@ def test_a_job_that_is_over_is_not_told_by_its_owner():
     """It has no more pods to come."""
     obj = job_object("Job")
     obj["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert not told_by_owner(OWNER_RESOURCES["Job"][1](obj))
+    assert not is_told_by_owner(OWNER_RESOURCES["Job"][1](obj))
     assert Scene().own("Job", obj) == []

@@ -21,4 +21,4 @@ def test_a_controller_that_lets_nobody_scale_is_known_for_its_kind_and_namespace
     assert not book.fix("JobSet", "a")
     fixed = {key: book.at(*key, "train").fixed for key in (("JobSet", "a"), ("JobSet", "b"), ("Job", "a"))}
     assert fixed == {("JobSet", "a"): True, ("JobSet", "b"): False, ("Job", "a"): False}
-    assert book.with_uid("JobSet-a").fixed
+    assert book.owner_with_uid("JobSet-a").fixed
