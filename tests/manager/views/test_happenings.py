@@ -115,8 +115,8 @@ def test_refusals_are_told_only_on_request(scene):
     before = scene.state
     scene.decided(name, "Admit node-0", "round robin", at=5)
     scene.decided(name, "Migrate node-1", "gain too small", at=6, refusal=Refusal.NO_GAIN)
-    accepted = "[    5.0s] mnist: Admit node-0 accepted: round robin"
-    refused = "[    6.0s] mnist: Migrate node-1 refused (no-gain): gain too small"
+    accepted = "[    5.0s] mnist: start on node-0 accepted: round robin"
+    refused = "[    6.0s] mnist: move to node-1 refused (no-gain): gain too small"
     assert told(before, scene.state) == [accepted]
     assert told(before, scene.state, verbose=True) == [accepted, refused]
 
@@ -129,7 +129,7 @@ def test_only_new_decisions_are_told(scene):
     every = scene.state.decisions
     before = msgspec.structs.replace(scene.state, decisions=every[:3])
     after = msgspec.structs.replace(scene.state, decisions=every[2:])
-    assert told(before, after) == ["[    3.0s] mnist: Admit node-3 accepted: why"]
+    assert told(before, after) == ["[    3.0s] mnist: start on node-3 accepted: why"]
     gone = msgspec.structs.replace(scene.state, decisions=every[:1])
     assert len(told(gone, after)) == 2
 
@@ -262,7 +262,7 @@ def test_nothing_in_a_reason_breaks_the_line(scene):
     name = scene.job("default/模型")
     before = scene.state
     scene.decided(name, "Admit node-0", "one\ntwo\x1b[31m\tthree\ud800")
-    assert told(before, scene.state) == ["[    1.0s] 模型: Admit node-0 accepted: one two [31m three"]
+    assert told(before, scene.state) == ["[    1.0s] 模型: start on node-0 accepted: one two [31m three"]
 
 
 def test_the_life_of_a_job_through_the_real_step():

@@ -24,14 +24,14 @@ _LONGEST: Final = {"REPLICA": 24, "NODE": 16}
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
     """Return the lines above the table."""
     counts = ", ".join(f"{count} {name}" for name, count in top.categories.items()) or "nothing runs"
-    policy = f", policy {top.policy}" if top.policy else ""
+    policy = f"policy {top.policy}, " if top.policy else ""  # first: a narrow terminal cuts the address
     order = f"{sort}{' reversed' if reverse else ''}"
     flying = f"{top.moves_in_flight} moves in flight"
     flying += f", {top.changes_in_flight} changes of jobs" if top.changes_in_flight else ""
     flying += f", {top.moves_queued} queued" if top.moves_queued else ""
     flying += f"; {top.waiting} jobs wait" if top.waiting else ""
     lines = [
-        Text(printable(f"{top.manager}{policy}"), style="bold", overflow="ellipsis", no_wrap=True),
+        Text(printable(f"{policy}{top.manager}"), style="bold", overflow="ellipsis", no_wrap=True),
         Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
     ]
     if top.ended and not any(row.phase in top.ended for row in top.replicas):
