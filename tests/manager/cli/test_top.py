@@ -9,6 +9,7 @@ from rich.console import Console
 from specon_manager.cli.look.top_table import heading, table
 from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
+from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.queues import waiting_rows
 from specon_manager.views.replicas import KEYS, top_of
@@ -151,6 +152,30 @@ def test_a_long_reason_is_cut_and_no_figure(three):
         assert line.split()[:8] == before.split()[:8]
     assert "migrate:" in shown
     assert "…" in shown
+
+
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(140, set()), (80, {"HEARD", "AGE"}), (60, {"HEARD", "AGE", "GAIN %", "MOVES"}), (20, None)],
+)
+def test_a_narrow_terminal_leaves_columns_out_for_what_is_done(three, width, gone):
+    """A move in flight says more than an age; a terminal without room for either raises nothing."""
+    three.move("default/a/worker/0", TransactionState.CHECKPOINTING)
+    lines = printed(table(top_of(view_of(three), where="here"), width), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    if gone is not None:
+        assert {
+            name for name in ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD") if name not in lines[0]
+        } == gone
+        assert any("-> node-1 Checkpoint" in line for line in lines)
+
+
+def test_the_policy_stands_before_the_address(three):
+    """So that a narrow terminal shows it."""
+    first, *_ = heading(
+        top_of(view_of(three, settings=Settings(policy="progress")), where="here"), sort="name", reverse=False
+    )
+    assert str(first) == "policy progress, here"
 
 
 @pytest.mark.parametrize(("phase", "shows"), [(Phase.RUNNING, False), (Phase.PENDING, True)])

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import typing
+
 import msgspec
 import pytest
 
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Refusal
+from specon_manager.model.actions import Proposal, Refusal
 from specon_manager.model.cluster import JobSpec, Phase, Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState, Witness
+from specon_manager.views.decisions import proposal_text
 from specon_manager.views.happenings import happenings
 from specon_sidecar.classify import Category
 from support.decisions.changed_jobs import CHECKPOINT, change
@@ -119,6 +122,14 @@ def test_refusals_are_told_only_on_request(scene):
     refused = "[    6.0s] mnist: move to node-1 refused (no-gain): gain too small"
     assert told(before, scene.state) == [accepted]
     assert told(before, scene.state, verbose=True) == [accepted, refused]
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Proposal))
+def test_every_kind_of_proposal_has_a_name_in_plain_english(kind):
+    """With its node where it has one; the name of a class is no word of a user."""
+    assert kind.__name__ not in proposal_text(kind.__name__)
+    assert proposal_text(f"{kind.__name__} node-1").endswith(" node-1")
+    assert proposal_text("Unheard of") == "Unheard of"
 
 
 def test_only_new_decisions_are_told(scene):

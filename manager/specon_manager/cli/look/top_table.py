@@ -19,6 +19,11 @@ _FIGURES: Final = ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD")
 _RIGHT: Final = frozenset({*_FIGURES, "WORKERS"})
 _LONGEST: Final = {"REPLICA": 24, "NODE": 16}
 """Characters of a name that stay where not all of the line fits."""
+_LEFT_OUT: Final = ("HEARD", "AGE", "GAIN %", "MOVES")
+"""Columns that a narrow terminal does without, the first first."""
+_GAP: Final = 2
+_DOING: Final = 24
+"""Characters that what is done with a replica needs, before a figure is left out for it."""
 
 
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
@@ -62,10 +67,11 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     return lines
 
 
-def table(top: Top) -> RenderableType:
+def table(top: Top, width: int | None = None) -> RenderableType:
     """Return the lines themselves, and how many there are besides.
 
-    Where they do not fit, what is done with a replica is cut, before its figures are.
+    Where they do not fit into the width, columns are left out; what is done with a replica is cut, before its
+    figures are.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     gangs = any(_counts(row) for row in top.replicas)  # a cluster of single pods needs no such columns
@@ -73,21 +79,36 @@ def table(top: Top) -> RenderableType:
     lines = [_cells(row, gangs=gangs, queued=queued) for row in top.replicas]
     names = ["REPLICA", "CATEGORY", *_FIGURES[:3], "NODE", *(["WORKERS"] if gangs else [])]
     names += [*(["POSITION"] if queued else []), *_FIGURES[3:]]
+    least = {}
     for name, *cells in zip(names, *lines, strict=False):
-        least = max(cell_len(str(cell)) for cell in (name, *cells))
+        longest = max(cell_len(str(cell)) for cell in (name, *cells))
+        least[name] = min(longest, _LONGEST.get(name, longest))
+    doing = min(_DOING, max((cell_len(str(line[-1])) for line in lines), default=0))
+    shown = _fit(least, doing, width)
+    for name in shown:
         made.add_column(
             name,
             justify="right" if name in _RIGHT else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=min(least, _LONGEST.get(name, least)),
+            min_width=least[name],
         )
     made.add_column("", overflow="ellipsis")  # not without wrapping: such a column is the first to be cut
     for line in lines:
-        made.add_row(*line)
+        made.add_row(*(cell for name, cell in zip(names, line, strict=False) if name in shown), line[-1])
     if not top.left_out:
         return made
     return Group(made, Text(f"and {top.left_out} more", style="dim"))
+
+
+def _fit(least: dict[str, int], doing: int, width: int | None) -> list[str]:
+    """Return the columns that fit beside what is done, by how wide each is at least."""
+    shown = list(least)
+    for name in _LEFT_OUT:
+        if width is None or sum(least[each] + _GAP for each in shown) + doing <= width:
+            break
+        shown.remove(name)
+    return shown
 
 
 def _counts(row: ReplicaRow) -> bool:
