@@ -217,6 +217,8 @@ def test_jobs_of_several_workers_have_more_columns():
     assert "1 in team, quota" in shown
     assert "scale-out 2 -> 3 Checkpointing" in shown
     assert "1 changes of jobs; 1 jobs wait" in shown
+    assert "scale-out 2 -> 3 Ch" in printed(table(top, 80), width=80)
+    assert "1 in team, quota" in printed(table(top, 60), width=60)
 
 
 def test_single_pods_have_no_columns_for_gangs(three):

@@ -19,7 +19,7 @@ _FIGURES: Final = ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD")
 _RIGHT: Final = frozenset({*_FIGURES, "WORKERS"})
 _LONGEST: Final = {"REPLICA": 24, "NODE": 16}
 """Characters of a name that stay where not all of the line fits."""
-_LEFT_OUT: Final = ("HEARD", "AGE", "GAIN %", "MOVES")
+_LEFT_OUT: Final = ("HEARD", "AGE", "GAIN %", "MOVES", "WORKERS")
 """Columns that a narrow terminal does without, the first first."""
 _GAP: Final = 2
 _DOING: Final = 24
@@ -107,7 +107,8 @@ def _fit(least: dict[str, int], doing: int, width: int | None) -> list[str]:
     for name in _LEFT_OUT:
         if width is None or sum(least[each] + _GAP for each in shown) + doing <= width:
             break
-        shown.remove(name)
+        if name in shown:
+            shown.remove(name)
     return shown
 
 
