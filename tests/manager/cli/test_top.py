@@ -167,7 +167,7 @@ def test_a_narrow_terminal_leaves_columns_out_for_what_is_done(three, width, gon
         assert {
             name for name in ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD") if name not in lines[0]
         } == gone
-        assert any("-> node-1 Checkpoint" in line for line in lines)
+        assert any("-> node-1 Ch" in line for line in lines)
 
 
 def test_the_policy_stands_before_the_address(three):
