@@ -88,7 +88,7 @@ def test_a_run_can_be_explained_and_replayed(stage: Stage):
         "node-0 -> node-1, Succeeded",
         "converged",
         "score",
-        "specon proposed Migrate node-1: ordered",
+        "specon proposed move to node-1: ordered",
     ):
         assert words in explained.output, words
     unknown = stage.run_specon("explain", "--state", "state", "nobody")

@@ -131,8 +131,11 @@ def _falls_on(progress: Progress, report: Report) -> bool:
 
 
 def _since(progress: Progress, report: Report, now: float) -> float:
-    """Return when the category was entered; ages that jitter by a heartbeat do not move it."""
-    if report.category is progress.category:
+    """Return when the category was entered; ages that jitter by a heartbeat do not move it.
+
+    Nobody knows it of a replica before its first report, though it is unknown already.
+    """
+    if report.category is progress.category and progress.category_since:
         return progress.category_since
     return now - report.category_age
 

@@ -75,7 +75,7 @@ class Shares:
             placement[replica.name] = node
             self._left.setdefault(node, []).append(each)
         nodes = ", ".join(dict.fromkeys(placement.values()))
-        why = f"of all nodes it delays others, and they delay it, least on {nodes}"
+        why = f"on {nodes} it and the other jobs delay each other least"
         return AdmitGang(job=waiting.name, placement=placement, reason=why)
 
     def _delays(self, node: str, seconds: float) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from specon_manager.core.state import State
 from specon_manager.core.waiting import Waiting, waiting_of
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.expected_start import ExpectedStart
-from specon_manager.views.decisions import DecisionRow, decision_row
+from specon_manager.views.decisions import DecisionRow, decision_row, proposal_text
 from specon_manager.views.names import cut, job_label
 from specon_manager.views.transactions import TransactionRow, row_of, row_of_request
 
@@ -71,7 +71,7 @@ def decisions(state: State) -> list[dict[str, Any]]:
         if room[accepted]:
             room[accepted] -= 1
             rows.append(decision_row(state, decision))
-    return [bound_row(row) for row in rows]
+    return [bound_row(row) | {"proposal": cut(proposal_text(row.proposal))} for row in rows]
 
 
 def _make_queued_row(

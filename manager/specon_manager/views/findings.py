@@ -214,17 +214,21 @@ def _of_moves(rows: Collection[TransactionRow]) -> Iterator[Finding]:
 
 
 def _find_crash(replica: Replica, label: str, lines: Sequence[str]) -> Finding:
-    over = replica.phase is Phase.FAILED
+    over, again = replica.phase is Phase.FAILED, replica.phase is Phase.RUNNING
     times = "once" if replica.crashes == 1 else f"{replica.crashes} times"
+    advice = "mend what its log says, then start it again"
+    if not lines:
+        advice = "read the end of its log: specon explain shows it if it is on this machine"
+    elif again:
+        advice = "if it crashes again: the cause stands in its log, before the lines of its present run"
     return Finding(
         kind="crashed",
         about=label,
-        what=f"it crashed {times}" + (", and is not started again" if over else ""),
-        evidence=(cut(replica.note) or "nobody knows why", *map(cut, lines)),
-        advice="mend what its log says, then start it again"
-        if lines
-        else "read the end of its log: specon explain shows it if it is on this machine",
-        wrong=over or replica.phase is not Phase.RUNNING,
+        what=f"it crashed {times}" + (", and is not started again" if over else ", and runs again" * again),
+        # The first line is the path. What a log says last of one that runs again is not how it crashed.
+        evidence=(cut(replica.note) or "nobody knows why", *map(cut, lines[:1] if again else lines)),
+        advice=advice,
+        wrong=not again,
     )
 
 
@@ -363,13 +367,13 @@ def _nothing_moves(view: View) -> Iterator[Finding]:
     ready = [node for node in state.nodes.values() if node.ready]
     refused = [each for each in state.verdicts.values() if each.refusal is not None]
     if not running:
-        what, evidence = "nothing trains", f"{len(state.jobs)} jobs are known"
+        what, evidence = "nothing trains", f"jobs that are known: {len(state.jobs)}"
     elif state.nodes and len(ready) < 2:  # noqa: PLR2004 - from one node to another
-        what, evidence = "there is no other node to move to", f"{len(ready)} ready nodes"
+        what, evidence = "there is no other node to move to", f"nodes that are ready: {len(ready)}"
     elif not converged:
         what, evidence = (
             "no job has converged yet: there is nothing to move",
-            f"{len(running)} replicas train",
+            f"replicas that train: {len(running)}",
         )
     elif refused:
         last = max(refused, key=lambda each: each.at)

@@ -9,6 +9,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.transactions import Transaction
+from specon_manager.views.decisions import proposal_text
 from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable, replica_label
 from specon_manager.views.transaction_words import killed_words
@@ -64,7 +65,7 @@ def _list_decided(before: State, after: State, *, verbose: bool) -> Iterator[Hap
         if decision.refusal is None or verbose:
             outcome = "accepted" if decision.refusal is None else f"refused ({decision.refusal})"
             label = replica_label(after, decision.replica)
-            yield decision.at, f"{label}: {decision.proposal} {outcome}: {decision.reason}"
+            yield decision.at, f"{label}: {proposal_text(decision.proposal)} {outcome}: {decision.reason}"
 
 
 def _new_decisions(before: State, after: State) -> tuple[Decision, ...]:

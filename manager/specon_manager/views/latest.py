@@ -7,6 +7,7 @@ from msgspec import Struct
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
 from specon_manager.model.transactions import Kind, Transaction
+from specon_manager.views.decisions import proposal_text
 from specon_manager.views.names import printable, replica_label
 from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of
@@ -60,7 +61,7 @@ def _decision(state: State, decision: Decision) -> Entry:
     return Entry(
         at=decision.at,
         label=replica_label(state, decision.replica),
-        what=printable(decision.proposal) + " refused" * refused,
+        what=printable(proposal_text(decision.proposal)) + " refused" * refused,
         why=printable(decision.reason),
         refused=refused,
     )

@@ -172,7 +172,7 @@ def test_explain_tells_of_changes_and_of_a_dry_run(typed):
     assert (
         "change-3 scale-out 2 -> 3, Succeeded: room is idle (3.0 s of downtime, checkpoint of step 70)" in out
     )
-    assert "kod2 proposed ScaleIn: dry run: would be ordered: scale in default/e" in out
+    assert "kod2 proposed fewer workers: dry run: would be ordered: scale in default/e" in out
     found = in_json(typed, state, "explain", "e")
     assert [row["state"] for row in found["changes"]] == ["Checkpointing", "Succeeded"]
 

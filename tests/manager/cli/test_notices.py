@@ -187,6 +187,15 @@ def test_of_several_directories_the_live_one_is_meant(tmp_path, monkeypatch):
         choose_only(directories_here())
 
 
+def test_the_directory_of_an_observer_is_never_meant_by_itself(tmp_path, monkeypatch):
+    """Who has looked at a cluster first, and asks about it later in the same folder, means the cluster."""
+    monkeypatch.chdir(tmp_path)
+    made(tmp_path / "observe.specon")
+    assert choose_only(directories_here()) is None
+    made(tmp_path / "a.specon")
+    assert str(choose_only(directories_here())) == "a.specon"
+
+
 def test_what_stands_in_a_log_is_never_interpreted(scene, capsys):
     """`root:x:0` stays what it is, as text, as a cell, in a picture; so does what looks like markup."""
     console_for_results().print(MARKUP)

@@ -9,6 +9,7 @@ from rich.console import Console
 from specon_manager.cli.look.top_table import heading, table
 from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
+from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.queues import waiting_rows
 from specon_manager.views.replicas import KEYS, top_of
@@ -153,6 +154,30 @@ def test_a_long_reason_is_cut_and_no_figure(three):
     assert "…" in shown
 
 
+@pytest.mark.parametrize(
+    ("width", "gone"),
+    [(140, set()), (80, {"HEARD", "AGE"}), (60, {"HEARD", "AGE", "GAIN %", "MOVES"}), (20, None)],
+)
+def test_a_narrow_terminal_leaves_columns_out_for_what_is_done(three, width, gone):
+    """A move in flight says more than an age; a terminal without room for either raises nothing."""
+    three.move("default/a/worker/0", TransactionState.CHECKPOINTING)
+    lines = printed(table(top_of(view_of(three), where="here"), width), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    if gone is not None:
+        assert {
+            name for name in ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD") if name not in lines[0]
+        } == gone
+        assert any("-> node-1 Ch" in line for line in lines)
+
+
+def test_the_policy_stands_before_the_address(three):
+    """So that a narrow terminal shows it."""
+    first, *_ = heading(
+        top_of(view_of(three, settings=Settings(policy="progress")), where="here"), sort="name", reverse=False
+    )
+    assert str(first) == "policy progress, here"
+
+
 @pytest.mark.parametrize(("phase", "shows"), [(Phase.RUNNING, False), (Phase.PENDING, True)])
 def test_what_is_over_is_no_present_reason(scene, phase, shows):
     """A replica that runs again after it was moved, or restarted from a hang, shows none."""
@@ -192,6 +217,8 @@ def test_jobs_of_several_workers_have_more_columns():
     assert "1 in team, quota" in shown
     assert "scale-out 2 -> 3 Checkpointing" in shown
     assert "1 changes of jobs; 1 jobs wait" in shown
+    assert "scale-out 2 -> 3 Ch" in printed(table(top, 80), width=80)
+    assert "1 in team, quota" in printed(table(top, 60), width=60)
 
 
 def test_single_pods_have_no_columns_for_gangs(three):

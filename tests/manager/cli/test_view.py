@@ -180,14 +180,14 @@ def test_moves_that_ended_come_before_refusals(scene):
     lines = picture(scene.state).splitlines()
     order = [
         index
-        for words in ("Succeeded: ", "Admit", "refused")
+        for words in ("Succeeded: ", "start on", "refused")
         for index, line in enumerate(lines)
         if words in line
     ]
     assert order == sorted(order)
     assert len(order) == 3
     assert "12.0s mnist node-0 -> node-1 Succeeded: downtime 2.1 s, 7 steps lost" in lines[order[0]]
-    assert "15.0s mnist Migrate node-1 refused: gain too small" in lines[order[2]]
+    assert "15.0s mnist move to node-1 refused: gain too small" in lines[order[2]]
     assert "\x1b[2m  15.0s" in picture(scene.state, styles=True)
 
 
@@ -197,7 +197,7 @@ def test_at_most_six_entries_are_shown(scene):
     for number in range(9):
         scene.decided(name, f"Admit node-{number}", "because", at=number)
     text = picture(scene.state)
-    assert [n for n in range(9) if f"Admit node-{n}:" in text] == [3, 4, 5, 6, 7, 8]
+    assert [n for n in range(9) if f"start on node-{n}:" in text] == [3, 4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_everything_important_fits(scene, jobs, nodes, width, height):
     assert sum(" % of 2 CPU" in line for line in lines) == nodes
     assert sum("1200/4000" in line for line in lines) == jobs
     assert any("-> node-1 Check" in line for line in lines)
-    assert any("Admit" in line for line in lines)
+    assert any("start on" in line for line in lines)
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 10), (20, 5), (10, 3), (300, 8)])

@@ -219,3 +219,11 @@ def test_steps_are_no_further_apart_for_a_trainer_that_was_stopped(cluster):
     assert tell(cluster, report(3, last=seen(step=12), stopped_seconds=150.0)).step_interval == 30.0
     cluster.now += 10.0
     assert tell(cluster, report(4, last=seen(step=13))).step_interval == 10.0
+
+
+def test_the_first_report_of_an_unknown_replica_says_since_when(cluster):
+    """Else each that starts would be unknown since ever, and its log not understood at once."""
+    first = tell(cluster, report(1, category=Category.UNKNOWN, category_age=2.0)).category_since
+    assert first == cluster.now - 2.0
+    cluster.now += 9
+    assert tell(cluster, report(2, category=Category.UNKNOWN, category_age=11.2)).category_since == first

@@ -129,15 +129,22 @@ def test_what_ended_badly_and_what_is_stuck_is_named(healthy):
 
 
 def test_a_crash_has_the_last_lines_of_its_log_as_evidence(healthy):
-    """One that trains again is good to know; one that is over is wrong."""
+    """Unless it trains again: that is good to know, and its log ends with what it trains now."""
     [name] = healthy.state.replicas
     healthy.replica(name, crashes=1, note="exit code 1")
     logs = {name: ("/x/train.log", "out of memory\x1b[0m")}
-    [one] = findings(view_of(healthy), job=JOB, versions={}, here="0.2.0", logs=logs)
-    assert one.evidence == ("exit code 1", "/x/train.log", "out of memory [0m")
-    assert (one.kind, one.wrong) == ("crashed", False)
+    [again] = findings(view_of(healthy), job=JOB, versions={}, here="0.2.0", logs=logs)
+    assert again.what == "it crashed once, and runs again"
+    assert again.evidence == ("exit code 1", "/x/train.log")
+    assert (again.kind, again.wrong) == ("crashed", False)
     healthy.end(name, at=5, phase=Phase.FAILED)
-    assert found(view_of(healthy), "crashed").wrong
+    one = next(
+        each
+        for each in findings(view_of(healthy), job=JOB, versions={}, here="0.2.0", logs=logs)
+        if each.kind == "crashed"
+    )
+    assert one.evidence[-2:] == ("/x/train.log", "out of memory [0m")
+    assert one.wrong
 
 
 def test_the_owner_and_the_trainer_may_rule_a_move_out(healthy):

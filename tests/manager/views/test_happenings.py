@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import typing
+
 import msgspec
 import pytest
 
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
-from specon_manager.model.actions import Refusal
+from specon_manager.model.actions import Proposal, Refusal
 from specon_manager.model.cluster import JobSpec, Phase, Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState, Witness
+from specon_manager.views.decisions import proposal_text
 from specon_manager.views.happenings import happenings
 from specon_sidecar.classify import Category
 from support.decisions.changed_jobs import CHECKPOINT, change
@@ -115,10 +118,18 @@ def test_refusals_are_told_only_on_request(scene):
     before = scene.state
     scene.decided(name, "Admit node-0", "round robin", at=5)
     scene.decided(name, "Migrate node-1", "gain too small", at=6, refusal=Refusal.NO_GAIN)
-    accepted = "[    5.0s] mnist: Admit node-0 accepted: round robin"
-    refused = "[    6.0s] mnist: Migrate node-1 refused (no-gain): gain too small"
+    accepted = "[    5.0s] mnist: start on node-0 accepted: round robin"
+    refused = "[    6.0s] mnist: move to node-1 refused (no-gain): gain too small"
     assert told(before, scene.state) == [accepted]
     assert told(before, scene.state, verbose=True) == [accepted, refused]
+
+
+@pytest.mark.parametrize("kind", typing.get_args(Proposal))
+def test_every_kind_of_proposal_has_a_name_in_plain_english(kind):
+    """With its node where it has one; the name of a class is no word of a user."""
+    assert kind.__name__ not in proposal_text(kind.__name__)
+    assert proposal_text(f"{kind.__name__} node-1").endswith(" node-1")
+    assert proposal_text("Unheard of") == "Unheard of"
 
 
 def test_only_new_decisions_are_told(scene):
@@ -129,7 +140,7 @@ def test_only_new_decisions_are_told(scene):
     every = scene.state.decisions
     before = msgspec.structs.replace(scene.state, decisions=every[:3])
     after = msgspec.structs.replace(scene.state, decisions=every[2:])
-    assert told(before, after) == ["[    3.0s] mnist: Admit node-3 accepted: why"]
+    assert told(before, after) == ["[    3.0s] mnist: start on node-3 accepted: why"]
     gone = msgspec.structs.replace(scene.state, decisions=every[:1])
     assert len(told(gone, after)) == 2
 
@@ -262,7 +273,7 @@ def test_nothing_in_a_reason_breaks_the_line(scene):
     name = scene.job("default/模型")
     before = scene.state
     scene.decided(name, "Admit node-0", "one\ntwo\x1b[31m\tthree\ud800")
-    assert told(before, scene.state) == ["[    1.0s] 模型: Admit node-0 accepted: one two [31m three"]
+    assert told(before, scene.state) == ["[    1.0s] 模型: start on node-0 accepted: one two [31m three"]
 
 
 def test_the_life_of_a_job_through_the_real_step():

@@ -241,7 +241,7 @@ def explanation(state: State, name: str, moves: list[TransactionRow]) -> list[st
     why = f" ({progress.reason})" if progress.reason else ""
     lines = [f"{name}: {replica.phase} on {replica.node or 'no node'}, {progress.category}{why}"]
     if replica.note:
-        lines.append(f"  last trouble: {replica.note}")
+        lines.append(f"  last note: {replica.note}")
     job = state.jobs[replica.job].spec
     if job.coupling:
         how = "as one with the others, and moves with them" if job.coupled else "and moves by itself"

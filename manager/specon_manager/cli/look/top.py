@@ -137,9 +137,10 @@ class _Screen:
         lines = heading(
             self._top(0), sort=self._sort, reverse=self._reverse, trouble=self._trouble, keys=keys
         )
-        room = max(1, self._console.height - len(lines) - 2)  # the table's heading, and what is left out
+        above = sum(len(line.wrap(self._console, self._console.width)) for line in lines)
+        room = max(1, self._console.height - above - 2)  # the table's heading, and what is left out
         most = min(room, self._arguments.limit or room)
-        return Group(*lines, table(self._top(most)))
+        return Group(*lines, table(self._top(most), self._console.width))
 
     def _top(self, most: int) -> Top:
         assert self._view is not None

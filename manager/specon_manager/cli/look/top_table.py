@@ -19,19 +19,24 @@ _FIGURES: Final = ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD")
 _RIGHT: Final = frozenset({*_FIGURES, "WORKERS"})
 _LONGEST: Final = {"REPLICA": 24, "NODE": 16}
 """Characters of a name that stay where not all of the line fits."""
+_LEFT_OUT: Final = ("HEARD", "AGE", "GAIN %", "MOVES", "WORKERS")
+"""Columns that a narrow terminal does without, the first first."""
+_GAP: Final = 2
+_DOING: Final = 24
+"""Characters that what is done with a replica needs, before a figure is left out for it."""
 
 
 def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool = False) -> list[Text]:
     """Return the lines above the table."""
     counts = ", ".join(f"{count} {name}" for name, count in top.categories.items()) or "nothing runs"
-    policy = f", policy {top.policy}" if top.policy else ""
+    policy = f"policy {top.policy}, " if top.policy else ""  # first: a narrow terminal cuts the address
     order = f"{sort}{' reversed' if reverse else ''}"
     flying = f"{top.moves_in_flight} moves in flight"
     flying += f", {top.changes_in_flight} changes of jobs" if top.changes_in_flight else ""
     flying += f", {top.moves_queued} queued" if top.moves_queued else ""
     flying += f"; {top.waiting} jobs wait" if top.waiting else ""
     lines = [
-        Text(printable(f"{top.manager}{policy}"), style="bold", overflow="ellipsis", no_wrap=True),
+        Text(printable(f"{policy}{top.manager}"), style="bold", overflow="ellipsis", no_wrap=True),
         Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
     ]
     if top.ended and not any(row.phase in top.ended for row in top.replicas):
@@ -62,10 +67,11 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     return lines
 
 
-def table(top: Top) -> RenderableType:
+def table(top: Top, width: int | None = None) -> RenderableType:
     """Return the lines themselves, and how many there are besides.
 
-    Where they do not fit, what is done with a replica is cut, before its figures are.
+    Where they do not fit into the width, columns are left out; what is done with a replica is cut, before its
+    figures are.
     """
     made = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     gangs = any(_counts(row) for row in top.replicas)  # a cluster of single pods needs no such columns
@@ -73,21 +79,37 @@ def table(top: Top) -> RenderableType:
     lines = [_cells(row, gangs=gangs, queued=queued) for row in top.replicas]
     names = ["REPLICA", "CATEGORY", *_FIGURES[:3], "NODE", *(["WORKERS"] if gangs else [])]
     names += [*(["POSITION"] if queued else []), *_FIGURES[3:]]
+    least = {}
     for name, *cells in zip(names, *lines, strict=False):
-        least = max(cell_len(str(cell)) for cell in (name, *cells))
+        longest = max(cell_len(str(cell)) for cell in (name, *cells))
+        least[name] = min(longest, _LONGEST.get(name, longest))
+    doing = min(_DOING, max((cell_len(str(line[-1])) for line in lines), default=0))
+    shown = _fit(least, doing, width)
+    for name in shown:
         made.add_column(
             name,
             justify="right" if name in _RIGHT else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=min(least, _LONGEST.get(name, least)),
+            min_width=least[name],
         )
     made.add_column("", overflow="ellipsis")  # not without wrapping: such a column is the first to be cut
     for line in lines:
-        made.add_row(*line)
+        made.add_row(*(cell for name, cell in zip(names, line, strict=False) if name in shown), line[-1])
     if not top.left_out:
         return made
     return Group(made, Text(f"and {top.left_out} more", style="dim"))
+
+
+def _fit(least: dict[str, int], doing: int, width: int | None) -> list[str]:
+    """Return the columns that fit beside what is done, by how wide each is at least."""
+    shown = list(least)
+    for name in _LEFT_OUT:
+        if width is None or sum(least[each] + _GAP for each in shown) + doing <= width:
+            break
+        if name in shown:
+            shown.remove(name)
+    return shown
 
 
 def _counts(row: ReplicaRow) -> bool:

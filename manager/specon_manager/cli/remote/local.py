@@ -68,7 +68,7 @@ class LocalRemote:
             content = await self._ask("GET", "/v1/state")
         except _SilentError as error:
             recovered = await asyncio.to_thread(_recover, self._directory, error)
-            state, words = recovered.state, "it does not run: this is what its journal says"
+            state, words = recovered.state, "the manager does not run: this is what its journal says"
             return msgspec.structs.replace(view_of(state, recovered.last_at, (words,)), answers=False)
         try:
             state = msgspec.convert(content, State)

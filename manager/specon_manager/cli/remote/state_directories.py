@@ -10,12 +10,15 @@ from typing import Final
 from specon_manager.runtime.state_directory import read_address
 from specon_manager.usage import UsageError
 
+OBSERVER: Final = Path("observe.specon")
+"""Where an observer keeps what it has seen. Only `--state` names it: by default the cluster is meant."""
 _SECONDS: Final = 0.5
 
 
 def directories_here() -> list[Path]:
-    """Return those in which a manager was ever started."""
-    return sorted(path.parent for path in Path().glob("*.specon/manager.json"))
+    """Return those in which a manager was ever started, but for that of an observer."""
+    found = sorted(path.parent for path in Path().glob("*.specon/manager.json"))
+    return [path for path in found if path != OBSERVER]
 
 
 def choose_only(found: Sequence[Path]) -> Path | None:

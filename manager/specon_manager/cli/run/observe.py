@@ -16,13 +16,13 @@ from msgspec import Struct
 from specon_manager.backends.kube.objects.selectors import read_selector
 from specon_manager.backends.kube.transport.api import Api, ApiUnavailableError
 from specon_manager.cli.output import add_output, to_json
+from specon_manager.cli.remote.state_directories import OBSERVER
 from specon_manager.cli.run.manager_log import log_to
 from specon_manager.serving.observation import Observation, ObservationOptions, open_observation
 from specon_manager.serving.serve_settings import Address, read_address, read_decisions
 from specon_manager.usage import UsageError
 from specon_manager.views.first_look import FirstLook, describe_look
 
-_STATE: Final = Path("observe.specon")
 _MOST_STREAMS: Final = 10_000
 
 
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--state",
         type=Path,
-        default=_STATE,
+        default=OBSERVER,
         metavar="DIR",
         help="what was seen, for a later look and for replay",
     )
