@@ -97,6 +97,19 @@ def test_a_job_that_shares_from_now_on_is_measured_as_those_are():
     check_order(layout.snapshot)
 
 
+def test_a_job_that_was_submitted_again_as_it_was_is_where_it_belongs_now():
+    """Behind those that came in between, though it is described by the same record."""
+    layout = Layout(nodes_of(4))
+    for name in "jkl":
+        layout.add(spec_of(name), "0")
+    check_survey(layout.state, NOW)
+    job = layout.state.jobs["default/k"]
+    layout.state = layout.state.with_job(msgspec.structs.replace(job, order=9))
+    check_survey(layout.state, NOW)
+    layout.change("k/worker/0", node="node-1")
+    check_survey(layout.state, NOW)
+
+
 @given(worlds(), st.sampled_from(["completion", "quality", "balanced"]), st.sampled_from([0.0, 1.0]))
 def test_other_settings_have_an_order_of_their_own(layout, objective, power):
     """What was kept for others is not used."""
