@@ -47,6 +47,7 @@ from specon_manager.model.actions import (
 )
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.renewal import forget_compared
+from specon_manager.model.transactions import TransactionState
 
 _DECISIONS: Final = 300
 
@@ -93,9 +94,15 @@ def frees_what_waits(before: State, after: State) -> bool:
     """Whether a step ended a transaction whose budget something waits for: a Tick is to follow, too.
 
     What waits is a request, a node to be emptied, or the rest of a plan that makes room. Of policies the
-    next Tick is soon enough.
+    next Tick is soon enough; so it is after a failure where nothing rests after one, which would begin again
+    and again at one moment.
     """
-    if before.transactions is after.transactions or before.transactions.keys() <= after.transactions.keys():
+    if before.transactions is after.transactions:
+        return False
+    ended = before.transactions.keys() - after.transactions.keys()
+    if not after.settings.budgets.retry_cooldown:
+        ended = {e.id for e in after.history if e.id in ended and e.state is TransactionState.SUCCEEDED}
+    if not ended:
         return False
     return bool(after.requests or after.making_room.job) or early_leave.awaits_budget(after)
 

@@ -17,7 +17,7 @@ from specon_sidecar.formats.record import RecordReader
 from specon_sidecar.formats.sample import Sample
 
 _GAP: Final = re.compile(r"\s{2,}")
-_TOTAL: Final = re.compile(rb"(\d+)/(\d+)")
+_TOTAL: Final = re.compile(rb"(\d{1,15})/(\d{1,15})")
 _PERCENT: Final = re.compile(rb"(\d{1,3})%(?=[|\s])")
 _NUMBER: Final = re.compile(NUMBER)
 
@@ -75,7 +75,7 @@ class Columns(LineParser):
             return None
         total_epochs: int | None = None
         fraction = _TOTAL.fullmatch(cells[0])
-        if fraction is not None and len(fraction[2]) < 16:  # noqa: PLR2004 - digits of the largest step
+        if fraction is not None:
             # `0/2` is the first of three.
             self._from_zero |= int(fraction[1]) == 0
             cells[0], total_epochs = fraction[1], int(fraction[2]) + self._from_zero

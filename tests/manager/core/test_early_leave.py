@@ -14,8 +14,10 @@ LAYOUT = {"node-0": "pp", "node-1": "", "node-2": ""}
 FIRST, SECOND = replica_of("p0"), replica_of("p1")
 
 
-def state_of(*, warnings=("cordon",), at_once=10, **changes):
-    budgets = Budgets(cooldown=1e6, moves_at_once=at_once, moves_at_once_per_node=at_once)
+def state_of(*, warnings=("cordon",), at_once=10, rests=120.0, **changes):
+    budgets = Budgets(
+        cooldown=1e6, retry_cooldown=rests, moves_at_once=at_once, moves_at_once_per_node=at_once
+    )
     settings = Settings(policy="fifo", gate=Gate(horizon=1.0), budgets=budgets, warnings=warnings, **changes)
     return cluster_of(LAYOUT, settings=settings)
 
@@ -57,6 +59,16 @@ def test_the_end_of_a_move_calls_for_a_tick_while_a_node_is_to_be_emptied():
     over, _ = step(state, refused, NOW)
     assert frees_what_waits(state, over)
     assert not frees_what_waits(warned(state, by=()), step(warned(state, by=()), refused, NOW)[0])
+
+
+def test_a_failure_after_which_nothing_rests_waits_for_the_next_tick():
+    """It would begin again at once, and fail again, as fast as somebody refuses the room."""
+    state = after_tick(warned(state_of(rests=0.0)))
+    move = next(iter(state.transactions.values()))
+    refused = ev.RoomRefused(transaction=move.id, replica=move.replica, reason="full")
+    over, _ = step(state, refused, NOW)
+    assert len(over.transactions) < len(state.transactions)
+    assert not frees_what_waits(state, over)
 
 
 @pytest.mark.parametrize(("heeded", "by"), [((), ("cordon",)), (("taint",), ("cordon",)), (("cordon",), ())])

@@ -217,5 +217,7 @@ def _list_unready(snapshot: Snapshot) -> dict[str, Resources]:
 
 
 def _is_same(was: Job | None, now: Job | None) -> bool:
-    """Whether two records of a job differ in nothing that its kind depends on."""
-    return was is not None and now is not None and was.spec is now.spec and was.dropped == now.dropped
+    """Whether two records of a job differ in nothing that its kind, or its place there, depends on."""
+    if was is None or now is None:
+        return False
+    return was.spec is now.spec and was.dropped == now.dropped and was.order == now.order
