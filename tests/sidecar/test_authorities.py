@@ -33,10 +33,10 @@ NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
 LOOK = """
 import json, os
-from specon_sidecar.certificates import left_unread, of_the_system
-with left_unread():
+from specon_sidecar.certificates import leave_unread, system_context
+with leave_unread():
     from aiohttp import connector
-told = [len(each.get_ca_certs()) for each in (connector._SSL_CONTEXT_VERIFIED, of_the_system())]
+told = [len(each.get_ca_certs()) for each in (connector._SSL_CONTEXT_VERIFIED, system_context())]
 print(json.dumps([*told, os.environ.get("SSL_CERT_FILE")]))
 """
 

@@ -43,8 +43,8 @@ FIRST_THERE = """
 import os, sys
 from specon_sidecar.__main__ import main
 from specon_sidecar.trainer import sharing
-known_as = sharing.known_as
-sharing.known_as = lambda pid: (pid, 0) if pid == os.getpid() else known_as(pid)
+identify = sharing.identify
+sharing.identify = lambda pid: (pid, 0) if pid == os.getpid() else identify(pid)
 sys.exit(main())
 """
 PERIOD = 5.0
