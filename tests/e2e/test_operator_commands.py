@@ -73,7 +73,7 @@ def test_a_move_by_hand(operator: Operator):
     assert operator.json("moves")["moves"][-1] == move
     told = operator("explain", MOVER)
     assert f"{source} -> {target}, Succeeded: {WHY}" in told
-    assert "fifo proposed start on" in told
+    assert "fifo proposed start: ordered" in told
     explained = operator.json("explain", MOVER)
     assert [row["id"] for row in explained["moves"]] == [row["id"] for row in operator.json("moves")["moves"]]
     # And a drain takes everything else there too, or back.
