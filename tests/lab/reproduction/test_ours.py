@@ -16,7 +16,6 @@ from specon_lab.reproduction.ours_tables import (
 )
 from support.lab.quick_runs import measure_quick_runs
 
-pytestmark = pytest.mark.timeout(400)  # ten seconds of an idle processor, for the quick runs
 QUICK = {"specon-fixed", "specon-random", "kod2 vgg-16, 32", "dragon-table1", "kubeflow, scenario 3"}
 
 
