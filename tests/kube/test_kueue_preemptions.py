@@ -114,7 +114,7 @@ def test_the_gate_opens_after_the_patience_whoever_has_not_saved():
     assert 10.0 <= delay(stage) <= 12.0
     ((reason, text),) = stage.notes.told
     assert reason == "PreemptionGateOpened"
-    assert "after 10 s: 0 of 1 likely victims" in text
+    assert "after 10 s: 0 of 1 likely victim saved" in text
 
 
 @pytest.mark.parametrize(

@@ -343,6 +343,6 @@ async def test_changes_what_is_stuck_and_what_is_queued_are_shown(visit_to, busy
         await visit.says("#requests .cost", "queued · waits for 4 moves")
         await visit.says("#ended", "succeeded · downtime 3.0 s")
         await visit.says("#figures", "0 moves in flight 1 queued")
-        await visit.says("#figures", "1 changes in flight")
+        await visit.says("#figures", "1 change in flight")
         await visit.says("#figures", "1 stuck")
         await visit.shot("stuck")

@@ -23,6 +23,7 @@ from specon_lab.reproduction.table import NAMES, reproduction_named
 from specon_lab.results.statistics import student_quantile
 from specon_manager.cli.output import OUTPUTS, console_for_results
 from specon_manager.usage import UsageError
+from specon_sidecar.counts import format_count
 
 _ALL: Final = "all"
 _OURS: Final = "ours"
@@ -178,6 +179,6 @@ def _conclude(results: Sequence[Reproduced], *, interrupted: bool) -> int:
         broken = broken or bool(each.failures) or bool(each.trouble)
     if interrupted:
         over, asked = sum(len(each.runs) for each in results), sum(each.asked for each in results)
-        print(f"specon: interrupted: {over} of {asked} runs were over", file=sys.stderr)
+        print(f"specon: interrupted after {over} of {format_count(asked, 'run')}", file=sys.stderr)
         return _INTERRUPTED
     return 1 if broken else 0

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_lab.reproduction.experiment import Row, Section
+from specon_sidecar.counts import format_count
 
 REPRODUCED: Final = "reproduced"
 MISSED: Final = "missed"
@@ -35,7 +36,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     def words(self) -> tuple[str, str]:
         """How many of the rows with a verdict are reproduced, and how many have none ('' where all have)."""
         none = self.without_verdict
-        rest = f", {none} row{'s' if none > 1 else ''} without a verdict" if none else ""
+        rest = f", {format_count(none, 'row')} without a verdict" if none else ""
         if self.compared:
             rest += f"; {self.far} of {self.compared} that a paper prints are off by more than {_FAR:g} %"
         return f"{self.reproduced} of {self.reproduced + self.missed} figures reproduced", rest

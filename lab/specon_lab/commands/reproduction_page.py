@@ -18,6 +18,7 @@ from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Line, Row
 from specon_manager import __version__
 from specon_manager.views.names import printable
+from specon_sidecar.counts import format_count
 
 _COLUMNS = "| | paper | literal | default | ± | difference | error | verdict | counts as reproduced | note |"
 _RULE = "|---|--:|--:|--:|--:|--:|--:|---|---|---|"
@@ -42,7 +43,7 @@ def _lines(reproduced: Reproduced, command: str, wall_seconds: float) -> Iterato
     yield f"$ {command}"
     yield "```"
     yield ""
-    yield f"by specon {__version__}: {len(reproduced.runs)} runs, {_seeds(reproduced)}."
+    yield f"by specon {__version__}: {format_count(len(reproduced.runs), 'run')}, {_seeds(reproduced)}."
     yield ""
     verdicts, rest = counts_of(reproduced.sections, printed=reproduction.printed).words
     yield f"**{verdicts}**{rest}."

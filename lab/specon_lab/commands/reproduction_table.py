@@ -21,6 +21,7 @@ from specon_lab.commands.reproduction_figures import (
 from specon_lab.commands.reproduction_run import Reproduced
 from specon_lab.reproduction.experiment import Row, Section
 from specon_manager.views.names import printable
+from specon_sidecar.counts import format_count
 
 _STYLES: Final = {REPRODUCED: "green", MISSED: "red"}
 _HEADINGS: Final = ("paper", "literal", "default", "±", "difference", "error")
@@ -60,9 +61,9 @@ def summary(results: Sequence[Reproduced]) -> Iterator[str]:
     for each in results:
         verdicts = "".join(counts_of(each.sections, printed=each.reproduction.printed).words)
         runs = (
-            f"{len(each.runs)} runs"
+            format_count(len(each.runs), "run")
             if len(each.runs) == each.asked
-            else f"{len(each.runs)} of {each.asked} runs"
+            else f"{len(each.runs)} of {format_count(each.asked, 'run')}"
         )
         yield (f"{each.reproduction.name}: {verdicts}; {runs}, {each.cpu_seconds:.1f} s of CPU")
 

@@ -24,6 +24,7 @@ from specon_lab.workloads.workload import Workload
 from specon_manager.cli.output import add_output, console_for_results
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
+from specon_sidecar.counts import format_count
 
 _STDOUT: Final = "-"
 _QUICK_JOBS, _QUICK_SEEDS = 200, 2
@@ -188,7 +189,8 @@ def _write(path: Path, flag: str, write: Callable[[Path], object]) -> None:
 
 def _title(arguments: argparse.Namespace, workload: Workload) -> str:
     cut = ", --quick: the first to arrive" if arguments.quick else ""
-    return f"{arguments.workload}: {len(workload.jobs)} jobs, {len(workload.nodes)} nodes{cut}"
+    size = f"{format_count(len(workload.jobs), 'job')}, {format_count(len(workload.nodes), 'node')}"
+    return f"{arguments.workload}: {size}{cut}"
 
 
 def _spread(seeds: range) -> str:
@@ -219,6 +221,8 @@ def _conclude(results: Results, asked: int) -> int:
     for failure in results.failures:
         print(f"specon: {failure.policy}, seed {failure.seed}: {failure.reason}", file=sys.stderr)
     if results.interrupted:
-        print(f"specon: interrupted: {len(results.runs)} of {asked} runs were over", file=sys.stderr)
+        print(
+            f"specon: interrupted after {len(results.runs)} of {format_count(asked, 'run')}", file=sys.stderr
+        )
         return _INTERRUPTED
     return 1 if results.failures else 0

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from specon_lab.process_pool import OnProgress
 from specon_manager.views.names import printable
+from specon_sidecar.counts import format_count
 
 
 @contextlib.contextmanager
@@ -51,4 +52,8 @@ class _Lines:
         for number in sorted(set(over) - self._told):
             self._told.add(number)
             label = printable(self._labels[number])
-            print(f"{len(self._told)} of {len(self._labels)} runs: {label}", file=sys.stderr, flush=True)
+            print(
+                f"{len(self._told)} of {format_count(len(self._labels), 'run')}: {label}",
+                file=sys.stderr,
+                flush=True,
+            )

@@ -10,8 +10,8 @@ from rich.text import Text
 from specon_lab.results.figures import FIGURES, Better, Unit
 from specon_lab.results.report import PolicySummary, Report
 from specon_lab.results.statistics import Interval
-from specon_manager.cli.run.result import format_jobs
 from specon_manager.views.names import job_label, printable
+from specon_sidecar.counts import format_count
 
 _ALWAYS: Final = frozenset(
     {
@@ -53,7 +53,7 @@ def troubles(report: Report) -> list[str]:
         count = len(summary.troubles) + summary.troubles_not_listed
         if not count:
             continue
-        lines.append(f"{printable(summary.policy)}: {format_jobs(count)} did not complete")
+        lines.append(f"{printable(summary.policy)}: {format_count(count, 'job')} did not complete")
         lines += [
             f"  seed {each.seed}, {job_label(each.job)}, {each.state}: "
             + (printable(each.reason) or "no reason known")

@@ -13,10 +13,10 @@ from rich.console import Console
 from specon_lab.commands.what_if_result import StateSize, size_of, versions
 from specon_lab.forecasts.faster import FasterElsewhere, faster_elsewhere
 from specon_lab.forecasts.room_making import Goes, RoomForOne, room_making
-from specon_manager.cli.run.result import format_jobs
 from specon_manager.core.state import State
 from specon_manager.views.amounts import resources_text, span_text
 from specon_manager.views.names import job_label, printable, short_name
+from specon_sidecar.counts import format_count
 
 _UNIT: Final = "weighted replica-seconds"
 
@@ -64,8 +64,9 @@ def print_room_making(found: RoomMaking, console: Console, *, most: int) -> None
     state = found.state
     _print(
         console,
-        f"policy {printable(state.policy)}, {state.nodes_ready} of {state.nodes} nodes ready, "
-        f"{format_jobs(state.waiting)} waiting; defragment is {state.defragment}",
+        f"policy {printable(state.policy)}, {state.nodes_ready} of"
+        f" {format_count(state.nodes, 'node')} ready, "
+        f"{format_count(state.waiting, 'job')} waiting; defragment is {state.defragment}",
     )
     if not found.jobs:
         _print(console, "no job waits for room that is there and only scattered")
@@ -79,7 +80,7 @@ def _print_parts(parts: Sequence[Sequence[str]], console: Console, most: int) ->
         for line in lines:
             _print(console, line)
     if len(parts) > most:
-        _print(console, f"and {format_jobs(len(parts) - most)} more (--top {len(parts)})")
+        _print(console, f"and {format_count(len(parts) - most, 'job')} more (--top {len(parts)})")
 
 
 def _lines_of_faster(found: FasterElsewhere, most: int) -> list[str]:
@@ -88,7 +89,8 @@ def _lines_of_faster(found: FasterElsewhere, most: int) -> list[str]:
         (
             f"{job_label(found.job)}, {_count(found.setup.workers, 'worker')} on {here}, would be faster on"
             f" {there}: {found.seconds_per_step_then:.3g} s for a step rather than"
-            f" {found.seconds_per_step:.3g} s (measured {found.measured_then} and {found.measured} times)"
+            f" {found.seconds_per_step:.3g} s (measured {found.measured_then} and"
+            f" {format_count(found.measured, 'time')})"
         ),
         (
             f"  price {found.price:.1f}, it saves {100 * found.saves:.0f} % of its time at least, worth"
@@ -126,13 +128,13 @@ def _lines(found: RoomForOne, most: int) -> list[str]:
         whole = f"; all {move.restarts} of {job_label(move.subject)} start again" if move.restarts > 1 else ""
         lines.append(f"  round {move.round}: {ways}{whole}, price {move.price:.1f}")
     if len(found.moves) > most:
-        lines.append(f"  and {len(found.moves) - most} more moves")
+        lines.append(f"  and {format_count(len(found.moves) - most, 'more move')}")
     for node in found.frees[:most]:
         now, then = resources_text(node.free_now), resources_text(node.free_then)
         room = f"{now} free now, {then} then, for {_count(node.replicas, 'replica')}"
         lines.append(f"  {printable(node.node)}: {room}")
     if len(found.frees) > most:
-        lines.append(f"  and {len(found.frees) - most} more nodes")
+        lines.append(f"  and {format_count(len(found.frees) - most, 'more node')}")
     return [*lines, _verdict(done=found.done, reason=found.reason)]
 
 

@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_lab.commands.what_if_result import PolicyForecast, Said, WhatIf
-from specon_manager.cli.run.result import format_jobs, format_seconds
+from specon_manager.cli.run.result import format_seconds
 from specon_manager.views.names import job_label, printable
+from specon_sidecar.counts import format_count
 
 _UNKNOWN: Final = "-"
 _NO_END: Final = "later"
@@ -26,7 +27,8 @@ def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
     size = found.state
     _print(
         console,
-        f"policy {size.policy}, {size.nodes_ready} of {size.nodes} nodes ready, {format_jobs(size.jobs)}, "
+        f"policy {size.policy}, {size.nodes_ready} of {format_count(size.nodes, 'node')} ready, "
+        f"{format_count(size.jobs, 'job')}, "
         f"{size.waiting} of them waiting",
         style="bold",
     )
@@ -37,7 +39,10 @@ def print_what_if(found: WhatIf, console: Console, *, most: int) -> None:
     console.print(_summary(found))
     console.print(_jobs(found, most))
     if len(found.remaining) > most:
-        _print(console, f"and {format_jobs(len(found.remaining) - most)} more (--top {len(found.remaining)})")
+        _print(
+            console,
+            f"and {format_count(len(found.remaining) - most, 'job')} more (--top {len(found.remaining)})",
+        )
     for line in caveats(found):
         _print(console, line)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from specon_manager.model.cluster import JobSpec, Node
 from specon_manager.model.resources import NOTHING, Resources, total
+from specon_sidecar.counts import format_count
 
 
 class Feasibility:
@@ -29,7 +30,7 @@ class Feasibility:
                 return f"{replica} asks for {_words(asked)}: no node has as much"
         places = sum(count * _times(spec.requests, size, workers) for size, count in self._sizes.items())
         if places < workers:
-            return f"it needs {workers} workers at least: the nodes have room for {places}"
+            return f"it needs {format_count(workers, 'worker')} at least: the nodes have room for {places}"
         ps = spec.requests_of(servers[0]) if servers else NOTHING
         gang = _sum((spec.requests, workers), (ps, len(servers)))
         if not gang.fits(_with_slack(self._total)):
@@ -59,7 +60,7 @@ def _with_slack(amount: Resources) -> Resources:
 
 
 def _words(amount: Resources) -> str:
-    parts = [f"{amount.cpu:g} cores"] if amount.cpu else []
+    parts = [f"{format_count(amount.cpu, 'core')}"] if amount.cpu else []
     parts += [f"{amount.memory / 1e9:g} GB"] if amount.memory else []
-    parts += [f"{amount.gpu:g} GPUs"] if amount.gpu else []
+    parts += [f"{format_count(amount.gpu, 'GPU')}"] if amount.gpu else []
     return ", ".join(parts) or "nothing"

@@ -15,6 +15,7 @@ from specon_lab.forecasts.worlds import Worlds
 from specon_lab.process_pool import where
 from specon_manager.core.state import State
 from specon_manager.model.expected_start import ExpectedStart
+from specon_sidecar.counts import format_count
 
 
 class Budget(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,10 @@ def _tell(start: Start, found: Starts, unknown: str, assumptions: tuple[str, ...
             assumptions=assumptions,
         )
     hours = found.reached / 3600
-    far = f"it does not start in each of {found.worlds} simulations, which look {hours:.2g} h ahead or more"
+    far = (
+        f"it does not start in each of {format_count(found.worlds, 'simulation')}, which look"
+        f" {hours:.2g} h ahead or more"
+    )
     why = unknown or start.reason or far
     if unknown or not 0 < start.surely_after < math.inf:
         return ExpectedStart(why=why, worlds=found.worlds)

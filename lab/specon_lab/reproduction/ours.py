@@ -28,6 +28,7 @@ from specon_lab.reproduction.ours_tables import (
 )
 from specon_lab.reproduction.remarks import remarks_of
 from specon_lab.results.statistics import mean
+from specon_sidecar.counts import format_count
 
 _REMARKS: Final = remarks_of("ours")
 _BESIDE: Final = (
@@ -177,7 +178,7 @@ def _slowdown(collected: Collected, contest: Contest, figure: str, words: str) -
 def _note(collected: Collected, words: str, keys: Sequence[str]) -> str:
     """Return the words, and which of the runs left jobs that did not complete: no average knows of them."""
     missing = [
-        f"{count} jobs did not complete under {key.split('/')[1]}"
+        f"{format_count(count, 'job')} did not complete under {key.split('/')[1]}"
         for key in keys
         if (count := count_unfinished(collected, key))
     ]

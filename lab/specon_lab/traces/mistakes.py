@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from specon_sidecar.counts import format_count
+
 LISTED: Final = 20
 """So many mistakes are told; the others are counted."""
 
@@ -70,7 +72,7 @@ class Tally:
         count, first = self._counts.get(reason, (0, example))
         self._counts[reason] = (count + 1, first)
 
-    def tell(self, warn: Warn, what: str) -> None:
+    def tell(self, warn: Warn, one: str, many: str) -> None:
         """Tell each reason with its count and its first example."""
         for reason, (count, first) in self._counts.items():
-            warn(f"{count} {what}: {reason} (first: {first})")
+            warn(f"{format_count(count, one, many)}: {reason} (first: {first})")

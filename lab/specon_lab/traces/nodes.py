@@ -17,6 +17,7 @@ from specon_lab.workloads.workload import Submission
 from specon_manager.model.accelerators import OWN_LABEL
 from specon_manager.model.cluster import Node
 from specon_manager.model.resources import NOTHING, Amount, Resources
+from specon_sidecar.counts import format_count
 
 MOST_NODES: Final = 100_000
 OWN_SHAPE: Final = Shape(gpus=8, cpu=64.0, memory=512e9)
@@ -156,8 +157,9 @@ def make_nodes(
         return equal_nodes(shape.nodes, capacity)
     count = min(MOST_NODES, max(1, _for_load(jobs, capacity, options.load), _for_largest(jobs, capacity)))
     warn(
-        f"no nodes are given: {count} with {capacity.cpu:g} cores, {capacity.memory / 1e9:g} GB and "
-        f"{capacity.gpu:g} GPUs, for a load of {options.load:g}"
+        f"no nodes are given: {count} with {format_count(capacity.cpu, 'core')},"
+        f" {capacity.memory / 1e9:g} GB and "
+        f"{format_count(capacity.gpu, 'GPU')}, for a load of {options.load:g}"
     )
     return equal_nodes(count, capacity)
 
@@ -238,7 +240,10 @@ def tell_too_large(jobs: Sequence[Submission], nodes: Sequence[Node], warn: Warn
     if too_large:
         shown = ", ".join(too_large[:SHOWN])
         more = f" and {len(too_large) - SHOWN} more" if len(too_large) > SHOWN else ""
-        warn(f"{len(too_large)} jobs are larger than the cluster and cannot run: {shown}{more}")
+        warn(
+            f"{format_count(len(too_large), 'job is', 'jobs are')} larger than the cluster"
+            f" and cannot run: {shown}{more}"
+        )
 
 
 def _fits(

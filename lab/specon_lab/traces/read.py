@@ -232,8 +232,8 @@ class _Reading:
                     self._mistakes.add(file, number, f"name: {row.name!r} is in {there} already")
                 elif self._options.queue is None or row.queue == self._options.queue:
                     jobs.append(job)
-        left_out.tell(self._warn, "rows are left out")
-        self._split.tell(self._warn, "jobs are split over nodes")
+        left_out.tell(self._warn, "row is left out", "rows are left out")
+        self._split.tell(self._warn, "job is split over nodes", "jobs are split over nodes")
         return _arrange(jobs, form, self._options)
 
     def _row(

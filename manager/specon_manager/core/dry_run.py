@@ -24,6 +24,7 @@ from specon_manager.model.actions import (
     Stay,
 )
 from specon_manager.model.settings import Settings
+from specon_sidecar.counts import format_count
 
 
 def objection(proposal: Proposal, settings: Settings) -> Objection | None:
@@ -75,4 +76,4 @@ def _places(placement: Mapping[str, str]) -> str:
     for node in placement.values():
         nodes[node] = nodes.get(node, 0) + 1
     parts = (f"{count} on {node}" for node, count in sorted(nodes.items()))
-    return f"{len(placement)} replicas, {', '.join(parts)}"
+    return f"{format_count(len(placement), 'replica')}, {', '.join(parts)}"

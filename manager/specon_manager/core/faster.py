@@ -23,6 +23,7 @@ from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.paces import ENOUGH, KindPaces, Pace, Tried, saving
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import gang_move_objection, move_objection, resting, trains_as_one
+from specon_sidecar.counts import format_count
 
 _SEARCHES: Final = 16
 """Jobs for which nodes are looked for in one Tick."""
@@ -119,7 +120,8 @@ def proposal_of(best: Outlook, snapshot: Snapshot) -> Migrate | MigrateGang:
     reason = (
         f"trains faster on {there.setup} than on {here.setup}: a step takes"
         f" {there.seconds:.3g} s there and {here.seconds:.3g} s here (measured {there.samples} and"
-        f" {here.samples} times), which saves {100 * best.way.saved:.0f} % at least: worth {best.gain:.1f},"
+        f" {format_count(here.samples, 'time')}), which saves {100 * best.way.saved:.0f} %"
+        f" at least: worth {best.gain:.1f},"
         f" for {best.price:.1f} (weighted replica-seconds)"
     )
     return _move(snapshot.jobs[best.job], best.placement, snapshot, reason)

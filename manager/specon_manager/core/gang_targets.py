@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from specon_manager.model.cluster import Job, Replica
 from specon_manager.model.resources import Resources, size
 from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.counts import format_count
 
 _NAMED = 3  # nodes of which a refusal says why they take nothing
 
@@ -64,7 +65,8 @@ def _place(
             more = f"; and {len(why) - _NAMED} more" if len(why) > _NAMED else ""
             objections = "; ".join(why[:_NAMED]) + more
             text = (
-                f"no room for all {len(leavers)} replicas on {', '.join(nodes[:_NAMED]) or 'any other node'}"
+                f"no room for all {format_count(len(leavers), 'replica')} on"
+                f" {', '.join(nodes[:_NAMED]) or 'any other node'}"
             )
             return None, f"{text}: {objections}" if objections else text
         placement[member.name] = node

@@ -16,6 +16,7 @@ from specon_manager.model.cluster import Replica
 from specon_manager.model.settings import Gate
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 
 class _Loads(Words, frozen=True, gc=False):
@@ -27,7 +28,10 @@ class _Loads(Words, frozen=True, gc=False):
     before: int
 
     def __str__(self) -> str:
-        return f"{self.target} would hold {self.after} replicas, {self.source} holds {self.before}"
+        return (
+            f"{self.target} would hold {format_count(self.after, 'replica')}, {self.source}"
+            f" holds {self.before}"
+        )
 
 
 class _Load(Struct, frozen=True, gc=False):

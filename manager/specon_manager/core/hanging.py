@@ -11,6 +11,7 @@ from specon_manager.model.actions import Action
 from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.hanging import hung_replicas, silence_of
 from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.counts import format_times
 
 _FRESH: Final = 300.0
 """Seconds; an older report of a hang says nothing about the present."""
@@ -45,7 +46,7 @@ def objection(replica: Replica, snapshot: Snapshot) -> str | None:
     ):
         return "a transaction of it is in flight"
     if job.hang_restarts >= most:
-        return f"it was restarted {job.hang_restarts} times since it hung, which is its budget"
+        return f"it was restarted {format_times(job.hang_restarts)} since it hung, which is its budget"
     at = replica.progress.reported_at
     if at is None or snapshot.now - at > _FRESH:
         return "nothing was heard of it lately: it may train by now"

@@ -7,6 +7,7 @@ from typing import Final
 from specon_manager.model.actions import Objection, Refusal
 from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.counts import format_count, format_times
 
 BUSY: Final = "in flight, which is"
 """In the words of a refusal that is over as soon as another move is."""
@@ -23,7 +24,7 @@ def replicas_objection(replicas: Iterable[Replica], snapshot: Snapshot) -> Objec
     budgets = snapshot.settings.budgets
     for replica in replicas:
         if replica.disrupted >= budgets.moves_per_replica:
-            text = f"it was ended for a move {replica.disrupted} times, which is its budget"
+            text = f"it was ended for a move {format_times(replica.disrupted)}, which is its budget"
             return Objection(Refusal.REPLICA_BUDGET, text)
         if snapshot.now < replica.cooldown_until:
             text = f"cooling down for {replica.cooldown_until - snapshot.now:.0f} s more"
@@ -36,11 +37,13 @@ def nodes_objection(nodes: Iterable[str | None], snapshot: Snapshot) -> Objectio
     busy, most = snapshot.busy, snapshot.settings.budgets.moves_at_once_per_node
     for node in nodes:
         if node is not None and node in busy and busy[node] >= most:
-            text = f"{busy[node]} moves of {node} are {BUSY} its budget"
+            moves = format_count(busy[node], f"move of {node} is", f"moves of {node} are")
+            text = f"{moves} {BUSY} its budget"
             return Objection(Refusal.NODE_BUDGET, text)
     return None
 
 
 @lru_cache(maxsize=16)
 def _object_spent(moves: int) -> Objection:
-    return Objection(Refusal.CLUSTER_BUDGET, f"{moves} moves are {BUSY} the cluster's budget")
+    text = f"{format_count(moves, 'move is', 'moves are')} {BUSY} the cluster's budget"
+    return Objection(Refusal.CLUSTER_BUDGET, text)

@@ -17,6 +17,7 @@ from specon_manager.model.cluster import Job, Phase, Replica
 from specon_manager.model.queues import Queue
 from specon_manager.model.resources import NOTHING, Resources, total
 from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.counts import format_count
 
 _PRESENT: Final = frozenset({Phase.PENDING, Phase.STARTING, Phase.RUNNING, Phase.AWAITED})
 _ROUNDING: Final = 1e-9
@@ -208,7 +209,7 @@ def _cut(
         kept = ordered[:number]
         if usage.against(job, total([spec.requests_of(name) for name in kept])) is None:
             placement = {name: node for name, node in proposal.placement.items() if name in set(kept)}
-            why = f"{proposal.reason}; {number} of {len(ordered)} replicas, since {against}"
+            why = f"{proposal.reason}; {number} of {format_count(len(ordered), 'replica')}, since {against}"
             return msgspec.structs.replace(proposal, placement=placement, reason=why), None
     return proposal, _objection(against)
 

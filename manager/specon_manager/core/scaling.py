@@ -27,6 +27,7 @@ from specon_manager.model.standing import (
     preemptions_left,
     resizing_objection,
 )
+from specon_sidecar.counts import format_count
 
 _NO_SLICES: Final = "weights are not changed here"
 Scaling = AdmitGang | ScaleOut | ScaleIn | Preempt | Claim
@@ -163,7 +164,10 @@ def _to_admission(proposal: AdmitGang, job: Job, snapshot: Snapshot) -> Objectio
     workers = len(proposal.placement) - len(servers)
     ended = sum(replica.ended and replica.role != "ps" for replica in members)
     if workers + ended < job.spec.fewest_workers:
-        text = f"{workers} workers have a place, it needs {job.spec.fewest_workers}"
+        text = (
+            f"{format_count(workers, 'worker has', 'workers have')} a place, it needs"
+            f" {job.spec.fewest_workers}"
+        )
         return Objection(Refusal.PARTIAL_GANG, text)
     return no_room(proposal.placement, job, snapshot)
 
@@ -198,7 +202,7 @@ def _to_shrinking(proposal: ScaleIn, job: Job, snapshot: Snapshot) -> Objection 
         for replica in (snapshot.replicas[name] for name in job.spec.replicas)
     ) - len(set(proposal.replicas))
     if stay < job.spec.fewest_workers:
-        text = f"{stay} workers would stay, it needs {job.spec.fewest_workers}"
+        text = f"{format_count(stay, 'worker')} would stay, it needs {job.spec.fewest_workers}"
         return Objection(Refusal.BELOW_MINIMUM, text)
     return None
 
@@ -245,5 +249,5 @@ def no_room(
     for node, amount in sorted(wanted.items()):
         if not amount.fits(snapshot.open_room(node, beneficiary or job.name)):
             count = Counter(placement.values())[node]
-            return Objection(Refusal.NO_ROOM, f"no room on {node} for {count} replicas")
+            return Objection(Refusal.NO_ROOM, f"no room on {node} for {format_count(count, 'replica')}")
     return None

@@ -5,6 +5,7 @@ from specon_manager.core.state import State
 from specon_manager.model.actions import DEFRAGMENT, Migrate, MigrateGang, Objection, Refusal
 from specon_manager.model.paces import saving
 from specon_manager.model.snapshot import Snapshot
+from specon_sidecar.counts import format_count
 
 
 def objection(move: Migrate | MigrateGang, snapshot: Snapshot, state: State) -> Objection | None:
@@ -25,6 +26,6 @@ def objection(move: Migrate | MigrateGang, snapshot: Snapshot, state: State) -> 
         return None
     text = (
         f"on {then} a step takes {slow.seconds:.3g} s, and {quick.seconds:.3g} s on {now}"
-        f" (measured {slow.samples} and {quick.samples} times)"
+        f" (measured {slow.samples} and {format_count(quick.samples, 'time')})"
     )
     return Objection(Refusal.NO_GAIN, text)

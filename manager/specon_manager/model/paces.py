@@ -7,6 +7,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, field
 
+from specon_sidecar.counts import format_count
+
 NEWS: Final = 0.2
 """What one more measurement counts against all before; of the first ones the plain mean is kept."""
 ENOUGH: Final = 10
@@ -42,7 +44,7 @@ class Setup(Struct, frozen=True, kw_only=True, gc=False):
         return bool(self.accelerator and other.accelerator)
 
     def __str__(self) -> str:
-        on = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
+        on = format_count(self.nodes, "node")
         return f"{on} with {self.accelerator}" if self.accelerator else on
 
 

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_manager.model.cluster import Job, Node, Phase, Replica
+from specon_sidecar.counts import format_count
 
 MEMORY_LABEL: Final = "nvidia.com/gpu.memory"
 """Of a node: how much memory each of its GPUs has, MiB."""
@@ -129,7 +130,10 @@ def _why_not(replica: Replica, job: Job, nodes: Mapping[str, Node]) -> str:
     if share.why:
         return share.why
     if len(share.devices) > replica.requests.gpu:
-        return f"its sidecar names {len(share.devices)} GPUs, and it requests {replica.requests.gpu:g}"
+        return (
+            f"its sidecar names {format_count(len(share.devices), 'GPU')}, and it requests"
+            f" {replica.requests.gpu:g}"
+        )
     if memory_of(node) is None:
         return f"{node.name} has no label {MEMORY_LABEL}, so whether jobs fit its GPUs together is not known"
     return ""
@@ -158,7 +162,10 @@ def _too_many(place: str, here: Sequence[Replica], nodes: Mapping[str, Node]) ->
     most = None if node is None else _count(node, PLACES_LABEL)
     if most is None or len(here) <= most:
         return ""
-    return f"{len(here)} pods say that they use {place}, which {most:.0f} may use ({PLACES_LABEL})"
+    return (
+        f"{format_count(len(here), 'pod says', 'pods say')} that they use {place}, which"
+        f" {most:.0f} may use ({PLACES_LABEL})"
+    )
 
 
 def _over_memory(
@@ -173,7 +180,8 @@ def _over_memory(
     if wanted <= most:
         return ""
     return (
-        f"{len(here)} pods need {wanted / _MIB:.0f} MiB of {place} by their annotations, and it has"
+        f"{format_count(len(here), 'pod needs', 'pods need')} {wanted / _MIB:.0f} MiB of"
+        f" {place} by their annotations, and it has"
         f" {most / _MIB:.0f} MiB"
     )
 

@@ -12,6 +12,7 @@ from specon_manager.model.cluster import Job, Node, Phase, Replica
 from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import Kind
+from specon_sidecar.counts import format_count, format_times
 
 UNHEARD_SECONDS: Final = 30.0
 """So long after its start nothing is concluded from it that no step of a trainer is known."""
@@ -118,7 +119,7 @@ def preemption_objection(job: Job, snapshot: Snapshot) -> Objection | None:
     recent = _recent_preemptions(job, snapshot)
     if recent >= budgets.preemptions_per_job:
         window = budgets.preemption_window
-        text = f"it was preempted {recent} times in the last {window:g} s, which is its budget"
+        text = f"it was preempted {format_times(recent)} in the last {window:g} s, which is its budget"
         return Objection(Refusal.PREEMPTION_BUDGET, text)
     if not spec.transacted:
         return None
@@ -194,7 +195,7 @@ def change_budget_objection(snapshot: Snapshot) -> Objection | None:
     flying = sum(each.counts and each.kind not in uncounted for each in snapshot.transactions.values())
     if flying < snapshot.settings.budgets.changes_at_once:
         return None
-    text = f"{flying} changes are in flight, which is the cluster's budget"
+    text = f"{format_count(flying, 'change is', 'changes are')} in flight, which is the cluster's budget"
     return Objection(Refusal.CHANGE_BUDGET, text)
 
 
@@ -267,6 +268,6 @@ def _not_settled(job: Job, snapshot: Snapshot) -> Objection | None:
         return Objection(Refusal.NOT_ELASTIC, f"{ended[0]} has ended already: it is about to be over")
     here = sum(each.active and each.role != "ps" for each in members)
     if job.owned and job.spec.present is not None and job.spec.present != here:
-        text = f"its owner asks for {job.spec.present} workers by now, and {here} run"
+        text = f"its owner asks for {format_count(job.spec.present, 'worker')} by now, and {here} run"
         return Objection(Refusal.IN_FLIGHT, text)
     return None

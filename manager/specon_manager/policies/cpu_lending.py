@@ -12,6 +12,7 @@ from specon_manager.model.actions import Reweight
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 
 def ease(snapshot: Snapshot) -> Iterator[Reweight]:
@@ -26,8 +27,9 @@ def ease(snapshot: Snapshot) -> Iterator[Reweight]:
             if lowest is None:
                 continue
             if replica.weight == 1.0 and gives_way(replica, snapshot):
+                others = format_count(_growing(replica, snapshot), "other still grows", "others still grow")
                 why = (
-                    f"it has converged, and {_growing(replica, snapshot)} others on {node.name} still grow:"
+                    f"it has converged, and {others} on {node.name}:"
                     f" {lowest:.0%} of its processors until then"
                 )
                 yield Reweight(replica=replica.name, weight=lowest, reason=why)

@@ -20,6 +20,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import batches
 from specon_manager.policies.shared_nodes import Crowd
+from specon_sidecar.counts import format_count
 
 Score = Callable[[Replica, str], tuple[float, int]]
 """Of a replica on a node with room for it; the lowest is taken, of equals the first node by name."""
@@ -66,7 +67,7 @@ def propose(snapshot: Snapshot, settings: DefaultSchedulerSettings) -> Iterator[
         else:
             for replica in together:
                 node = found[replica.name]
-                why = f"{how} {node}, {crowd.on(node)} replicas there"
+                why = f"{how} {node}, {format_count(crowd.on(node), 'replica')} there"
                 yield Admit(replica=replica.name, node=node, reason=why)
                 idle.take(node, replica.requests)
                 crowd.add({replica.name: node})

@@ -22,6 +22,7 @@ from specon_manager.policies.idle import Idle
 from specon_manager.policies.no_fit_cache import TooLarge
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.shared_nodes import Crowd, reserves
+from specon_sidecar.counts import format_count
 
 
 class LocalitySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,7 +105,9 @@ class _Call:
                 return  # then there is none for a larger job either
             victims, places = plan
             yield from self.books.scale_in(victims, f"makes room for {job.name}, which {waited}")
-            yield self.books.claim(job, places, f"{waited}; {len(victims)} workers make room")
+            yield self.books.claim(
+                job, places, f"{waited}; {format_count(len(victims), 'worker makes', 'workers make')} room"
+            )
 
     def scale_down_as_published(self) -> Iterator[ScaleIn]:
         """Strip running jobs, the oldest first, as if a free place on any node were as good as another."""

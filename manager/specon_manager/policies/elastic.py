@@ -13,6 +13,7 @@ from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import resizing_objection
 from specon_manager.policies.idle import Idle
+from specon_sidecar.counts import format_count
 
 Place = Callable[[JobSpec, Idle], Mapping[str, str] | None]
 """How a policy places a gang: node by replica, or None where there is no room for it."""
@@ -97,7 +98,7 @@ class Books:
         for job, names in by_job.items():
             fewest = self.snapshot.jobs[job].spec.fewest_workers
             left = len(self._workers(job))
-            reason = f"{why}; {left} workers stay, at least {fewest}"
+            reason = f"{why}; {format_count(left, 'worker stays', 'workers stay')}, at least {fewest}"
             yield ScaleIn(job=job, replicas=tuple(names), reason=reason)
 
     def scale_out(self, job: Job, placement: Mapping[str, str], why: str) -> ScaleOut:
@@ -106,7 +107,7 @@ class Books:
         for replica, node in placement.items():
             self.idle.take(node, job.spec.requests_of(replica))
         before = len(self._workers(job.name))
-        reason = f"{why}; {before + len(placement)} workers instead of {before}"
+        reason = f"{why}; {format_count(before + len(placement), 'worker')} instead of {before}"
         return ScaleOut(job=job.name, placement=placement, reason=reason)
 
     def redeem(
@@ -258,4 +259,4 @@ def never_fits(spec: JobSpec, snapshot: Snapshot, place: Place) -> bool:
 def _describe(spec: JobSpec, placement: Mapping[str, str]) -> str:
     workers = len(placement) - len(spec.ps)
     nodes = ", ".join(dict.fromkeys(placement.values()))
-    return f"{workers} of {spec.wanted_workers} workers, on {nodes}"
+    return f"{workers} of {format_count(spec.wanted_workers, 'worker')}, on {nodes}"

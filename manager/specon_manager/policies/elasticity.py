@@ -14,6 +14,7 @@ from specon_manager.policies.falling import Seen
 from specon_manager.policies.gang_placement import one_node_holds, place_on_fewest_nodes
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.speedup import has_no_speedup, largest_worthwhile
+from specon_sidecar.counts import format_count
 
 _LOOKED_AT: Final = 20  # of those that wait
 
@@ -109,7 +110,7 @@ def _give_back(books: Books, elastic: Iterable[Job]) -> Iterator[ScaleIn]:
         if has_no_speedup(books.snapshot.paces.get(job.pace_kind, {}), wanted, workers):
             surplus = books.surplus(job)[: workers - wanted]
             yield from books.scale_in(
-                surplus, f"with {workers} workers it trains no faster than with {wanted}"
+                surplus, f"with {format_count(workers, 'worker')} it trains no faster than with {wanted}"
             )
 
 

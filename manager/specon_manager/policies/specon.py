@@ -17,6 +17,7 @@ from specon_manager.model.cluster import Replica
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.levels import Levels
 from specon_manager.policies.placement import admit_round_robin
+from specon_sidecar.counts import format_count
 
 MIGRATE: Final = "migrate"
 REBALANCE: Final = "rebalance"
@@ -77,7 +78,7 @@ class _Balanced(Words, frozen=True, gc=False):
     def __str__(self) -> str:
         return (
             f"{_verdict(self.replica)} last of those on {self.source}; {self.target} has {self.there} "
-            f"and {self.source} {self.here} replicas, balance factor {self.factor}"
+            f"and {self.source} {format_count(self.here, 'replica')}, balance factor {self.factor}"
         )
 
 

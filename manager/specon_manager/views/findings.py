@@ -21,6 +21,7 @@ from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 from specon_manager.views.words import is_hung
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count, format_times
 
 Kind = Literal[
     "no-manager",
@@ -215,7 +216,7 @@ def _of_moves(rows: Collection[TransactionRow]) -> Iterator[Finding]:
 
 def _find_crash(replica: Replica, label: str, lines: Sequence[str]) -> Finding:
     over, again = replica.phase is Phase.FAILED, replica.phase is Phase.RUNNING
-    times = "once" if replica.crashes == 1 else f"{replica.crashes} times"
+    times = format_times(replica.crashes)
     advice = "mend what its log says, then start it again"
     if not lines:
         advice = "read the end of its log: specon explain shows it if it is on this machine"
@@ -380,7 +381,7 @@ def _nothing_moves(view: View) -> Iterator[Finding]:
         what, evidence = "no move was worth its cost", f"{last.replica}: {last.refusal}: {last.reason}"
     else:
         what = "converged jobs are in nobody's way"
-        evidence = f"{len(converged)} of {len(running)} replicas have converged"
+        evidence = f"{len(converged)} of {format_count(len(running), 'running replica')} converged"
     advice = "specon explain JOB has the decisions; docs/how-it-works.md says when one is made"
     yield Finding(
         kind="nothing-moves", about="", what=what, evidence=(cut(evidence),), advice=advice, wrong=False

@@ -12,6 +12,7 @@ from specon_manager.views.holding import Holding
 from specon_manager.views.names import job_label, printable, replica_label
 from specon_manager.views.times import iso
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 _HOUR: Final = 3600.0
 _SHOWN: Final = 20
@@ -116,7 +117,8 @@ class Looking:
 def describe_look(look: FirstLook) -> list[str]:
     """Return the report as lines for people."""
     lines = [
-        f"{look.replicas} replicas on {look.nodes} nodes, looked at for {look.seconds / 60:.0f} min: "
+        f"{format_count(look.replicas, 'replica')} on {format_count(look.nodes, 'node')},"
+        f" looked at for {look.seconds / 60:.0f} min: "
         + (", ".join(f"{count} {name}" for name, count in look.categories.items()) or "none runs now"),
         f"Converged jobs held {look.converged_cpu_hours:.2f} of {look.cpu_hours:.2f} CPU hours"
         + (f" and {look.converged_gpu_hours:.2f} of {look.gpu_hours:.2f} GPU hours" if look.gpu_hours else "")

@@ -14,6 +14,7 @@ from specon_manager.views.hanging import hang_in_words
 from specon_manager.views.names import job_label, printable, replica_label
 from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of, row_of_request
+from specon_sidecar.counts import format_count
 
 Happening = tuple[float, str]
 """When it happened, on the clock of the manager, and its words."""
@@ -44,7 +45,7 @@ def _nodes(before: State, after: State, now: float) -> Iterator[Happening]:
         if known is None:
             yield (
                 now,
-                f"node {name}: {node.capacity.cpu:g} {'CPU' if node.capacity.cpu == 1 else 'CPUs'}"
+                f"node {name}: {format_count(node.capacity.cpu, 'CPU')}"
                 + ("" if node.ready else ", not ready"),
             )
         elif known.ready != node.ready:
@@ -57,7 +58,10 @@ def _list_submitted(before: State, after: State) -> Iterator[Happening]:
     for name, job in after.jobs.items():
         if name not in before.jobs:
             count = len(job.spec.replicas)
-            yield job.submitted_at, f"{job_label(name)} submitted" + (f", {count} replicas" * (count != 1))
+            yield (
+                job.submitted_at,
+                f"{job_label(name)} submitted" + (f", {format_count(count, 'replica')}" * (count != 1)),
+            )
 
 
 def _list_decided(before: State, after: State, *, verbose: bool) -> Iterator[Happening]:
@@ -145,7 +149,9 @@ def _come_to(state: State, transaction: Transaction, last: Transaction | None) -
     facts = [f"stuck: {row.stuck}"] if row.stuck else []
     if row.ended:
         facts += [] if transaction.downtime is None else [f"downtime {transaction.downtime:.1f} s"]
-        facts += [] if transaction.steps_lost is None else [f"{transaction.steps_lost} steps lost"]
+        facts += (
+            [] if transaction.steps_lost is None else [f"{format_count(transaction.steps_lost, 'step')} lost"]
+        )
         facts += [killed_words(row.killed)] if row.killed else []
     elif last is not None and row.checkpoint_step is not None:
         facts += [f"checkpoint of step {row.checkpoint_step}"]

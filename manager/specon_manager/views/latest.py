@@ -11,6 +11,7 @@ from specon_manager.views.decisions import proposal_text
 from specon_manager.views.names import printable, replica_label
 from specon_manager.views.transaction_words import killed_words
 from specon_manager.views.transactions import row_of
+from specon_sidecar.counts import format_count
 
 MOST: Final = 6
 
@@ -41,7 +42,9 @@ def latest(state: State) -> list[Entry]:
 def _transaction(state: State, transaction: Transaction) -> Entry:
     row, ended = row_of(transaction, state), transaction.ended_at
     facts = [] if transaction.downtime is None else [f"downtime {transaction.downtime:.1f} s"]
-    facts += [] if transaction.steps_lost is None else [f"{transaction.steps_lost} steps lost"]
+    facts += (
+        [] if transaction.steps_lost is None else [f"{format_count(transaction.steps_lost, 'step')} lost"]
+    )
     facts += [killed_words(row.killed)] if row.killed else []
     facts += [f"stuck: {row.stuck}"] if row.stuck else []
     facts += [row.note] if row.note else []

@@ -16,6 +16,7 @@ from specon_manager.views.names import cut, job_label
 from specon_manager.views.times import iso
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
+from specon_sidecar.counts import format_count
 
 _HOUR: Final = 3600.0
 _LISTED: Final = 20
@@ -136,7 +137,7 @@ def _unknown(
     if not forecast:
         yield "jobs helped and hurt are not known: only the journal of a manager of this machine tells them"
     if gone := sum(each is None for each in freed):
-        yield f"hours freed by {gone} moves are not known: their jobs are forgotten"
+        yield f"hours freed by {format_count(gone, 'move')} are not known: their jobs are forgotten"
     if moved and not cpu:
         yield "core-hours freed are not known: no job that was moved is known to reserve processors"
     if moved and not gpu:
@@ -162,7 +163,7 @@ def figures(report: Report) -> list[tuple[str, str]]:
     ]
     longest = report.longest_downtime_seconds
     most = f", at most {longest:.1f} s" if longest is not None else ""
-    unmeasured = f", not known of {report.unmeasured} moves" if report.unmeasured else ""
+    unmeasured = f", not known of {format_count(report.unmeasured, 'move')}" if report.unmeasured else ""
     return [
         ("moves", f"{report.moves} succeeded" + (f" (all: {outcomes})" if outcomes else "")),
         ("preemptions", str(report.preemptions)),

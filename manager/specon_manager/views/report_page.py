@@ -8,6 +8,7 @@ from typing import Final
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.report import Report, figures
 from specon_manager.views.transactions import TransactionRow
+from specon_sidecar.counts import format_count
 
 _WIDTH: Final = 720
 _HEIGHT: Final = 160
@@ -82,7 +83,11 @@ def downtimes(report: Report) -> str:
     """Return the downtime of each move that has one, as SVG: a bar each, in the order of their ends."""
     known = [(row, row.downtime_seconds) for row in report.rows if row.downtime_seconds is not None][-200:]
     most = max((seconds for _, seconds in known), default=0.0)
-    words = f"{len(known)} moves, the longest {most:.1f} seconds." if known else "No downtime is known."
+    words = (
+        f"{format_count(len(known), 'move')}, the longest {most:.1f} seconds."
+        if known
+        else "No downtime is known."
+    )
     wide = (_WIDTH - _LEFT) / max(1, len(known))
     bars = []
     for number, (row, seconds) in enumerate(known):

@@ -2,6 +2,7 @@
 
 from specon_manager.views.names import job_label, printable
 from specon_manager.views.transactions import TransactionRow
+from specon_sidecar.counts import format_count
 
 
 def sentence(row: TransactionRow, *, named: bool = True) -> str:
@@ -17,7 +18,7 @@ def sentence(row: TransactionRow, *, named: bool = True) -> str:
         text += f", waits for {row.awaited}{until}"
     text += f": {row.reason}" if row.reason else ""
     facts = [] if row.downtime_seconds is None else [f"{row.downtime_seconds:.1f} s of downtime"]
-    facts += [f"{row.steps_lost} steps lost"] if row.steps_lost else []
+    facts += [f"{format_count(row.steps_lost, 'step')} lost"] if row.steps_lost else []
     facts += ["no step lost"] if row.ways and row.steps_lost == 0 else []
     facts += [killed_words(row.killed)] if row.killed else []
     sampled = ", sampled" if row.checkpoint_read == "sampled" else ""
@@ -37,4 +38,4 @@ def why(row: TransactionRow) -> str:
 
 def killed_words(count: int) -> str:
     """Return that so many replicas had to be killed."""
-    return f"{count} {'replica' if count == 1 else 'replicas'} killed"
+    return f"{format_count(count, 'replica')} killed"

@@ -16,6 +16,7 @@ from msgspec import Struct
 from specon_sidecar.classify.judgement import Category, ClassifierSettings, Interval, Judgement, enter
 from specon_sidecar.classify.smoothing import block_medians, median_error, noise, running_medians
 from specon_sidecar.classify.specon import judge
+from specon_sidecar.counts import format_count
 
 _MEDIANS: Final = 128  # the history is looked at in so many medians: 0.1 ms instead of 1 ms
 _LEAST_POINTS: Final = 12  # fewer say nothing about an end
@@ -202,7 +203,7 @@ def judge_by_horizon(
     signed = [-value for value in values] if settings.goal == "max" else values
     view = outlook(signed, done, settings.remaining_gain)
     if view is None:
-        return enter(known, _C.UNKNOWN, now, reason=f"only {len(values)} points yet")
+        return enter(known, _C.UNKNOWN, now, reason=f"only {format_count(len(values), 'point')} yet")
     found = _judge_outlook(known, previous.rising_run, view, now, settings)
     if done is None and found.category in {_C.PROGRESSING, _C.WATCHING}:
         return msgspec.structs.replace(found, reason=f"{found.reason}; {NO_TOTAL}")

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from specon_sidecar.classify.judgement import Category, ClassifierSettings, Interval, Judgement, begin, enter
+from specon_sidecar.counts import format_count
 
 
 class _Condition(StrEnum):
@@ -47,7 +48,7 @@ def judge(previous: Judgement, interval: Interval, now: float, settings: Classif
     `now` is the end of the interval on a clock that never goes back, seconds.
     """
     if interval.nonfinite_run >= settings.nonfinite_samples:
-        reason = f"{interval.nonfinite_run} samples in a row are not finite"
+        reason = f"{format_count(interval.nonfinite_run, 'sample is', 'samples in a row are')} not finite"
         return enter(previous, _C.DIVERGING, now, reason=reason, idle_intervals=0, interrupted=None)
     if interval.value is None or not math.isfinite(interval.value):
         return _judge_silence(previous, interval, now, settings)

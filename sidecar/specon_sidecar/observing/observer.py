@@ -17,6 +17,7 @@ from specon_sidecar.classify.horizon import judge_by_horizon
 from specon_sidecar.classify.judgement import ASSUMED, begin, enter
 from specon_sidecar.classify.overfitting import Validation, extend, overfits
 from specon_sidecar.classify.specon import judge
+from specon_sidecar.counts import format_count
 from specon_sidecar.following.file_position import FilePosition
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
@@ -276,7 +277,7 @@ class Observer:
                 self.judgement,
                 category=Category.NOT_CLASSIFIABLE,
                 since=now,
-                reason=f"no sample in {self.lines} lines",
+                reason=f"no sample in {format_count(self.lines, 'line')}",
             )
         return self.judgement
 

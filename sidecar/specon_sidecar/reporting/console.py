@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from specon_sidecar.counts import format_count
 from specon_sidecar.observing.observer import Observer
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def summary(observer: Observer) -> Iterator[str]:
     """Yield the last lines: the verdict and what it rests on."""
     judgement = observer.judgement
     counted = (
-        f"classifier {observer.classifier}, {observer.lines} lines, {observer.samples} samples,"
+        f"classifier {observer.classifier}, {format_count(observer.lines, 'line')},"
+        f" {format_count(observer.samples, 'sample')},"
         f" format {observer.format or 'unknown'}"
     )
     yield f"verdict {judgement.category.value}: {judgement.reason} ({counted})"
@@ -71,7 +73,8 @@ def _reading(observer: Observer) -> Iterator[str]:
         yield f"  {'more' if observer.goal == 'max' else 'less'} is better ({observer.goal_from})"
     if found is not None:
         yield (
-            f"  its first {found.samples} samples are at {found.steps} steps or epochs,"
+            f"  its first {format_count(found.samples, 'sample')} are at"
+            f" {format_count(found.steps, 'step or epoch', 'steps or epochs')},"
             f" {found.share_of_lines:.0%} of the lines"
         )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from specon_sidecar.counts import format_count
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,7 @@ class Lease:
     def __init__(self, period: float, on: Sequence[tuple[float, float]], until: float) -> None:
         """Take turns of the period, each its begin and its length, in order. Raises ValueError for others."""
         if not (0 < period <= LONGEST_PERIOD and 0 < len(on) <= MOST_TURNS and math.isfinite(until)):
-            raise ValueError(f"a period of {period} s with {len(on)} turns until {until}")
+            raise ValueError(f"a period of {period} s with {format_count(len(on), 'turn')} until {until}")
         ends = [begin + length for begin, length in on]
         gaps = [
             begin - end for (begin, _), end in zip([*on[1:], (on[0][0] + period, 0.0)], ends, strict=True)

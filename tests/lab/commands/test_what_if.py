@@ -62,7 +62,7 @@ def test_each_policy_says_what_it_would_do_now_and_what_might_come_of_it(path, c
     """The present policy first; reasons with their numbers; what the predictions rest on at the end."""
     assert ask(path, "--policy", "srpt") == 0
     out = capsys.readouterr().out
-    assert out.startswith("policy fifo, 1 of 1 nodes ready, 3 jobs, 2 of them waiting\n")
+    assert out.startswith("policy fifo, 1 of 1 node ready, 3 jobs, 2 of them waiting\n")
     assert "\nfifo, the present policy: would do nothing now\n" in out
     assert "\nsrpt: would order 2 now\n  Preempt job-0: " in out
     assert "  Claim job-1 -> node-0: 50 s left" in out

@@ -76,7 +76,7 @@ def test_the_sample_runs():
     given = read_workload(SAMPLE, warn=warnings.append)
     assert [each.accelerator for each in given.nodes] == ["V100"] * 2 + ["P100"] * 2 + ["K80"] * 2
     assert warnings == [
-        "1 jobs are split over nodes: ask for more GPUs than a node has (first: models.json, row 4)"
+        "1 job is split over nodes: ask for more GPUs than a node has (first: models.json, row 4)"
     ]
     found, _ = ends(given, policy="progress")
     assert len(found) == 5

@@ -165,9 +165,9 @@ def test_warnings(tmp_path):
     assert len(workload.jobs) == 2
     assert [warning.split(":")[0] for warning in warnings] == [
         "jobs.csv",
-        "1 jobs are split over nodes",
+        "1 job is split over nodes",
         "no nodes are given",
-        "1 jobs are larger than the cluster and cannot run",
+        "1 job is larger than the cluster and cannot run",
     ]
     assert "colour" in warnings[0]
     assert "default/b" in warnings[3]

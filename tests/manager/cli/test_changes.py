@@ -198,7 +198,7 @@ def test_moves_that_wait_are_listed_as_queued(typed):
     )
     assert "waits for others move" in " ".join(typed(state, "moves").split())
     assert [row["id"] for row in in_json(typed, state, "changes")["changes"]] == ["change-1"]
-    assert "1 queued; 1 jobs wait" in typed(state, "top")
+    assert "1 queued; 1 job waits" in typed(state, "top")
 
 
 def test_a_change_of_which_nothing_comes_is_said_to_be_stuck(typed):

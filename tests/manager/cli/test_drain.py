@@ -64,7 +64,7 @@ async def test_a_drain_that_does_not_wait_leaves_its_requests_queued(remote, cap
     drained = json.loads(capsys.readouterr().out)
     assert [row["state"] for row in drained["moves"]] == ["Proposed", "Queued"]
     assert drained["waiting"] == leaving[1:]
-    assert drained["moves"][1]["awaited"] == "1 moves are in flight, which is the cluster's budget"
+    assert drained["moves"][1]["awaited"] == "1 move is in flight, which is the cluster's budget"
     assert await run(drain, remote, "node-0", "--wait") == 0
     assert sorted(remote.asked) == leaving
     assert there(remote, "node-0") == []
@@ -98,7 +98,7 @@ async def test_a_request_that_waits_can_be_withdrawn(remote, capsys):
     assert await run(migrate, remote, second) == 0
     said = capsys.readouterr().out
     assert "request-1" in said
-    assert "waits for 1 moves are in flight" in said
+    assert "waits for 1 move is in flight" in said
     assert "specon migrate --cancel request-1 withdraws it" in said
     assert await run(migrate, remote, "--cancel", "request-1") == 0
     assert f"request-1 is withdrawn: {second} stays where it is" in capsys.readouterr().out

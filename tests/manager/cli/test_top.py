@@ -6,11 +6,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from specon_manager.cli.act.drain import Drained, Stays, _summary
 from specon_manager.cli.look.top_table import heading, table
 from specon_manager.core.state import Pause
 from specon_manager.model.cluster import Phase
 from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import TransactionState
+from specon_manager.views.first_look import FirstLook, describe_look
 from specon_manager.views.queues import waiting_rows
 from specon_manager.views.replicas import KEYS, top_of
 from specon_manager.views.transactions import rows_of
@@ -216,7 +218,7 @@ def test_jobs_of_several_workers_have_more_columns():
     assert "2 of 1-3" in shown
     assert "1 in team, quota" in shown
     assert "scale-out 2 -> 3 Checkpointing" in shown
-    assert "1 changes of jobs; 1 jobs wait" in shown
+    assert "1 change of jobs; 1 job waits" in shown
     assert "scale-out 2 -> 3 Ch" in printed(table(top, 80), width=80)
     assert "1 in team, quota" in printed(table(top, 60), width=60)
 
@@ -253,6 +255,33 @@ def test_what_is_stuck_and_what_is_queued_is_said(scene):
     assert (top.moves_in_flight, top.stuck, top.moves_queued) == (1, 1, 1)
     shown = printed_of(top)
     assert "STUCK: 1 cannot come to an end" in shown
-    assert "1 moves in flight, 1 queued" in shown
+    assert "1 move in flight, 1 queued" in shown
     assert "-> node-1 Leaving, stuck: it was told 3 times to end" in shown
     assert top.replicas[0].stuck == "it was told 3 times to end"
+
+
+def test_one_of_something_is_no_plural_on_any_screen(three):
+    """`top`, the report and the words of a drain speak of one move, change, job and node."""
+    top = msgspec.structs.replace(
+        top_of(view_of(three), where="here"), moves_in_flight=1, changes_in_flight=1, waiting=1, hung=1
+    )
+    said = "\n".join(map(str, heading(top, sort="name", reverse=False)))
+    assert "1 move in flight, 1 change of jobs; 1 job waits" in said
+    assert "1 replica trains no more" in said
+    drained = Drained(manager="here", node="n", dry_run=False, cordoned=None, stay=(Stays("a", "why"),))
+    words = []
+    _summary(drained, words.append)
+    assert words[-1] == "n: 0 moves asked for, 0 done, 1 replica stays"
+    look = FirstLook(
+        seconds=60,
+        nodes=1,
+        replicas=1,
+        categories={},
+        converged_cpu_hours=0,
+        converged_gpu_hours=0,
+        cpu_hours=0,
+        gpu_hours=0,
+        would=(),
+        against=(),
+    )
+    assert describe_look(look)[0] == "1 replica on 1 node, looked at for 1 min: none runs now"

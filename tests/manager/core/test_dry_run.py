@@ -33,11 +33,11 @@ WORDS = {
     "admit default/g: 2 replicas, 1 on node-0, 1 on node-1": AdmitGang(
         job=G, placement={W0: "node-0", W1: "node-1"}, reason="r"
     ),
-    "scale out default/g: 1 replicas, 1 on node-1": ScaleOut(job=G, placement={W1: "node-1"}, reason="r"),
+    "scale out default/g: 1 replica, 1 on node-1": ScaleOut(job=G, placement={W1: "node-1"}, reason="r"),
     "scale in default/g: end default/g/worker/1": ScaleIn(job=G, replicas=(W1,), reason="r"),
     "preempt default/g": Preempt(job=G, reason="r"),
     "preempt default/g for default/t": Preempt(job=G, reason="r", beneficiary="default/t"),
-    "keep room for default/g: 1 replicas, 1 on node-1": Claim(job=G, placement={W0: "node-1"}, reason="r"),
+    "keep room for default/g: 1 replica, 1 on node-1": Claim(job=G, placement={W0: "node-1"}, reason="r"),
     "give up the room that is kept for default/g": Claim(job=G, placement={}, reason="r"),
     "move default/g/worker/0 to node-1": Migrate(replica=W0, target="node-1", purpose="p", reason="r"),
     "move all of default/g: 2 replicas, 2 on node-1": MigrateGang(
@@ -68,7 +68,7 @@ def test_what_would_be_accepted_is_told_and_not_ordered():
         told = state.verdicts[G]
         assert actions == []
         assert told.refusal is Refusal.DRY_RUN
-        assert told.reason == "would be ordered: admit default/g: 1 replicas, 1 on node-0 (room)"
+        assert told.reason == "would be ordered: admit default/g: 1 replica, 1 on node-0 (room)"
         state, _ = step(state, ev.Tick(), NOW + 1)
         assert state.verdicts[G] is told
         proposals[:] = [Claim(job=G, placement=on("node-0", W0), reason="soon")]

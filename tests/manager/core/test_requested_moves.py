@@ -154,12 +154,12 @@ def test_budgets_of_cluster_and_node_hold():
     state, _ = ask(state_of({"node-0": "pc", "node-1": "", "node-2": "c"}))
     after, actions = ask(state, replica=replica_of("c2"), name="default/n")
     assert (actions, after.history, list(after.transactions)) == ([], (), ["default/m"])
-    assert after.requests["default/n"].waits_for == "1 moves of node-1 are in flight, which is its budget"
+    assert after.requests["default/n"].waits_for == "1 move of node-1 is in flight, which is its budget"
     budgets = msgspec.structs.replace(STRICT.budgets, moves_at_once=1)
     full = msgspec.structs.replace(state, settings=msgspec.structs.replace(STRICT, budgets=budgets))
     after, actions = ask(full, replica=replica_of("p0"), target=None, name="default/n")
     assert (actions, after.history, list(after.transactions)) == ([], (), ["default/m"])
-    assert after.requests["default/n"].waits_for == "1 moves are in flight, which is the cluster's budget"
+    assert after.requests["default/n"].waits_for == "1 move is in flight, which is the cluster's budget"
 
 
 def waits():
@@ -214,7 +214,7 @@ def test_what_waits_for_too_long_is_refused():
     after, _ = step(late, ev.Tick(), NOW + patience)
     assert (after.requests, after.history[-1].state) == ({}, TransactionState.REFUSED)
     assert after.history[-1].note == (
-        f"it has waited for {patience:.0f} s: 1 moves of node-1 are in flight, which is its budget"
+        f"it has waited for {patience:.0f} s: 1 move of node-1 is in flight, which is its budget"
     )
 
 

@@ -22,6 +22,7 @@ from specon_manager.views.names import printable
 from specon_manager.views.transaction_words import sentence
 from specon_manager.views.transactions import TransactionRow, nodes_of, row_of_wish
 from specon_manager.views.view import View
+from specon_sidecar.counts import format_count
 
 _SECONDS: Final = 3600.0
 _AT_ONCE: Final = 8
@@ -245,7 +246,10 @@ def _summary(drained: Drained, say: Callable[[str], None]) -> None:
     if drained.dry_run:
         moved = f"{len(drained.would_move)} would leave"
     else:
-        moved = f"{len(drained.moves)} moves asked for, {sum(move.succeeded for move in drained.moves)} done"
-    say(f"{drained.node}: {moved}, {len(drained.stay)} stay")
+        moved = (
+            f"{format_count(len(drained.moves), 'move')} asked for,"
+            f" {sum(move.succeeded for move in drained.moves)} done"
+        )
+    say(f"{drained.node}: {moved}, {format_count(len(drained.stay), 'replica stays', 'replicas stay')}")
     if drained.cordoned is not None:
         say("pods without a sidecar are not touched: kubectl drain is for those")

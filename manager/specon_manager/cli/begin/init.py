@@ -22,6 +22,7 @@ from specon_manager.cli.begin.manifest import annotate, read_manifest, templates
 from specon_manager.cli.output import add_output, to_json
 from specon_manager.usage import UsageError
 from specon_manager.views.names import printable
+from specon_sidecar.counts import format_count
 
 _JOBS: Final = "jobs.yaml"
 _STDOUT: Final = "-"
@@ -129,8 +130,8 @@ def _say(written: Written, arguments: argparse.Namespace) -> None:
             print(f"specon: {printable(remark)}", file=sys.stderr)
         return
     unsure = sum(not line.sure for line in written.lines)
-    proposals = "1 proposal" if unsure == 1 else f"{unsure} proposals"
-    print(f"{written.file}: {len(written.lines) - unsure} lines, {proposals} that you have to look at")
+    counts = f"{format_count(len(written.lines) - unsure, 'line')}, {format_count(unsure, 'proposal')}"
+    print(f"{written.file}: {counts} that you have to look at")
     for line in written.lines:
         print(f"  {line.text()}")
     for remark in written.remarks:

@@ -4,13 +4,16 @@ from collections.abc import Iterator
 
 from specon_manager.cli.begin.folder import ReadLog
 from specon_manager.cli.begin.line import Line
+from specon_sidecar.counts import format_count
 from specon_sidecar.event_files.event_reader import FORMAT
 
 
 def log_lines(log: ReadLog) -> Iterator[Line]:
     """Yield them: sure where the sidecar recognises the log by itself, else as proposals."""
     if log.format is not None:
-        many = f"{log.samples} samples" + ("" if log.steps else ", none with a step: it can be watched only")
+        many = f"{format_count(log.samples, 'sample')}" + (
+            "" if log.steps else ", none with a step: it can be watched only"
+        )
         if log.format != FORMAT:
             yield Line(key="format", value=log.format, why=f"recognised in {log.path}: {many}")
         if log.metric is not None:
@@ -22,5 +25,5 @@ def log_lines(log: ReadLog) -> Iterator[Line]:
     if log.proposal is not None:
         proposal = log.proposal
         ends = f"{proposal.first.value:.6g} to {proposal.last.value:.6g}"
-        why = f"finds {proposal.samples} samples in {log.path}, {ends}: are these the loss?"
+        why = f"finds {format_count(proposal.samples, 'sample')} in {log.path}, {ends}: are these the loss?"
         yield Line(key="pattern", value=proposal.pattern, why=why, sure=False)

@@ -36,6 +36,7 @@ from specon_manager.views.transaction_words import sentence
 from specon_manager.views.transactions import TransactionRow, choose_rows, nodes_of, row_of_wish
 from specon_manager.views.view import View
 from specon_manager.views.words import is_hung
+from specon_sidecar.counts import format_count
 
 _READING_SECONDS: Final = 10.0
 """How long the reading of a cluster for a forecast may take."""
@@ -228,7 +229,7 @@ def waiting_lines(waiting: WaitingRow | None, start: ExpectedStart | None, now: 
         between = f"{span_text(start.earliest_seconds)} and {span_text(start.latest_seconds)}"
         lines += [
             f"  it may start in about {span_text(start.in_seconds)}",
-            f"  in 90 of 100 cases between {between}, by {start.worlds} simulations, if:",
+            f"  in 90 of 100 cases between {between}, by {format_count(start.worlds, 'simulation')}, if:",
         ]
         lines += [f"    {each}" for each in start.assumptions]
     return [_indent(line) for line in lines]

@@ -14,6 +14,7 @@ from specon_manager.views.names import printable, short_name
 from specon_manager.views.replicas import ReplicaRow, Top
 from specon_manager.views.words import Trouble
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 _FIGURES: Final = ("LOSS", "GAIN %", "STEP", "MOVES", "AGE", "HEARD")
 _RIGHT: Final = frozenset({*_FIGURES, "WORKERS"})
@@ -31,10 +32,10 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
     counts = ", ".join(f"{count} {name}" for name, count in top.categories.items()) or "nothing runs"
     policy = f"policy {top.policy}, " if top.policy else ""  # first: a narrow terminal cuts the address
     order = f"{sort}{' reversed' if reverse else ''}"
-    flying = f"{top.moves_in_flight} moves in flight"
-    flying += f", {top.changes_in_flight} changes of jobs" if top.changes_in_flight else ""
+    flying = f"{format_count(top.moves_in_flight, 'move')} in flight"
+    flying += f", {format_count(top.changes_in_flight, 'change')} of jobs" if top.changes_in_flight else ""
     flying += f", {top.moves_queued} queued" if top.moves_queued else ""
-    flying += f"; {top.waiting} jobs wait" if top.waiting else ""
+    flying += f"; {format_count(top.waiting, 'job waits', 'jobs wait')}" if top.waiting else ""
     lines = [
         Text(printable(f"{policy}{top.manager}"), style="bold", overflow="ellipsis", no_wrap=True),
         Text(f"{counts}; {flying}; by {order}", overflow="ellipsis", no_wrap=True),
@@ -51,7 +52,10 @@ def heading(top: Top, *, sort: str, reverse: bool, trouble: str = "", keys: bool
         words = f"STUCK: {top.stuck} cannot come to an end; specon moves --open, specon changes --open"
         lines.append(Text(words, style="bold red"))
     if top.hung:
-        words = f"HUNG: {top.hung} train no more, and wait; specon explain JOB says what is known"
+        words = (
+            f"HUNG: {format_count(top.hung, 'replica trains', 'replicas train')} no more; specon"
+            " explain JOB says what is known"
+        )
         lines.append(Text(words, style="bold red"))
     if top.dry_run:
         lines.append(Text("DRY RUN: nothing is ordered; specon explain says what would be", "bold yellow"))
@@ -158,7 +162,7 @@ def _doing(row: ReplicaRow) -> Text:
     elif row.change:
         words = f"{row.change} {row.change_state}"
     else:
-        crashes = f"{row.crashes} crash{'es' * (row.crashes > 1)}" if row.crashes else ""
+        crashes = format_count(row.crashes, "crash", "crashes") if row.crashes else ""
         over = row.phase == str(Phase.RUNNING)
         return _cut(": ".join(part for part in (crashes, "" if over else row.note) if part), "dim")
     if row.stuck:

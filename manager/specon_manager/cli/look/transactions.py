@@ -27,6 +27,7 @@ from specon_manager.views.times import iso, since_text
 from specon_manager.views.transaction_words import sentence, why
 from specon_manager.views.transactions import TransactionRow, choose_rows, news
 from specon_manager.views.view import View
+from specon_sidecar.counts import format_count
 
 _LINES: Final = 50
 _INTERVAL: Final = 1.0
@@ -138,7 +139,7 @@ def _print(view: View, remote: Remote, arguments: argparse.Namespace, *, moves: 
         console.print(Text(f"{none} at {printable(manager)}"), soft_wrap=True)
         return
     if left_out:
-        console.print(f"{left_out} older ones are left out: --limit")
+        console.print(f"{format_count(left_out, 'older one is', 'older ones are')} left out: --limit")
     print_rows(console, shown, view.now)
 
 

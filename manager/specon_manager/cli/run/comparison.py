@@ -48,6 +48,7 @@ from specon_manager.cli.run.verdict import (
     gain_of,
 )
 from specon_manager.views.names import job_label
+from specon_sidecar.counts import format_count
 
 _STYLES: Final = {
     Verdict.HELPED: "green",
@@ -210,7 +211,7 @@ def _load_lines(comparison: Comparison) -> list[str]:
     if shares[0] is None or shares[1] is None:
         return ["load: what others took of the machine is not known, and may have differed"]
     told = (
-        f"load: others took {shares[0]:.0%} of {first.cpus} CPUs under {comparison.policy},"
+        f"load: others took {shares[0]:.0%} of {format_count(first.cpus, 'CPU')} under {comparison.policy},"
         f" {shares[1]:.0%} under {comparison.policy_without};"
         f" the runs themselves took {first.own:.0f} and {second.own:.0f} processor seconds"
     )

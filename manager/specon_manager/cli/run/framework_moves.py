@@ -13,6 +13,7 @@ from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.model.events import MoveRequested
 from specon_manager.usage import UsageError
+from specon_sidecar.counts import format_count
 
 NEEDS: Final[Mapping[str, str]] = {
     "hugging-face": "transformers",
@@ -93,5 +94,5 @@ def lines(moves: tuple[TransactionResult, ...], values: Mapping[str, Continuity]
         loss = f", loss {value.before:.4g} before and {value.after:.4g} after" if known else ""
         yield (
             f"{name}: saved at step {move.checkpoint_step}, went on with step {move.first_step_after}:"
-            f" {move.steps_lost or 0} steps lost, {move.downtime:.1f} s of downtime{loss}"
+            f" {format_count(move.steps_lost or 0, 'step')} lost, {move.downtime:.1f} s of downtime{loss}"
         )

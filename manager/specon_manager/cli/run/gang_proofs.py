@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from specon_manager.backends.local.pod_files import replica_directory
 from specon_manager.cli.run.transaction_results import TransactionResult
+from specon_sidecar.counts import format_count
 
 _LINK: Final = re.compile(rb"(resumed from )?.*?\bstep=(\d{1,12})\b.* chain=sha256:([0-9a-f]{1,64})\s*\Z")
 _LONGEST: Final = 4096  # bytes of a line that are looked at
@@ -55,12 +56,12 @@ def proofs(moves: Iterable[TransactionResult], directory: Path) -> Iterator[str]
                 chain = chain_of(file)
         except OSError:
             chain = Chain(0, 0)
-        told = f"{chain.resumes} {'resume' if chain.resumes == 1 else 'resumes'}"
+        told = format_count(chain.resumes, "resume")
         linked = (
             f"unbroken over {told}" if chain.resumes and not chain.broken else f"broken in {chain.broken}"
         )
         yield (
             f"{move.job.partition('/')[2]} moved as a whole from step {move.checkpoint_step}:"
-            f" {move.downtime:.1f} s of downtime, {move.steps_lost or 0} steps lost,"
+            f" {move.downtime:.1f} s of downtime, {format_count(move.steps_lost or 0, 'step')} lost,"
             f" chain of parameters {linked if chain.resumes else 'not in its log'}"
         )

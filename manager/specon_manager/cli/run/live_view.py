@@ -25,6 +25,7 @@ from specon_manager.views.names import printable
 from specon_manager.views.nodes import NodeRow, node_row
 from specon_manager.views.page import CurveOf
 from specon_manager.views.words import word_for
+from specon_sidecar.counts import format_count
 
 _BAR: Final = 12
 _WIDE: Final = 120  # columns, from which on there are curves and totals of categories
@@ -211,7 +212,9 @@ def _nodes(state: State, room: int, width: int) -> Table:
     if not nodes:
         grid.add_row("", "", "", Text("no nodes yet", style="dim"))
     elif len(shown) < len(nodes):
-        grid.add_row("", "", "", Text(f"and {len(nodes) - len(shown)} nodes more", style="dim"))
+        grid.add_row(
+            "", "", "", Text(f"and {format_count(len(nodes) - len(shown), 'more node')}", style="dim")
+        )
     return grid
 
 

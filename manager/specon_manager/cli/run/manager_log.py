@@ -15,6 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_sidecar.counts import format_count
+
 NAME: Final = "manager.log"
 _MOST_BYTES: Final = 8 << 20
 _AT_ONCE: Final = 20
@@ -92,7 +94,7 @@ class ManagerLog(logging.Handler):
                 self._descriptor, self._size = _open(self._path)
                 os.close(former)
             if self._unwritten:
-                line = f"({self._unwritten} lines could not be written)\n".encode() + line
+                line = f"({format_count(self._unwritten, 'line')} could not be written)\n".encode() + line
             self._size += os.write(self._descriptor, line)
             self._unwritten = 0
         except OSError:

@@ -15,6 +15,7 @@ from specon_manager.cli.remote.log_end import log_begin, log_end
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Phase, Replica
 from specon_manager.views.names import cut, printable, replica_label
+from specon_sidecar.counts import format_count
 from specon_sidecar.following.log_choice import choose_log
 
 UNREAD_SECONDS: Final = 30.0
@@ -100,7 +101,10 @@ class Notices:
         proposal = propose(lines[:_LINES])
         if proposal is None:
             lately = f", the last: {cut(lines[-1].decode(errors='replace'), 80)!r}" if lines else ""
-            yield f"{label}: no loss in {UNREAD_SECONDS:.0f} s: {len(lines)} lines in {where}{lately}"
+            yield (
+                f"{label}: no loss in {UNREAD_SECONDS:.0f} s: {format_count(len(lines), 'line')}"
+                f" in {where}{lately}"
+            )
             own = None if lines else _read_last(replica, state)
             if own is not None:
                 yield f"    its trainer seems to write {printable(own)}: name it in the job file (log: {own})"
@@ -110,7 +114,7 @@ class Notices:
         first, last = proposal.first.value, proposal.last.value
         yield (
             f"{label}: no loss in {UNREAD_SECONDS:.0f} s of {where}; this line of the job file reads "
-            f"{proposal.samples} samples, {first:.6g} to {last:.6g}:"
+            f"{format_count(proposal.samples, 'sample')}, {first:.6g} to {last:.6g}:"
         )
         yield f"    pattern: {json.dumps(proposal.pattern, ensure_ascii=False)}"
 

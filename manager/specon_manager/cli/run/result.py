@@ -19,6 +19,7 @@ from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.transactions import Kind, Transaction, TransactionState
 from specon_manager.views.names import job_label
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 
 class JobResult(Struct, frozen=True, kw_only=True):
@@ -185,11 +186,6 @@ def format_seconds(value: float | None, unknown: str) -> str:
     return unknown if value is None else f"{value:.1f}"
 
 
-def format_jobs(count: int) -> str:
-    """Return so many jobs in words."""
-    return "1 job" if count == 1 else f"{count} jobs"
-
-
 def print_result(result: RunResult, console: Console) -> None:
     """Print the table of the jobs, then what the run came to as a whole."""
     console.print(to_table(result))
@@ -203,7 +199,7 @@ def conclusions(result: RunResult) -> list[str]:
     ended = sum(job.finished_at is not None for job in result.jobs)
     missing = [f"{ended - succeeded} failed"] * (ended > succeeded)
     missing += [f"{len(result.jobs) - ended} not ended"] * (ended < len(result.jobs))
-    of = f", {format_jobs(succeeded)}" + (f" ({', '.join(missing)})" if missing else "")
+    of = f", {format_count(succeeded, 'job')}" + (f" ({', '.join(missing)})" if missing else "")
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in result.moves_by_outcome.items())
     machine = result.machine
     average, makespan = result.average_completion_seconds, result.makespan_seconds
@@ -211,7 +207,7 @@ def conclusions(result: RunResult) -> list[str]:
         "average completion " + ("unknown" if average is None else f"{average:.1f} s") + of,
         "makespan " + ("unknown" if makespan is None else f"{makespan:.1f} s"),
         f"moves: {outcomes or 'none'}",
-        f"machine: {machine.nodes} nodes, {machine.cpus:g} CPUs",
+        f"machine: {format_count(machine.nodes, 'node')}, {format_count(machine.cpus, 'CPU')}",
     ]
 
 
@@ -222,7 +218,6 @@ __all__ = [
     "PlacementLog",
     "RunResult",
     "conclusions",
-    "format_jobs",
     "format_seconds",
     "print_result",
     "summarize",

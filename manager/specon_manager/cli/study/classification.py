@@ -14,6 +14,7 @@ from specon_manager.cli.study.course import Course, Mark, place
 from specon_manager.cli.study.likeliest import Reading
 from specon_manager.views.names import printable
 from specon_sidecar.classify import Category, ClassifierSettings
+from specon_sidecar.counts import format_count, format_times
 from specon_sidecar.event_files.event_reader import FORMAT
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.reader import Reader
@@ -83,7 +84,9 @@ def head(found: Classification) -> Iterator[str]:
         yield f"metric    {printable(found.metric)!r}, {less} is better ({found.goal_from})"
     long = f", {found.oversized:,} too long to be read" if found.oversized else ""
     yield (
-        f"read      {found.lines:,} lines, {found.samples:,} samples, {found.unparsed:,} lines without one"
+        f"read      {format_count(found.lines, 'line', form=',')},"
+        f" {format_count(found.samples, 'sample', form=',')},"
+        f" {format_count(found.unparsed, 'line', form=',')} without one"
         f"{long}"
     )
     for name, sample in (("first", found.first), ("last", found.last)):
@@ -109,7 +112,10 @@ def verdict(found: Classification) -> Iterator[str]:
     for name, mark in (("watching", course.watching_at), ("converged", course.converged_at)):
         yield f"{name:<9} {'never' if mark is None else 'first at ' + place(mark)}"
     judgement = course.judgement
-    yield f"verdict   {judgement.category} after {course.intervals} intervals: {judgement.reason}"
+    yield (
+        f"verdict   {judgement.category} after {format_count(course.intervals, 'interval')}:"
+        f" {judgement.reason}"
+    )
     yield f"would     {_action(found, course)}"
 
 
@@ -186,7 +192,7 @@ def _advice(found: Classification) -> Iterator[str]:
         else:
             yield (
                 f"  no named number was found; this pattern (here: --pattern) finds"
-                f" {proposal.samples} samples,"
+                f" {format_count(proposal.samples, 'sample')},"
                 f" {proposal.first.value:.6g} at {place(proposal.first)}"
                 f" to {proposal.last.value:.6g} at {place(proposal.last)}"
             )
@@ -221,8 +227,7 @@ def _action(found: Classification, course: Course) -> str:
         )
     again = ""
     if course.reopened:
-        times = "once" if course.reopened == 1 else f"{course.reopened} times"
-        again = f"; it grew again {times}, and was wanted where it was then"
+        again = f"; it grew again {format_times(course.reopened)}, and was wanted where it was then"
     share = _share_after(found, mark)
     left = "" if share is None else f", with {share:.0%} of this log still to come"
     return (
@@ -243,7 +248,9 @@ def _describe(evidence: Evidence) -> str:
     ends = [one for one in (evidence.first, evidence.last) if one is not None]
     values = " to ".join(f"{one.value:.4g}" for one in ends)
     return (
-        f"{evidence.samples} samples at {evidence.steps} steps or epochs, {evidence.share_of_lines:.0%} of"
+        f"{format_count(evidence.samples, 'sample')} at"
+        f" {format_count(evidence.steps, 'step or epoch', 'steps or epochs')},"
+        f" {evidence.share_of_lines:.0%} of"
         f" the lines, {values}"
     )
 

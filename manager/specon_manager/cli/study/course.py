@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from specon_sidecar.classify import Category, ClassifierSettings, Judgement
+from specon_sidecar.counts import format_count
 from specon_sidecar.formats.detect import Evidence
 from specon_sidecar.formats.metric_names import Goal
 from specon_sidecar.formats.sample import Sample
@@ -166,7 +167,8 @@ def divide_by_time(samples: Sequence[Sample], interval: float) -> Iterator[Seque
         return
     count = (times[-1] - times[0]) / interval
     if count > _MOST_INTERVALS:
-        raise ValueError(f"{interval:g} s makes {count:.0f} intervals; the most is {_MOST_INTERVALS}")
+        many = format_count(math.floor(count), "interval")
+        raise ValueError(f"{interval:g} s makes {many}; the most is {_MOST_INTERVALS}")
     end, group = times[0] + interval, list[Sample]()
     for sample, time in zip(samples, times, strict=False):
         while time >= end:

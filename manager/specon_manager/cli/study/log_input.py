@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from specon_manager.usage import UsageError
+from specon_sidecar.counts import format_count
 from specon_sidecar.event_files.events import EventFiles, EventsError
 from specon_sidecar.following.lines import MAX_LINE_BYTES, LineSplitter
 from specon_sidecar.following.log_choice import MOST_ENTRIES, Log, choose_log, is_binary
@@ -86,7 +87,7 @@ class EventInput:
         except EventsError as error:
             raise UsageError(f"{self.log.path}: {error}") from error
         corrupt = self._files.counters.corrupt
-        note = f"{corrupt} damaged records were passed over"
+        note = f"{format_count(corrupt, 'damaged record was', 'damaged records were')} passed over"
         if corrupt and note not in self.notes:
             self.notes.append(note)
 

@@ -13,6 +13,7 @@ from specon_manager.runtime.append_file import DiskFullError
 from specon_manager.runtime.journal import NAME, cut, first_difference
 from specon_manager.runtime.state_directory import StateDirectory
 from specon_manager.usage import UsageError
+from specon_sidecar.counts import format_count
 
 
 class Replayed(Struct, frozen=True, kw_only=True):
@@ -70,9 +71,12 @@ def _replay(path: Path, *, as_json: bool) -> int:
         print(to_json(Replayed(journal=str(path), agreed=agreed, **told)))
         return int(difference is not None)
     if difference is None:
-        print(f"{path}: {agreed} steps, no difference")
+        print(f"{path}: {format_count(agreed, 'step')}, no difference")
         return 0
-    print(f"{path}: {agreed} steps agree; line {difference.line} differs at {difference.event}")
+    print(
+        f"{path}: {format_count(agreed, 'step agrees', 'steps agree')}; line"
+        f" {difference.line} differs at {difference.event}"
+    )
     print("  recorded:", *difference.recorded or ["nothing"], sep="\n    ")
     print("  replayed:", *difference.replayed or ["nothing"], sep="\n    ")
     return 1
@@ -94,5 +98,8 @@ def _cut(path: Path, *, as_json: bool) -> int:
         print(f"{path}: nothing is damaged")
     else:
         good, damaged = done
-        print(f"{path}: {good} good lines are kept; the damaged journal is {damaged}")
+        print(
+            f"{path}: {format_count(good, 'good line is', 'good lines are')} kept; the"
+            f" damaged journal is {damaged}"
+        )
     return 0

@@ -16,6 +16,7 @@ from specon_manager.model.transactions import (
     TransactionState,
     Witness,
 )
+from specon_sidecar.counts import format_times
 from specon_sidecar.wire import Checkpoint
 
 REPEATS = 2
@@ -30,7 +31,7 @@ def apply_outcome(
     """Return the state after the outcome happened to the transaction, and what is ordered then."""
     if outcome is Outcome.STALE and transaction.asks >= _ASKS:
         # To ask forever would end as badly as to act upon what is old: nothing was told to end.
-        outcome, note = Outcome.REFUSED, f"its checkpoints grew old {transaction.asks} times"
+        outcome, note = Outcome.REFUSED, f"its checkpoints grew old {format_times(transaction.asks)}"
     found = following(transaction.kind, transaction.attempt, transaction.state, outcome)
     if found is None:
         return state, []
@@ -137,7 +138,7 @@ def _leaving(state: State, transaction: Transaction, now: float, *, again: bool)
         stuck = transaction.stuck
         if repeats > REPEATS and not stuck:
             late = [each.name for each in members.leavers(state, transaction)]
-            stuck = f"{late[0]} was told {repeats} times to end and is still there" if late else ""
+            stuck = f"{late[0]} was told {format_times(repeats)} to end and is still there" if late else ""
         transaction = msgspec.structs.replace(transaction, repeats=repeats, stuck=stuck)
         state = state.with_transaction(transaction)
         return state, orders(state, transaction)

@@ -7,6 +7,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.idle import Idle
 from specon_manager.policies.placement import readmissions
 from specon_manager.policies.preemption.queues import Queued, Queues
+from specon_sidecar.counts import format_count
 
 
 def restart(snapshot: Snapshot, queues: Queues, idle: Idle) -> Iterator[Admit]:
@@ -53,7 +54,7 @@ def admit_in_order(queue: Iterable[Queued], idle: Idle, snapshot: Snapshot) -> I
 
 def _admission(waiting: Queued, placement: Mapping[str, str], why: str) -> AdmitGang:
     job = waiting.job
-    again = f", again after {job.preemptions} preemptions" if job.preemptions else ""
+    again = f", again after {format_count(job.preemptions, 'preemption')}" if job.preemptions else ""
     where = ", ".join(sorted(set(placement.values())))
     reason = f"{job.spec.job_class} job {job.order}{again}: {why}, on {where}"
     return AdmitGang(job=waiting.name, placement=placement, reason=reason)

@@ -30,6 +30,7 @@ from specon_manager.backends.kube.owners.budgets import objections
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.pins import Glance
 from specon_manager.model.transactions import HAS_LEFT, MAY_GO, YIELDING
+from specon_sidecar.counts import format_count
 
 EVACUATION: Final = "Eviction triggered evacuation"
 """Words by which the descheduler knows that an eviction is under way (its gate `EvictionsInBackground`)."""
@@ -204,7 +205,9 @@ def _of_wishes(pod: PodFacts, known: Situation, now: float) -> Answer:
     if last.state is MoveState.SUCCEEDED:
         return SILENT
     if len(wishes) >= ATTEMPTS or waited >= patience:
-        return _passes(pod, f"{len(wishes)} moves failed, the last one: {last.message}", warning=True)
+        return _passes(
+            pod, f"{format_count(len(wishes), 'move')} failed, the last one: {last.message}", warning=True
+        )
     return _waits(pod, "a move failed and is tried again", attempt=attempt)
 
 

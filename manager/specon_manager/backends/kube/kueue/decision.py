@@ -21,6 +21,7 @@ from specon_manager.backends.kube.kueue.facts import Workload, seconds
 from specon_manager.core.state import State
 from specon_manager.model.cluster import Job, Phase
 from specon_manager.model.transactions import SAVED, Transaction
+from specon_sidecar.counts import format_count
 
 REOPENED: Final = 600.0
 _NAMED: Final = 3
@@ -152,7 +153,9 @@ def _describe(victims: Iterable[Victim]) -> str:
     if not every:
         return "no likely victim is a job of ours"
     left = [each for each in every if each.standing != "saved"]
-    text = f"{len(every) - len(left)} of {len(every)} likely victims have a verified checkpoint"
+    text = (
+        f"{len(every) - len(left)} of {format_count(len(every), 'likely victim')} saved a verified checkpoint"
+    )
     why = [f"{each.replica}: {each.words or 'it has not saved in time'}" for each in left[:_NAMED]]
     more = [f"and {len(left) - _NAMED} more"] if len(left) > _NAMED else []
     return "; ".join([text, *why, *more])

@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from specon_manager.backends.kube.objects.annotations import Options
 from specon_manager.backends.kube.objects.owner import OwnerInfo
+from specon_sidecar.counts import format_count
 
 Resizing = Literal["live", "restart", "none"]
 
@@ -138,7 +139,7 @@ def _not_asked(owner: OwnerInfo, options: Options) -> str:
         return "it has no annotation specon.io/max-workers or specon.io/min-workers"
     fewest, most = _bounds(owner, options)
     if fewest >= most:
-        return f"it can train with {most} workers only"
+        return f"it can train with {format_count(most, 'worker')} only"
     return ""
 
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 from specon_manager.backends.kube.objects.annotation_keys import SCALED, SUSPENDED_FOR
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.transport.resources import Object
+from specon_sidecar.counts import format_count
 
 SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "Job": ("spec", "suspend"),
@@ -186,7 +187,9 @@ def _resize_jobs(spec: Mapping[str, Any], workers: int) -> list[Object]:
     """Return the list of replicated jobs, which a merge patch can only replace as a whole."""
     listed = mappings(spec.get("replicatedJobs"))
     if len(listed) != 1 or count(listed[0].get("replicas"), 1) != 1:
-        raise ValueError(f"the JobSet makes more than one Job ({len(listed)} replicated jobs)")
+        raise ValueError(
+            f"the JobSet makes more than one Job ({format_count(len(listed), 'replicated job')})"
+        )
     job = copy.deepcopy(listed[0])
     child = mapping(mapping(job.get("template")).get("spec"))
     if child.get("completionMode") != "Indexed":

@@ -12,6 +12,7 @@ from typing import Final
 from specon_manager.backends.kube.objects.fields import count, mapping, mappings
 from specon_manager.backends.kube.objects.selectors import selects
 from specon_manager.backends.kube.transport.resources import Object
+from specon_sidecar.counts import format_count
 
 _EXEMPT: Final = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods whose eviction asks no budget."""
@@ -61,7 +62,7 @@ def objection_to(budget: Object, going: int, *, taken: int = 0, whole: bool = Fa
     if going > most:
         return f"its {name} lets {most} go at a time, and {going} pods would go together"
     others = f", {taken} of others being on the way" if taken else ""
-    together = "1 pod would go" if going == 1 else f"{going} pods would go together"
+    together = format_count(going, "pod would go", "pods would go together")
     return f"its {name} lets {allowed or 'none'} go now{others}, and {together}"
 
 

@@ -16,6 +16,7 @@ from specon_manager.model.transactions import (
     Transaction,
     TransactionState,
 )
+from specon_sidecar.counts import format_count
 
 _BEGUN: Final[Mapping[Kind, str]] = {
     Kind.MOVE: "MoveOrdered",
@@ -102,7 +103,7 @@ def _beginning(each: Transaction) -> str:
         case Kind.MOVE if each.purpose == SAVING:
             return f"saving on {_nodes(each.before, each)}, where somebody else is about to end it"
         case Kind.MOVE:
-            subject = f"moving all {len(each.concerned)} replicas" if each.whole else "moving"
+            subject = f"moving all {format_count(len(each.concerned), 'replica')}" if each.whole else "moving"
             return f"{subject} from {_nodes(each.before, each)} to {_nodes(each.after, each)}"
         case Kind.ADMIT:
             return f"starting on {_nodes(each.after, each)}"
@@ -112,7 +113,7 @@ def _beginning(each: Transaction) -> str:
             return f"to end and to start again on {_nodes(each.after, each)}"
         case Kind.PUT_BACK:
             return "to end as a whole, and to wait again"
-    return f"from {_workers(each.before)} to {_workers(each.after)} workers"
+    return f"from {_workers(each.before)} to {format_count(_workers(each.after), 'worker')}"
 
 
 def _outcome(each: Transaction) -> str:
@@ -123,7 +124,11 @@ def _outcome(each: Transaction) -> str:
         case Kind.MOVE | Kind.RESTART:
             step = "" if each.first_step_after is None else f" at step {each.first_step_after}"
             lost = each.steps_lost
-            again = f", {lost} steps trained again" if lost else ", no step lost" * (each.whole and lost == 0)
+            again = (
+                f", {format_count(lost, 'step')} trained again"
+                if lost
+                else ", no step lost" * (each.whole and lost == 0)
+            )
             killed = f", {len(each.killed)} had to be killed" if each.killed else ""
             return f"resumed{step} on {_nodes(each.wanted, each)}{pause}{again}{killed}"
         case Kind.ADMIT:
@@ -133,7 +138,7 @@ def _outcome(each: Transaction) -> str:
             return f"{ended}; it waits again, and resumes {saved or 'from what it saved'}"
         case Kind.PUT_BACK:
             return f"put back; it waits again, and resumes {saved or 'from what it saved'}"
-    numbers = f"from {_workers(each.before)} to {_workers(each.after)} workers"
+    numbers = f"from {_workers(each.before)} to {format_count(_workers(each.after), 'worker')}"
     return f"{numbers}, on {_nodes(each.after, each)}{saved and f', {saved}'}{pause}"
 
 

@@ -2,7 +2,7 @@
 
 import { byId, element, keyed, leftOut, setText, show } from "./dom.js";
 import { seconds, setAge } from "./time.js";
-import { measured, span } from "./words.js";
+import { formatCount, measured, span } from "./words.js";
 
 const MARKS = { Succeeded: "✓", RolledBack: "↩", Failed: "✕", Refused: "⊘" };
 
@@ -11,11 +11,11 @@ const nodes = (names) => names?.replaceAll(",", ", ") ?? "?";
 /** What a transaction changes, in a few words. */
 function way(row) {
   if (row.kind === "move" && row.attempt > 1) return `${row.replica === null ? "all of it " : ""}back to ${nodes(row.source)}`;
-  if (row.kind === "admit") return `admitted with ${row.workers_after} ${row.workers_after === 1 ? "worker" : "workers"}`;
+  if (row.kind === "admit") return `admitted with ${formatCount(row.workers_after, "worker")}`;
   if (row.kind === "preempt") return row.beneficiary ? `preempted for ${row.beneficiary.replace(/^default\//, "")}` : "preempted";
   if (row.kind === "put-back") return "put back as a whole";
   if (row.kind === "move") return row.what.replace("->", "→");
-  return `${row.kind}: ${row.workers_before} → ${row.workers_after} workers`;
+  return `${row.kind}: ${row.workers_before} → ${formatCount(row.workers_after, "worker")}`;
 }
 
 /** An empty list says so; the line is no item of the list for `keyed`. */
@@ -112,7 +112,7 @@ export function showQueue(view) {
     (node, job) => {
       setText(node.querySelector("b"), job.label);
       setAge(node.querySelector(".way"), job.since, "for ");
-      const facts = [`${job.workers} ${job.workers === 1 ? "worker" : "workers"}`, job.class];
+      const facts = [formatCount(job.workers, "worker"), job.class];
       if (job.queue) facts.push(`queue ${job.queue}`);
       if (job.position !== null) facts.push(`position ${job.position}`);
       if (job.starts) facts.push(expected(job.starts));

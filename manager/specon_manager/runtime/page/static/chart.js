@@ -1,7 +1,7 @@
 // Loss curves. Each part of a line has the colour of what the job was then; moves are marked.
 
 import { drawn } from "./dom.js";
-import { className, number, span } from "./words.js";
+import { className, formatTimes, number, span } from "./words.js";
 
 const finite = (curve) => curve.filter((point) => typeof point[1] === "number");
 
@@ -12,7 +12,7 @@ export function spoken(row) {
   const first = points[0];
   const last = points[points.length - 1];
   const times = row.moved_at.length;
-  const moves = times ? `, moved ${times === 1 ? "once" : `${times} times`}` : "";
+  const moves = times ? `, moved ${formatTimes(times)}` : "";
   return `${row.metric ?? "metric"} from ${number(first[1])} to ${number(last[1])} within ${span(last[0] - first[0])}${moves}`;
 }
 

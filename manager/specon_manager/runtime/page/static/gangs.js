@@ -1,6 +1,6 @@
 // Jobs of several replicas: one item for the job, and one for each replica while that is opened.
 
-import { WORDS } from "./words.js";
+import { WORDS, formatCount } from "./words.js";
 
 const plain = (name) => name.replace(/^default\//, "");
 
@@ -45,7 +45,7 @@ function standing({ name, members }) {
   return {
     ...lead,
     label: plain(name),
-    node: nodes.length > 2 ? `${nodes.length} nodes` : nodes.join(", "),
+    node: nodes.length > 2 ? formatCount(nodes.length, "node") : nodes.join(", "),
     active: nodes.length > 0,
     // Replicas of a job that moves as a whole move together.
     moves: Math.max(...members.map((row) => row.moves)),

@@ -6,7 +6,7 @@ import { chart, spoken } from "./chart.js";
 import { grouped, unfolded } from "./gangs.js";
 import { logOf } from "./log.js";
 import { setAge } from "./time.js";
-import { WORDS, meaning, number, percent, sign, span, wordWithSign } from "./words.js";
+import { WORDS, formatCount, meaning, number, percent, sign, span, wordWithSign } from "./words.js";
 
 const SPARK = { width: 132, height: 30, margin: { left: 3, right: 5, top: 4, bottom: 4 } };
 const PHONE = 560; // pixels of width, below which the words of a large curve would be too small
@@ -133,7 +133,7 @@ function updateRow(body, { name, row, members }) {
   setText(cell("moves"), row.moves ? String(row.moves) : "");
   body.classList.toggle("over", row.word === "Succeeded" || row.word === "Failed");
   body.querySelector(".opener").setAttribute("aria-expanded", String(open.has(name)));
-  if (members) setText(body.querySelector(".size"), members.length === 1 ? "1 replica" : `${members.length} replicas`);
+  if (members) setText(body.querySelector(".size"), formatCount(members.length, "replica"));
   else if (open.has(name)) detail(body, row);
 }
 

@@ -1,19 +1,19 @@
 // The figures on top, and the words, which are legend and filter in one.
 
 import { byId, element, keyed, setText } from "./dom.js";
-import { WORDS, meaning, sign } from "./words.js";
+import { WORDS, meaning, nounFor, sign } from "./words.js";
 
 export function showSummary(view, filter, changed) {
   const { counts } = view;
   const active = counts.jobs - counts.jobs_ended;
   const figures = [
-    ["nodes", counts.nodes, ""],
-    ["jobs", active, counts.jobs_ended ? `${counts.jobs_ended} ended` : ""],
+    [nounFor(counts.nodes, "node"), counts.nodes, ""],
+    [nounFor(active, "job"), active, counts.jobs_ended ? `${counts.jobs_ended} ended` : ""],
     ["waiting", counts.waiting, ""],
-    ["moves in flight", counts.moves_in_flight, counts.requests ? `${counts.requests} queued` : ""],
-    ...(counts.changes_in_flight ? [["changes in flight", counts.changes_in_flight, ""]] : []),
+    [nounFor(counts.moves_in_flight, "move in flight", "moves in flight"), counts.moves_in_flight, counts.requests ? `${counts.requests} queued` : ""],
+    ...(counts.changes_in_flight ? [[nounFor(counts.changes_in_flight, "change in flight", "changes in flight"), counts.changes_in_flight, ""]] : []),
     ...(counts.stuck ? [["stuck", counts.stuck, ""]] : []),
-    ["moves done", counts.moves.Succeeded, troubles(counts.moves)],
+    [nounFor(counts.moves.Succeeded, "move done", "moves done"), counts.moves.Succeeded, troubles(counts.moves)],
   ];
   keyed(
     byId("figures"),

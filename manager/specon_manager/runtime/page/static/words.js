@@ -98,3 +98,18 @@ export function number(value) {
 export const percent = (share) => (typeof share === "number" ? `${(100 * share).toFixed(Math.abs(share) < 0.1 ? 2 : 0)} %` : "");
 
 export const bytes = (amount) => (amount >= 1e9 ? `${(amount / 1e9).toFixed(1)} GB` : `${(amount / 1e6).toFixed(0)} MB`);
+
+/** A number with its noun: `1 job`, `2 jobs`. */
+export function formatCount(count, noun) {
+  return `${count} ${nounFor(count, noun)}`;
+}
+
+/** The noun alone, in the number that fits. */
+export function nounFor(count, noun, plural = `${noun}s`) {
+  return count === 1 ? noun : plural;
+}
+
+/** How often something happened. */
+export function formatTimes(count) {
+  return count === 1 ? "once" : `${count} times`;
+}
