@@ -76,7 +76,7 @@ def test_moves_hours_and_costs_are_counted_from_the_journal(served, capsys):
 
 def test_helped_and_hurt_are_what_was_forecast_when_it_was_decided(served, capsys):
     """By the shares of cores that the gate weighs; a move that has not ended counts for nothing yet."""
-    told = read_journal(served / NAME, 0.0)
+    told = read_journal(served / NAME, HOUR * 24)
     [forecast] = told.forecasts.values()
     assert {job: change > 0 for job, change in forecast.items()} == {
         "default/b": True,
@@ -96,7 +96,7 @@ def test_a_long_journal_says_how_far_it_was_read(tmp_path):
         journal.append(float(number), Tick(), ())
     journal.close()
     told = []
-    read_journal(tmp_path / NAME, 0.0, told.append)
+    read_journal(tmp_path / NAME, HOUR, progress=told.append)
     assert told == [998.0, 1998.0]
 
 
@@ -153,5 +153,19 @@ def test_older_files_of_a_journal_are_read_and_a_damaged_one_is_said(served, cap
         assert (told["moves"], told["helped"]) == (1, None)
         assert any("the journal is not read" in each for each in told["unknown"])
     else:
-        assert len(read_journal(path, 0.0).forecasts) == 1
+        assert len(read_journal(path, HOUR * 24).forecasts) == 1
         assert json.loads(report(served, capsys, "-o", "json"))["helped"] == []
+
+
+def test_each_line_of_the_journal_of_an_ended_manager_is_stepped_once(served, capsys, monkeypatch):
+    """The state at its end and what happened until then are taken from the same reading."""
+    events = []
+
+    def count(state, event, now):
+        events.append(event)
+        return step(state, event, now)
+
+    for module in ("specon_manager.cli.look.report_journal", "specon_manager.runtime.journal"):
+        monkeypatch.setattr(f"{module}.step", count)
+    report(served, capsys)
+    assert len(events) == 2

@@ -25,7 +25,8 @@ class RemoteCluster:
         for replica in sorted(self.cluster.live):
             self.cluster.report(replica, Category.CONVERGED, step=step)
 
-    async def view(self) -> View:
+    async def view(self, read: object = None) -> View:
+        del read
         state, now = self.cluster.state, self.cluster.now
         return View(state=state, now=now, transactions=rows_of(state))
 

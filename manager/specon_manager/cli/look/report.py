@@ -16,7 +16,7 @@ from specon_manager.cli.look.report_journal import Told, read_journal
 from specon_manager.cli.output import to_json
 from specon_manager.cli.remote.choice import add_remote_arguments, run_remote
 from specon_manager.cli.remote.remote import Remote
-from specon_manager.runtime.journal import JournalError
+from specon_manager.runtime.journal import JournalError, Recovered, recover
 from specon_manager.views.names import printable
 from specon_manager.views.report import Report, figures, report_of
 from specon_manager.views.report_page import page
@@ -49,16 +49,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
-    view = await remote.view()
+    past = _Past(arguments.since)
+    view = await remote.view(past.recover)
     since = view.now - arguments.since
-    told: Told | None = None
-    trouble: tuple[str, ...] = ()
-    if remote.journal is not None:
-        try:
-            with _telling() as tell:
-                told = await asyncio.to_thread(read_journal, remote.journal, since, tell)
-        except (JournalError, OSError) as error:
-            trouble = (f"the journal is not read, only what the manager remembers: {error}",)
+    if remote.journal is not None and not past.read:
+        await asyncio.to_thread(past.take, remote.journal, view.now)
+    told, trouble = past.told, past.trouble
     if told is not None and not told.whole:
         trouble = ("what was before the oldest journal file is not counted",)
     space = arguments.namespace
@@ -77,6 +73,30 @@ async def _report(remote: Remote, arguments: argparse.Namespace) -> int:
     )
     sys.stdout.write(_write(found, arguments.output))
     return 0
+
+
+class _Past:
+    """What the journal tells of so many seconds before now; it is read once, whoever asks for it first."""
+
+    def __init__(self, span: float) -> None:
+        self._span = span
+        self.read = False
+        self.told: Told | None = None
+        self.trouble: tuple[str, ...] = ()
+
+    def take(self, path: Path, now: float | None) -> None:
+        """Read it, up to `now` or its last line; trouble is remembered in words."""
+        self.read = True
+        try:
+            with _telling() as tell:
+                self.told = read_journal(path, self._span, now, tell)
+        except (JournalError, OSError) as error:
+            self.trouble = (f"the journal is not read, only what the manager remembers: {error}",)
+
+    def recover(self, path: Path) -> Recovered | None:
+        """Return what the journal of a manager that has ended holds. Raises JournalError, OSError."""
+        self.take(path, None)
+        return recover(path) if self.told is None else self.told.recovered
 
 
 @contextlib.contextmanager

@@ -27,9 +27,10 @@ from specon_manager.cli.remote.cluster_records import (
 from specon_manager.cli.remote.local import view_of as view_of_state
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.redaction import LEFT_OUT
-from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
+from specon_manager.runtime.journal import recover
 from specon_manager.usage import UsageError
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
@@ -63,8 +64,9 @@ class BundleRemote:
         """What is in it, by name."""
         return self._files
 
-    async def view(self) -> View:
+    async def view(self, read: ReadJournal = recover) -> View:
         """Return what was known when it was written; raises UsageError for a state of another version."""
+        del read
         at = self._read_time()
         if _STATE in self._files:
             try:

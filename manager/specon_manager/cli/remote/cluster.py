@@ -41,9 +41,10 @@ from specon_manager.cli.remote.cluster_records import (
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.cli.remote.problems import raise_in_words
 from specon_manager.cli.remote.rebuilt import Rebuilt, rebuild
-from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.model.transactions import TransactionState
+from specon_manager.runtime.journal import recover
 from specon_manager.usage import UsageError
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
@@ -80,8 +81,9 @@ class ClusterRemote:
         self._known = State()
         """What was last read, for the names of replicas and for what transactions wait for."""
 
-    async def view(self) -> View:
+    async def view(self, read: ReadJournal = recover) -> View:
         """Return what the custom resources and the Lease say."""
+        del read
         with raise_in_words(self.where):
             records = await self._records(self._namespace)
         self._known, caveats = await self._with_pause(state_of(records, time.time()))

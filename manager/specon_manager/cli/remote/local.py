@@ -12,7 +12,7 @@ import msgspec
 
 from specon_manager.cli.remote.local_evidence import collect_evidence
 from specon_manager.cli.remote.log_end import LogEnd, log_end
-from specon_manager.cli.remote.remote import RefusedError, Remark, Wanted
+from specon_manager.cli.remote.remote import ReadJournal, RefusedError, Remark, Wanted
 from specon_manager.core.state import State
 from specon_manager.core.state_check import latest
 from specon_manager.model.expected_start import ExpectedStart
@@ -59,7 +59,7 @@ class LocalRemote:
         """In its directory."""
         return self._directory / NAME
 
-    async def view(self) -> View:
+    async def view(self, read: ReadJournal = recover) -> View:
         """Ask for the whole state, or read the journal of a manager that has ended.
 
         Raises UsageError for a manager of another version.
@@ -67,7 +67,7 @@ class LocalRemote:
         try:
             content = await self._ask("GET", "/v1/state")
         except _SilentError as error:
-            recovered = await asyncio.to_thread(_recover, self._directory, error)
+            recovered = await asyncio.to_thread(_recover, self._directory, read, error)
             state, words = recovered.state, "the manager does not run: this is what its journal says"
             return msgspec.structs.replace(view_of(state, recovered.last_at, (words,)), answers=False)
         try:
@@ -210,9 +210,9 @@ def _row(told: Mapping[str, Any], reason: str) -> TransactionRow:
     )
 
 
-def _recover(directory: Path, silent: UsageError) -> Recovered:
+def _recover(directory: Path, read: ReadJournal, silent: UsageError) -> Recovered:
     try:
-        recovered = recover(directory / NAME)
+        recovered = read(directory / NAME)
     except (JournalError, OSError):
         recovered = None
     if recovered is None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from specon_manager.cli.remote.log_end import LogEnd
 from specon_manager.core.state import State
 from specon_manager.model.transactions import Request
+from specon_manager.runtime.journal import Recovered, recover
 from specon_manager.views.transactions import TransactionRow
 from specon_manager.views.view import View
 
@@ -53,6 +54,10 @@ class Remark(Struct, frozen=True, kw_only=True):
     warning: bool = False
 
 
+ReadJournal = Callable[[Path], Recovered | None]
+"""Reads a journal: what it holds, or None where there is none. Raises JournalError, OSError."""
+
+
 class Remote(Protocol):
     """A manager. Every method raises UsageError where it cannot be reached, with what to do."""
 
@@ -68,8 +73,8 @@ class Remote(Protocol):
     def journal(self) -> Path | None:
         """Its journal, where that can be read from here."""
 
-    async def view(self) -> View:
-        """Return what is known of replicas and transactions."""
+    async def view(self, read: ReadJournal = recover) -> View:
+        """Return what is known of replicas and transactions; `read` reads the journal of one that ended."""
 
     async def whole(self, concerned: Callable[[State], Iterable[str]]) -> View:
         """Return the state with everything that a decision on the replicas `concerned` needs; slower."""
