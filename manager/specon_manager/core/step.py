@@ -281,6 +281,7 @@ _HANDLERS: Final[dict[type, Callable[[State, Any, float], Step]]] = {
     ev.EvictionRefused: answers.eviction_refused,
     ev.JobRefused: answers.job_refused,
     ev.OrderExpired: answers.note_expired,
+    ev.SidecarMissing: answers.note_sidecar_missing,
     ev.QueuesObserved: _queues_observed,
     ev.MoveRequested: requested_moves.move_requested,
     ev.SaveRequested: saving.save_requested,

@@ -234,6 +234,8 @@ class PlaceJob(Struct, frozen=True, tag=True, kw_only=True):
     """Until when the checkpoint that permits the ends is fresh enough; later nothing is told to end."""
     gang: bool = False
     """Whether all of the job is moved as one: it goes and comes as a whole, with the number that it has."""
+    missing_sidecars: Mapping[str, int] = field(default_factory=dict)
+    """By replica, how many of its pods were sent back so far because they came without a sidecar."""
 
 
 Action = (

@@ -134,6 +134,15 @@ class JobRefused(Struct, frozen=True, tag=True, kw_only=True):
     reason: str
 
 
+class SidecarMissing(Struct, frozen=True, tag=True, kw_only=True):
+    """A pod of a transaction came without a sidecar, and is sent back so that another one comes."""
+
+    transaction: str
+    replica: str
+    count: int
+    """With it, how many of the replica's pods were sent back since the transaction began."""
+
+
 class QueuesObserved(Struct, frozen=True, tag=True, kw_only=True):
     """These queues are there, with their quotas; others are not any more."""
 
@@ -226,6 +235,7 @@ Event = (
     | SaveRequested
     | Paused
     | OrderExpired
+    | SidecarMissing
     | RequestWithdrawn
     | RoomHeld
     | RoomRefused

@@ -135,6 +135,8 @@ class Transaction(Struct, frozen=True, kw_only=True):
     """Incarnation by replica, of what was told to end on the present way; "" is whichever there is."""
     repeats: int = 0
     """How often the present orders to end were given again because they were not obeyed."""
+    missing_sidecars: Mapping[str, int] = field(default_factory=dict)
+    """By replica, how many of its pods came without a sidecar and were sent back, on both ways together."""
     killed: tuple[str, ...] = ()
     """Replicas that did not end within their grace period, and were killed."""
     stuck: str = ""

@@ -231,6 +231,7 @@ def test_news_of_replicas_that_nobody_knows_is_passed_over(cluster):
         ev.RoomHeld(transaction="move-1", replica=A),
         ev.RoomRefused(transaction="move-1", replica=A, reason="full"),
         ev.OrderExpired(transaction="move-1"),
+        ev.SidecarMissing(transaction="move-1", replica=A, count=1),
         ev.RequestWithdrawn(id="move-1"),
         ev.JobRefused(job="default/a", transaction="move-1", reason="no"),
     ):

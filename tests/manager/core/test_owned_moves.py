@@ -3,7 +3,7 @@
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.actions import HoldRoom, ReleaseRoom, WithdrawRequest
+from specon_manager.model.actions import HoldRoom, PlaceJob, ReleaseRoom, WithdrawRequest
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState
 from support.decisions.owned_moves import A1, MOVE, STATES, A, carry_out_placement, move_of, moving, running
@@ -130,6 +130,24 @@ def test_on_the_way_back_an_eviction_is_not_given_up():
     cluster.tick(1000.0)
     assert last(cluster).state is TransactionState.FAILED
     assert last(cluster).note.endswith(f"{A} was not made to go: blocked by budget b")
+
+
+def test_pods_without_a_sidecar_are_counted_for_the_way_there_and_back_together():
+    """The record keeps the highest count that was heard, and each order for the owner says it."""
+    cluster = moving(TransactionState.COMING)
+    for count in (1, 3, 2, 3):
+        assert cluster.post(ev.SidecarMissing(transaction=MOVE, replica=A, count=count)) == []
+    cluster.post(ev.SidecarMissing(transaction="another", replica=A, count=9))
+    cluster.post(ev.SidecarMissing(transaction=MOVE, replica=A1, count=9))
+    assert move_of(cluster).missing_sidecars == {A: 3}
+    (back,) = orders_of(cluster.post(ev.JobRefused(job="default/a", transaction=MOVE, reason="no sidecar")))
+    assert (move_of(cluster).attempt, back.missing_sidecars) == (2, {A: 3})
+    again = orders_of(cluster.post(ev.ManagerStarted("again", cluster.state.settings)))
+    assert [order.missing_sidecars for order in again] == [{A: 3}]
+
+
+def orders_of(actions):
+    return [action for action in actions if isinstance(action, PlaceJob)]
 
 
 def failed():

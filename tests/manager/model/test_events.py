@@ -61,6 +61,7 @@ EVENTS = (
     ev.RoomHeld(transaction="move-1", replica=A),
     ev.RoomRefused(transaction="move-1", replica=A, reason="full"),
     ev.OrderExpired(transaction="move-1"),
+    ev.SidecarMissing(transaction="move-1", replica=A, count=1),
     ev.RequestWithdrawn(id="default/by-hand", reason="because"),
     ev.SaveRequested(id="default/kueue", replica="default/a/worker/0", reason="Kueue is about to preempt it"),
 )

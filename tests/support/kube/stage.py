@@ -142,9 +142,10 @@ class Stage:
         *,
         move: str = "m-1",
         others: Mapping[str, str | None] | None = None,
+        **fields: Any,
     ) -> None:
         """Order that it comes back on a node."""
-        await self._order(move, replica, {**(others or {}), replica: node})
+        await self._order(move, replica, {**(others or {}), replica: node}, **fields)
 
     async def over(self, replica: str) -> None:
         """Order that its owner runs what it likes: nothing is in flight."""

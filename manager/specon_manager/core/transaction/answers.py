@@ -127,6 +127,18 @@ def note_expired(state: State, event: ev.OrderExpired, now: float) -> Step:
     return state.with_transaction(msgspec.structs.replace(transaction, stale=True)), []
 
 
+def note_sidecar_missing(state: State, event: ev.SidecarMissing, now: float) -> Step:
+    """Take note of how many pods of a replica came without a sidecar, on the way there and back together."""
+    del now
+    transaction = state.transactions.get(event.transaction)
+    if transaction is None or event.replica not in transaction.concerned:
+        return state, []
+    if event.count <= transaction.missing_sidecars.get(event.replica, 0):
+        return state, []
+    known = {**transaction.missing_sidecars, event.replica: event.count}
+    return state.with_transaction(msgspec.structs.replace(transaction, missing_sidecars=known)), []
+
+
 def order_again(state: State, now: float) -> Step:
     """Order again what is in flight orders; deadlines that passed while nobody watched begin again.
 

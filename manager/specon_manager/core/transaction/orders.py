@@ -56,6 +56,7 @@ def place_order(state: State, job: Job, transaction: Transaction) -> PlaceJob:
             placement[name] = node or None
     leaving = [each for each in state.transactions_of(job.name) if each.state is TransactionState.LEAVING]
     ending = {name: told for each in leaving for name, told in each.ending.items()}
+    missing = {name: count for each in flying.values() for name, count in each.missing_sidecars.items()}
     fresh = [until for each in leaving if (until := fresh_until(state, each)) is not None]
     return PlaceJob(
         job=job.name,
@@ -66,6 +67,7 @@ def place_order(state: State, job: Job, transaction: Transaction) -> PlaceJob:
         ending=dict(sorted(ending.items())),
         fresh_until=min(fresh, default=None),
         gang=transaction.whole and transaction.kind in {Kind.MOVE, Kind.RESTART},
+        missing_sidecars=dict(sorted(missing.items())),
     )
 
 

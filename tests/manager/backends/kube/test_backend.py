@@ -1,6 +1,7 @@
 """Orders against an API server with its controllers: what they do, and what is said of it."""
 
 import asyncio
+import contextlib
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from specon_manager.model.events import (
     ReplicaStarted,
     RoomHeld,
     RoomRefused,
+    SidecarMissing,
 )
 from support.kube.placing_stage import admitting_pods, ignored_by_webhook
 from support.kube.stage import Keeper, Stage, make_job, make_pod, make_stateful_set, template
@@ -255,6 +257,26 @@ async def test_a_pod_that_keeps_coming_without_a_sidecar_is_refused_and_goes_fir
     pods, _ = await api.list(PODS, "default", label_selector="app=training")
     assert [pod["metadata"]["uid"] for pod in pods] == [again.incarnation]
     assert (await api.get(JOBS, "train", "default"))["status"].get("failed", 0) == 0
+
+
+@pytest.mark.parametrize("manager", ["the same", "the next"])
+async def test_pods_without_a_sidecar_are_counted_from_what_the_order_says(cluster, api, stage, manager):
+    """On the way back, and by the next manager, the count goes on: of three tries one is left here."""
+    await make_job(api, "train")
+    started = await stage.hear(ReplicaStarted)
+    came = ignored_by_webhook(cluster, 5)
+    await stage.leave(started.replica, started.incarnation)
+    await stage.hear(ReplicaGone)
+    async with contextlib.AsyncExitStack() as stack:
+        if manager == "the next":
+            await stage.backend.end()
+            stage = await stack.enter_async_context(Stage(api, settings=HASTY, keeper=stage.keeper))
+            await stage.hear(JobObserved)
+        await stage.come(started.replica, started.node, missing_sidecars={R: 2})
+        await stage.hear(JobRefused, transaction="m-1")
+        said = stage.said(SidecarMissing, transaction="m-1")
+        assert [(event.replica, event.count) for event in said] == [(R, 3)]
+        assert len(came) == 2
 
 
 async def test_orders_given_twice_do_the_same_once(cluster, api, stage):

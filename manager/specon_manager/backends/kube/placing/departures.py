@@ -22,8 +22,8 @@ from specon_manager.model.actions import PlaceJob
 _UNHEARD_GRACE: Final = 30
 """Seconds; for a pod of which nobody hears, beyond which it is killed."""
 _COMES_AGAIN: Final = 3
-"""Pods without a sidecar that a replica of a move may have, one after the other, and still come again: of the
-connections to a manager that stands still the API server loses one by each question in vain."""
+"""Pods without a sidecar that a replica of a move may have on the way there and back together, and still come
+again: of the connections to a manager that stands still the API server loses one by each question in vain."""
 
 
 class Departures:
@@ -32,8 +32,10 @@ class Departures:
     def __init__(self, order: PlaceJob, flight: InFlight | None, tools: Tools, word: Word) -> None:
         self._order, self._tools, self._word = order, tools, word
         self._moves = flight is not None and (flight.moves or flight.gang)
-        self._unheard: dict[str, set[str]] = {}
-        """UIDs of pods that came without a sidecar, by replica."""
+        self._missing_sidecars = dict(order.missing_sidecars)
+        """By replica, how many of its pods were sent back for that, by earlier orders too."""
+        self._sent_back: set[str] = set()
+        """UIDs of those that this order sends back."""
         self.hands: Hands = msgspec.structs.replace(tools.hands, fence=self._may_end)
         """With these what trains is told to end: only as long as that is permitted."""
         self._given_up: set[str] = set()
@@ -95,10 +97,15 @@ class Departures:
             return replica in self._tools.book.moves
         if not self._moves or not self._word.concerns(replica):
             return False
-        known = self._unheard.setdefault(replica, set())
-        if unheard.uid not in known and len(known) < _COMES_AGAIN:
-            known.add(unheard.uid)
-        return unheard.uid in known
+        if unheard.deleting or unheard.uid in self._sent_back:
+            return True  # it is counted already, or somebody else sends it away
+        count = self._missing_sidecars.get(replica, 0)
+        if count >= _COMES_AGAIN:
+            return False
+        self._sent_back.add(unheard.uid)
+        self._missing_sidecars[replica] = count + 1
+        self._word.sidecar_missing(replica, count + 1)
+        return True
 
     # -- told to go ------------------------------------------------------------------------------
 

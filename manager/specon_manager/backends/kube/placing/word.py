@@ -5,7 +5,7 @@ import logging
 from specon_manager.backends.kube.placing.book import InFlight
 from specon_manager.backends.kube.placing.tools import Tools
 from specon_manager.model.actions import PlaceJob
-from specon_manager.model.events import JobRefused, OrderExpired, ReplicaGone, ReplicaStarted
+from specon_manager.model.events import JobRefused, OrderExpired, ReplicaGone, ReplicaStarted, SidecarMissing
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,12 @@ class Word:
         if self._is_news("expired", name):
             _log.warning("%s: nothing is told to end for %s: %s", self._order.job, name, why)
             self._tools.say(OrderExpired(transaction=name))
+
+    def sidecar_missing(self, replica: str, count: int) -> None:
+        """Say that a pod of a replica is sent back, the `count`-th, since it came without a sidecar."""
+        name = self.transaction(replica)
+        if self._is_news("sidecar-missing", replica, str(count)):
+            self._tools.say(SidecarMissing(transaction=name, replica=replica, count=count))
 
     def gone(self, replica: str, incarnation: str | None = None) -> None:
         """Say that nothing is left of a replica, or of one incarnation of it."""

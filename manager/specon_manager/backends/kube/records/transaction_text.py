@@ -21,6 +21,7 @@ from specon_manager.backends.kube.records.placements import (
 from specon_manager.core.transaction.members import purpose_of
 from specon_manager.model.cluster import Leaving, Phase, Replica
 from specon_manager.model.transactions import FINAL_STATES, Kind, Transaction, TransactionState, Witness
+from specon_sidecar.counts import format_count
 
 RECORD_CHARACTERS: Final = 64 * 1024
 Short = Annotated[str, Meta(max_length=256)]
@@ -38,6 +39,7 @@ _PHASES: Final = (
 """By the numbers that stand for them in records: these never change."""
 _PURPOSES: Final = (None, "preempt", "scale-in", "complete", "fail", "restart")
 """Likewise, those of version 0.1; others follow from the transaction."""
+_Counts = dict[str, Annotated[int, Meta(ge=0, le=2**31 - 1)]]
 _FOR_GOOD: Final = frozenset({"complete", "fail"})
 
 
@@ -96,9 +98,10 @@ def member_of(replica: Replica, transaction: Transaction) -> Member:
 
 def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[str, Any]:
     kept = _list_fields(transaction)
-    for apart in ("job", "before", "after", "witnesses", "ending"):
+    for apart in ("job", "before", "after", "witnesses", "ending", "missing_sidecars"):
         kept.pop(apart, None)
     witnesses = {_short(name): _list_fields(each) for name, each in sorted(transaction.witnesses.items())}
+    missing = {_short(name): count for name, count in sorted(transaction.missing_sidecars.items())}
     as_known, others, concerned = [], {}, set(transaction.concerned)
     for name, told in sorted(transaction.ending.items()):
         known = replicas.get(name)
@@ -114,6 +117,7 @@ def _fields(transaction: Transaction, replicas: Mapping[str, Replica]) -> dict[s
         "witnesses": witnesses,
         **({"ending": pack_names(as_known)} if as_known else {}),
         **({"ended": others} if others and transaction.in_flight else {}),
+        **({"missing_sidecars": missing} if missing and transaction.in_flight else {}),
     }
 
 
@@ -178,7 +182,15 @@ def transaction_of(job: str, placed: Placed) -> Transaction:
     if not isinstance(others, dict):
         raise ValueError(f"{str(others)[:80]!r} names no incarnations")  # noqa: TRY004  (as above)
     ending |= {f"{job}/{name}": told for name, told in others.items()}
-    whole = {**fields, "job": job, "before": before, "after": after, "ending": dict(sorted(ending.items()))}
+    missing = msgspec.convert(fields.pop("missing_sidecars", {}), _Counts)
+    whole = {
+        **fields,
+        "job": job,
+        "before": before,
+        "after": after,
+        "ending": dict(sorted(ending.items())),
+        "missing_sidecars": {f"{job}/{name}": count for name, count in missing.items()},
+    }
     return msgspec.convert(whole, Transaction)
 
 
@@ -251,7 +263,7 @@ def objection(transaction: Transaction, placed: Placed, job: Collection[str] = (
     if not names:
         return "it is about no replica"
     if len(placed.members) != len(names):
-        return f"it has the records of {len(placed.members)} of its {len(names)} replicas"
+        return f"it has the records of {len(placed.members)} of its {format_count(len(names), 'replica')}"
     told = transaction.ending.keys() - set(job)
     if strangers := (transaction.witnesses.keys() | told) - set(names):
         return f"{min(strangers)[:80]!r} is none of its replicas"

@@ -162,6 +162,20 @@ async def test_a_new_manager_signs_every_open_migration_and_the_old_one_ends(mem
     assert memories.migration("mnist-worker-0-1")["status"]["state"] == "Proposed"
 
 
+async def test_a_new_manager_knows_how_many_pods_came_without_a_sidecar(memories, manager):
+    """The count is in the record of the move; one that was written without it counts from 0."""
+    order_move(manager)
+    await manager.commit()
+    assert "missing_sidecars" not in memories.migration("mnist-worker-0-1")["status"]["transaction"]
+    _, state = await memories.loaded("two")
+    assert moving(state).missing_sidecars == {}
+    manager = await memories.manager("three")
+    manager.post(ev.SidecarMissing(transaction="move-1", replica=R, count=2))
+    await manager.commit()
+    _, state = await memories.loaded("four")
+    assert moving(state).missing_sidecars == {R: 2}
+
+
 async def test_a_manager_that_does_not_hold_its_lease_writes_nothing(memories):
     """Not even where nobody else has written yet."""
     held = True
