@@ -145,7 +145,9 @@ async def test_a_drain_moves_everything_that_can_be_moved_off_a_node(stage, term
     assert sorted(row["replica"] for row in drained["moves"]) == there
     assert {row["state"] for row in drained["moves"]} == {"Succeeded"}
     assert not [replica for replica in replicas if stage.node_of(replica) == node]
-    assert (await terminal("drain", node)).splitlines()[-2] == f"{node}: 0 moves asked for, 0 done, 0 stay"
+    assert (await terminal("drain", node)).splitlines()[
+        -2
+    ] == f"{node}: 0 moves asked for, 0 done, 0 replicas stay"
     await terminal("drain", "nowhere", code=2)
     assert terminal.errors.startswith("specon: there is no node 'nowhere'; there are node-0, ")
 

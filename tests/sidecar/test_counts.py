@@ -24,8 +24,8 @@ SCREENS = (
     "sidecar/specon_sidecar/classify",
 )
 NOUNS = (
-    "change checkpoint core CPU crash file GPU interval job line move node pod point preemption proposal"
-    " record replica request run sample simulation step time turn victim worker"
+    "change checkpoint core CPU crash file GPU interval job line move node pod point preemption processor"
+    " proposal record replica request run sample simulation step time turn victim worker"
 )
 WORDS = "damaged good likely likelier more of other older of_its running such"
 BETWEEN = "|".join(WORDS.split()).replace("_", " ")

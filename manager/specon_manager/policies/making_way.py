@@ -15,6 +15,7 @@ from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.standing import may_go
 from specon_manager.policies.cpu_lending import eases_first
 from specon_sidecar.classify import Category
+from specon_sidecar.counts import format_count
 
 MAKE_WAY: Final = "make-way"
 _TRIED: Final = 8
@@ -49,8 +50,9 @@ def make_way(snapshot: Snapshot, promised: Collection[str]) -> Iterator[Migrate]
             continue
         left.add(source)
         roomy.remove(target)
+        others = format_count(growing, "other still grows", "others still grow")
         reason = (
-            f"it has converged: {growing} on {source} still grow and can use its {cpu:g} processors;"
+            f"it has converged: {others} on {source} and can use its {format_count(cpu, 'processor')};"
             f" {target} has {snapshot.room(target).cpu:g} that nobody reserves"
         )
         yield Migrate(replica=replica.name, target=target, purpose=MAKE_WAY, reason=reason)

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from specon_sidecar.counts import format_count
 from specon_sidecar.observing.step_times import StepTimes
 from specon_sidecar.trainer.activity import Activity
 from specon_sidecar.wire import MAX_HANG_LINE, MAX_HANG_LINES, Hang
@@ -191,7 +192,8 @@ class HangWatch:
         count = sum(activity.states.values())
         states = ", ".join(f"{number} {state}" for state, number in activity.states.items())
         usual = f" (usually {self._usual_rate:.2f})" if self._rates else ""
-        return f"{count} process{'es' * (count != 1)} ({states}) that want {self._rate:.2f} processors{usual}"
+        who = format_count(count, "process", "processes")
+        return f"{who} ({states}) that want {self._rate:.2f} processors{usual}"
 
 
 def show_line(line: str) -> str:

@@ -137,7 +137,7 @@ def test_an_interruption_shows_what_is_complete(known, capsys, tmp_path):
     path = tmp_path / "x.json"
     assert run("--output", str(tmp_path), "--json", str(path)) == 130
     out, err = capsys.readouterr()
-    assert "specon: interrupted: 3 of 4 runs were over" in err
+    assert "specon: interrupted after 3 of 4 runs" in err
     shown = {line[:9]: line.split() for line in out.splitlines()}
     assert shown["first in,"][4:7] == ["(s)", "4.0", "-"]
     assert shown["the bound"][2:5] == ["2,000", "-", "6"]

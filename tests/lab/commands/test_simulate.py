@@ -201,7 +201,7 @@ def test_an_interruption_shows_what_is_done(capsys, monkeypatch):
     found = json.loads(out)
     assert found["complete"] is False
     assert [run["policy"] for run in found["runs"]] == ["fifo"]
-    assert "interrupted: 1 of 2 runs were over" in err
+    assert "interrupted after 1 of 2 runs" in err
 
 
 def children_of(pid):

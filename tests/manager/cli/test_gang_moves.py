@@ -103,7 +103,7 @@ async def test_a_drain_moves_a_gang_once_and_no_more_of_it_than_must(remote, cap
     assert await run(drain, remote, "node-0", "--dry-run") == 0
     said = capsys.readouterr().out
     assert f"{G} as a whole would be moved to node-1" in said
-    assert "node-0: 1 would leave, 0 stay" in said
+    assert "node-0: 1 would leave, 0 replicas stay" in said
     assert await run(drain, remote, "node-0", "--wait", "-o", "json") == 0
     drained = json.loads(capsys.readouterr().out)
     assert [row["what"] for row in drained["moves"]] == ["all 2 replicas: node-0, node-1 -> node-1"]

@@ -244,7 +244,7 @@ def test_many_nodes_leave_room_for_the_jobs(scene):
     scene = type(scene)(50)
     full(scene, 12)
     text = picture(scene.state, width=80, height=24)
-    assert "and 44 nodes more" in text
+    assert "and 44 more nodes" in text
     assert text.count("1200/4000") >= 12
 
 

@@ -37,7 +37,7 @@ def test_a_converged_job_leaves_a_full_node_for_an_empty_one():
     (move,) = make_way(full().snapshot, ())
     assert (move.replica, move.target) == ("default/converged-0/worker/0", "node-1")
     assert str(move.reason) == (
-        "it has converged: 2 on node-0 still grow and can use its 1 processors;"
+        "it has converged: 2 others still grow on node-0 and can use its 1 processor;"
         " node-1 has 4 that nobody reserves"
     )
 
