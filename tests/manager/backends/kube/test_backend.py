@@ -270,8 +270,8 @@ async def test_pods_without_a_sidecar_are_counted_from_what_the_order_says(clust
     async with contextlib.AsyncExitStack() as stack:
         if manager == "the next":
             await stage.backend.end()
-            stage = await stack.enter_async_context(Stage(api, settings=HASTY, keeper=stage.keeper))
-            await stage.hear(JobObserved)
+            following = Stage(api, settings=HASTY, state=stage.known(), keeper=stage.keeper)
+            stage = await stack.enter_async_context(following)
         await stage.come(started.replica, started.node, missing_sidecars={R: 2})
         await stage.hear(JobRefused, transaction="m-1")
         said = stage.said(SidecarMissing, transaction="m-1")
