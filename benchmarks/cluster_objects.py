@@ -14,7 +14,8 @@ from specon_manager.backends.kube.objects.annotation_keys import PREFIX
 from specon_manager.backends.kube.objects.annotation_reader import read_options
 from specon_manager.backends.kube.records.progress_record import progress_object, progress_status
 from specon_manager.backends.kube.records.records import status_of
-from specon_manager.model.cluster import Phase, Progress, Replica
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify import Category
 
 Object = dict[str, Any]

@@ -18,8 +18,9 @@ from specon_manager.core.admission_gate import prepare
 from specon_manager.core.defragment import outlooks
 from specon_manager.core.state import State
 from specon_manager.core.step import step
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
 from specon_manager.model.events import Tick
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Gate, Settings
 from specon_sidecar.classify import Category

@@ -5,7 +5,8 @@ from random import Random
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica, Session
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
+from specon_manager.model.progress import Progress, Session
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness

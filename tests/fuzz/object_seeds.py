@@ -4,7 +4,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from specon_manager.backends.kube.records.migration_record import migration_object
+from specon_manager.backends.kube.records.migration_status import migration_object
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from support.kube.hostile_objects import PATTERNS
 from support.kube.job_objects import KINDS, job_object

@@ -10,7 +10,8 @@ from typing import Final
 from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.settled import attained_service
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Progress
+from specon_manager.model.cluster import Job
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify import Category
 
 _GAINS: Final = frozenset({Category.PROGRESSING, Category.WATCHING})

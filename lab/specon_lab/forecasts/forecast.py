@@ -25,7 +25,7 @@ from specon_manager.core.admission_gate import prepare
 from specon_manager.core.plan import Ruling, plan
 from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Claimed, Job, JobSpec, Progress, Replica
+from specon_manager.model.cluster import Claimed, Job, JobSpec, Replica
 from specon_manager.model.settings import Settings
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.shared_nodes import reserves
@@ -207,7 +207,7 @@ def _shift_job(job: Job, now: float) -> Job:
 
 def _shift(replica: Replica, now: float) -> Replica:
     told = replica.progress
-    progress: Progress = msgspec.structs.replace(
+    progress = msgspec.structs.replace(
         told,
         category_since=told.category_since - now,
         step_at=None if told.step_at is None else told.step_at - now,

@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import KINDS_REMEMBERED, Job, Node, Progress, Replica
+from specon_manager.model.cluster import KINDS_REMEMBERED, Job, Node, Replica
 from specon_manager.model.overlay import lacking
 from specon_manager.model.paces import ENOUGH, NEWS, KindPaces, Setup
+from specon_manager.model.progress import Progress
 
 _SIZES: Final = 64  # numbers of workers, or setups, of one kind
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Progress, Session
+from specon_manager.model.progress import Progress, Session
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint, Report
 

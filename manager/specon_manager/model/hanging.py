@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from specon_manager.model.cluster import Phase, Progress, Replica
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.renewal import Chosen
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.model.transactions import UNTOUCHED_STATES

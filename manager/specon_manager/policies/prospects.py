@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.model.cluster import Job, Progress, Replica
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.renewal import positions, renew
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.falling import Falling

@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from specon_manager.model.cluster import Progress
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 
 _MANY: Final = 100_000  # steps from which on they are counted in thousands

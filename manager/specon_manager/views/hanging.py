@@ -1,7 +1,7 @@
 """That a replica hangs, in words: the same in terminals, in events and on the page."""
 
-from specon_manager.model.cluster import Progress
 from specon_manager.model.hanging import silence_of
+from specon_manager.model.progress import Progress
 from specon_manager.views.amounts import span_text
 
 

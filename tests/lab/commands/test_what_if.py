@@ -14,7 +14,8 @@ import pytest
 from specon_lab.commands import what_if
 from specon_manager.__main__ import main
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Claimed, Progress
+from specon_manager.model.cluster import Claimed
+from specon_manager.model.progress import Progress
 from specon_manager.model.settings import Budgets, Gate, Settings
 from support.decisions.changed_jobs import NOW as CHANGED_AT
 from support.decisions.changed_jobs import elastic

@@ -8,7 +8,8 @@ from specon_lab.forecasts.chance import Chance
 from specon_lab.forecasts.convergence import Convergence
 from specon_lab.forecasts.worlds import Worlds
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Replica
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify import Category
 from support.lab.simulations import job, nodes, workload
 from support.lab.states import state_at

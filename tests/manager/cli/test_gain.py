@@ -9,7 +9,8 @@ from specon_manager.backends.local.jobs import job_spec, read_job
 from specon_manager.cli.run.gain import StepLog, add_gains, step_of_gain
 from specon_manager.cli.run.result import summarize
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Progress, Replica
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.progress import Progress
 
 JOB = "default/mnist"
 

@@ -10,7 +10,8 @@ from specon_manager.cli.run.live_view import LiveView, render
 from specon_manager.cli.run.sparkline import sparkline
 from specon_manager.core.state import State
 from specon_manager.model.actions import Refusal
-from specon_manager.model.cluster import JobSpec, Phase, Progress
+from specon_manager.model.cluster import JobSpec, Phase
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState
 from specon_manager.views.page import Point

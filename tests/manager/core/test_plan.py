@@ -17,8 +17,9 @@ from specon_manager.model.actions import (
     ScaleOut,
     Stay,
 )
-from specon_manager.model.cluster import Leaving, Phase, Progress
+from specon_manager.model.cluster import Leaving, Phase
 from specon_manager.model.constraints import Constraints
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import TransactionState

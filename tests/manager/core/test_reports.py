@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from specon_manager.model import events as ev
-from specon_manager.model.cluster import Progress
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import Checkpoint, Observation, Report

@@ -7,8 +7,9 @@ from specon_manager.core.state import HISTORY
 from specon_manager.core.step import frees_what_waits, step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import WithdrawRequest
-from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.cluster import Phase
 from specon_manager.model.constraints import Constraints, Taint
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Gate, Settings
 from specon_manager.model.transactions import MAY_GO, TransactionState

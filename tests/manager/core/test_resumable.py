@@ -4,7 +4,8 @@ import msgspec
 
 from specon_manager.core.resumable import resumable
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.wire import Checkpoint
 

@@ -4,8 +4,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specon_manager.model.cluster import Leaving, Phase, Progress, Replica
+from specon_manager.model.cluster import Leaving, Phase, Replica
 from specon_manager.model.overlay import Overlay, change_one, flat, lacking
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.survey import Survey, survey_records
 from specon_sidecar.classify import Category

@@ -6,7 +6,8 @@ import pytest
 from specon_manager.core.plan import plan
 from specon_manager.core.state import State
 from specon_manager.model.actions import Migrate, Refusal, Reweight
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Gate, Settings
 from specon_manager.policies.cpu_lending import ease, eases_first

@@ -5,7 +5,8 @@ import pytest
 
 from specon_manager.core.plan import plan
 from specon_manager.model.actions import Migrate
-from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.cluster import Phase
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.policies.making_way import make_way
 from specon_manager.policies.progress import ProgressSettings, propose

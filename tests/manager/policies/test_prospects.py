@@ -11,8 +11,9 @@ from specon_manager.core.proposals import proposals
 from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import survey
-from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.cluster import Phase
 from specon_manager.model.events import Tick
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies import prospects
 from specon_manager.policies.expectation import Expectation

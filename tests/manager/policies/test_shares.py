@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 
-from specon_manager.model.cluster import JobSpec, Phase, Progress
+from specon_manager.model.cluster import JobSpec, Phase
 from specon_manager.model.constraints import Constraints
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.policies.expectation import Expectation
 from specon_manager.policies.preemption.queues import Queues

@@ -5,7 +5,7 @@ import pytest
 
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
-from specon_manager.model.cluster import Progress
+from specon_manager.model.progress import Progress
 from specon_manager.policies.progress import ProgressSettings, propose
 from specon_manager.policies.speedup import has_no_speedup, largest_worthwhile
 from specon_sidecar.classify import Category

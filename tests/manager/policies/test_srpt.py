@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specon_manager.model.actions import AdmitGang, Claim, Preempt
-from specon_manager.model.cluster import Progress
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import NOTHING, Resources
 from specon_manager.policies.remaining_work import remaining_seconds, remaining_work
 from specon_manager.policies.srpt import SrptSettings, propose

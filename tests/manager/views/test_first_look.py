@@ -5,7 +5,8 @@ import pytest
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.cluster import Job, JobSpec, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.views.first_look import Looking, describe_look
 from specon_sidecar.classify import Category

@@ -9,7 +9,8 @@ from specon_manager.core.state import State
 from specon_manager.core.step import step
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Proposal, Refusal
-from specon_manager.model.cluster import JobSpec, Phase, Progress
+from specon_manager.model.cluster import JobSpec, Phase
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.transactions import TransactionState, Witness
 from specon_manager.views.decisions import proposal_text

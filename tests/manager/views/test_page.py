@@ -9,8 +9,8 @@ import pytest
 from specon_manager.core.state import State
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.cluster import Progress
 from specon_manager.model.expected_start import ExpectedStart
+from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import Kind, Request, TransactionState
 from specon_manager.runtime.page.curves import Curves
 from specon_manager.views import activity

@@ -1,7 +1,8 @@
 """States of large clusters, made at once rather than step by step."""
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_sidecar.classify import Category
 

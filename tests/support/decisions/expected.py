@@ -3,7 +3,8 @@
 import msgspec
 from hypothesis import strategies as st
 
-from specon_manager.model.cluster import JobSpec, Phase, Progress, Served
+from specon_manager.model.cluster import JobSpec, Phase, Served
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import NOTHING
 from specon_sidecar.classify.curve import Estimate
 from support.decisions.gang_worlds import NOW, Layout, layouts, spec_of

@@ -1,7 +1,8 @@
 """Jobs that ask for turns on GPUs which several pods use."""
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.slices import MEMORY_LABEL

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from specon_manager.core.plan import plan
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Claimed, Job, JobSpec, Leaving, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Claimed, Job, JobSpec, Leaving, Node, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Budgets, Settings
 from specon_manager.model.snapshot import Snapshot

@@ -8,7 +8,8 @@ import msgspec
 
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica, job_of
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica, job_of
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.transactions import Kind, Request, Transaction, TransactionState, Witness

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Node, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.resources import Resources
 from specon_manager.model.settings import Settings
 from specon_manager.model.snapshot import Snapshot

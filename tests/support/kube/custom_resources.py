@@ -13,10 +13,10 @@ from specon_manager.backends.kube.records.job_record import (
     training_job_status,
 )
 from specon_manager.backends.kube.records.job_record import to_first_schema as job_as_first_schema
-from specon_manager.backends.kube.records.migration_record import (
+from specon_manager.backends.kube.records.migration_record import read_migration
+from specon_manager.backends.kube.records.migration_status import (
     migration_object,
     migration_status,
-    read_migration,
     to_first_schema,
 )
 from specon_manager.backends.kube.records.progress_record import (

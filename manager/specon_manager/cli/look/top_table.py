@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specon_manager.cli.styles import STYLES
-from specon_manager.model.cluster import Phase, Progress
+from specon_manager.model.cluster import Phase
+from specon_manager.model.progress import Progress
 from specon_manager.views.amounts import gain_text, span_text, steps_text, value_text
 from specon_manager.views.names import printable, short_name
 from specon_manager.views.replicas import ReplicaRow, Top

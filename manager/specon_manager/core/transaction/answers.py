@@ -9,7 +9,7 @@ from specon_manager.core.transaction.promise import promised_step
 from specon_manager.core.transaction.table import Outcome, patience
 from specon_manager.model import events as ev
 from specon_manager.model.actions import Action
-from specon_manager.model.cluster import Progress
+from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import (
     ASKING_STATES,
     Kind,

@@ -8,7 +8,7 @@ from typing import Final
 
 from specon_manager.backends.kube.interception.facts import PodFacts
 from specon_manager.backends.kube.objects.names import Name
-from specon_manager.backends.kube.records.migration_record import EVICTED_POD, LEAVES
+from specon_manager.backends.kube.records.migration_status import EVICTED_POD, LEAVES
 from specon_manager.backends.kube.transport.resources import MIGRATIONS, Object
 
 _UID: Final = re.compile(r"[0-9a-f-]{8,40}")

@@ -17,7 +17,8 @@ from specon_manager.backends.kube.records.decoding import cut_text
 from specon_manager.backends.kube.records.due_writes import DueWrites
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
 from specon_manager.backends.kube.records.job_record import nodes_in_words
-from specon_manager.backends.kube.records.migration_record import Migrated, MigrationStatus, describe_move
+from specon_manager.backends.kube.records.migration_record import Migrated
+from specon_manager.backends.kube.records.migration_status import MigrationStatus, describe_move
 from specon_manager.backends.kube.records.records import checkpoint_status, part_of, status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError

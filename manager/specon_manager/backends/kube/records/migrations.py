@@ -11,7 +11,7 @@ from specon_manager.backends.base import Emit, NotLeadingError
 from specon_manager.backends.kube.objects.names import Name, namespace_of
 from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.migration_record import MigrationStatus, to_first_schema
+from specon_manager.backends.kube.records.migration_status import MigrationStatus, to_first_schema
 from specon_manager.backends.kube.records.pins import Glance, arriving, glance, pins_of
 from specon_manager.backends.kube.records.records import is_replica, status_of
 from specon_manager.backends.kube.transport.api import Api

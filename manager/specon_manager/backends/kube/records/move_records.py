@@ -7,14 +7,13 @@ from specon_manager.backends.kube.objects.names import Name, migration_name, oth
 from specon_manager.backends.kube.records.decoding import moment
 from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.housekeeping import Housekeeping
-from specon_manager.backends.kube.records.migration_record import (
+from specon_manager.backends.kube.records.migration_record import Migrated, read_migration
+from specon_manager.backends.kube.records.migration_status import (
     MANIFEST_BYTES,
     MOVE_LABEL,
-    Migrated,
     MigrationStatus,
     migration_object,
     migration_status,
-    read_migration,
     to_first_schema,
 )
 from specon_manager.backends.kube.records.record_writer import Content, Home, Kept, RecordWriter

@@ -33,7 +33,8 @@ from specon_manager.backends.kube.records.records import (
     with_record,
 )
 from specon_manager.backends.kube.transport.resources import TRAINING_PROGRESSES, Object
-from specon_manager.model.cluster import Phase, Progress, Replica, index_of, role_of
+from specon_manager.model.cluster import Phase, Replica, index_of, role_of
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate
 from specon_sidecar.wire import MAX_HANG_LINE, Hang

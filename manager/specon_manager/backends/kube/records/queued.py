@@ -8,7 +8,7 @@ from typing import Final
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.records.decoding import cut_text, moment
 from specon_manager.backends.kube.records.due_writes import DueWrites
-from specon_manager.backends.kube.records.migration_record import MigrationStatus
+from specon_manager.backends.kube.records.migration_status import MigrationStatus
 from specon_manager.backends.kube.records.records import status_of
 from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError

@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from specon_manager.model.cluster import Job, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.snapshot import Snapshot
 from specon_manager.policies.remaining_work import remaining_seconds
 from specon_sidecar.classify import Category

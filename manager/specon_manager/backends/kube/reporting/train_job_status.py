@@ -17,7 +17,8 @@ from specon_manager.backends.kube.transport.api import Api
 from specon_manager.backends.kube.transport.errors import ApiError, ApiUnavailableError
 from specon_manager.backends.kube.transport.resources import TRAIN_JOBS, Object
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, Progress, Replica
+from specon_manager.model.cluster import Job, Replica
+from specon_manager.model.progress import Progress
 
 _log = logging.getLogger(__name__)
 FIELD_MANAGER: Final = "specon-manager"

@@ -11,7 +11,7 @@ from fakekube.cluster import FakeCluster
 from fakekube.kinds import MIGRATIONS, NAMESPACES, TRAINING_PROGRESSES
 from specon_manager.backends.base import NotLeadingError
 from specon_manager.backends.kube.records.external import move_state
-from specon_manager.backends.kube.records.migration_record import MOVE_LABEL
+from specon_manager.backends.kube.records.migration_status import MOVE_LABEL
 from specon_manager.model import events as ev
 from specon_manager.model.cluster import Phase
 from specon_manager.model.transactions import TransactionState

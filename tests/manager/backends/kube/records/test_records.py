@@ -11,7 +11,8 @@ from specon_manager.backends.kube.records.external import MoveState
 from specon_manager.backends.kube.records.migration_record import read_migration
 from specon_manager.backends.kube.records.progress_record import read_progress
 from specon_manager.backends.kube.records.records import with_record
-from specon_manager.model.cluster import Phase, Progress, Replica
+from specon_manager.model.cluster import Phase, Replica
+from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.classify.curve import Estimate

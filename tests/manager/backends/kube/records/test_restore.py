@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from specon_manager.backends.kube.kueue.decision import request_of
 from specon_manager.backends.kube.records.external import MoveState
-from specon_manager.backends.kube.records.migration_record import migration_object
+from specon_manager.backends.kube.records.migration_status import migration_object
 from specon_manager.backends.kube.records.pins import glance
 from specon_manager.core.state import Measured
 from specon_manager.core.step import step

@@ -21,8 +21,9 @@ from specon_manager.backends.kube.transport.rate import Rate
 from specon_manager.backends.kube.transport.resources import JOBS, NODES
 from specon_manager.core.state import State
 from specon_manager.model.actions import Decision, Refusal
-from specon_manager.model.cluster import Job, JobSpec, Phase, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Phase, Replica
 from specon_manager.model.events import Tick
+from specon_manager.model.progress import Progress
 from specon_manager.model.transactions import Kind, Transaction, TransactionState, Witness
 from specon_sidecar.classify import Category
 from specon_sidecar.wire import Checkpoint

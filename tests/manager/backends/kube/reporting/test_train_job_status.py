@@ -10,7 +10,8 @@ from specon_manager.backends.kube.reporting.train_job_status import (
 )
 from specon_manager.backends.kube.transport.api import ApiError
 from specon_manager.core.state import State
-from specon_manager.model.cluster import Job, JobSpec, Progress, Replica
+from specon_manager.model.cluster import Job, JobSpec, Replica
+from specon_manager.model.progress import Progress
 from specon_sidecar.classify.curve import Estimate
 
 PROGRESS = Progress(
