@@ -13,35 +13,36 @@ from typing import Any, Final
 from msgspec.structs import astuple
 
 from specon_sidecar.checkpoints.checkpoint_request import Checkpoints, Identity
-from specon_sidecar.checkpoints.checkpoint_watch import CheckpointWatch
 from specon_sidecar.checkpoints.find import Fingerprint
-from specon_sidecar.checkpoints.pause_lease import RENEW_SECONDS, Keeper, PauseLease, file_keeper, lease_file
+from specon_sidecar.checkpoints.pause_lease import RENEW_SECONDS, Keeper, PauseLease, file_keeper
 from specon_sidecar.checkpoints.verify import Budget, CancelledError
 from specon_sidecar.clock import RealTime
-from specon_sidecar.event_files.events import EventFiles
-from specon_sidecar.following.file_position import FilePosition
-from specon_sidecar.following.log_choice import Log, choose_log
+from specon_sidecar.following.log_choice import choose_log
 from specon_sidecar.hook.held import SocketKeeper
 from specon_sidecar.hook.messages import Progress, Saved
 from specon_sidecar.hook.server import Hook
-from specon_sidecar.observing.follow import LogFollower
-from specon_sidecar.observing.follow_output import OutputFollower
 from specon_sidecar.observing.lookout import Lookout
 from specon_sidecar.observing.resume import begin
 from specon_sidecar.observing.state import Kept
 from specon_sidecar.observing.state_file import save
 from specon_sidecar.observing.trouble import Trouble, explain
+from specon_sidecar.parts import (
+    checkpoint_path,
+    make_follower,
+    make_sharing,
+    make_stops,
+    make_trainer,
+    make_watch,
+)
 from specon_sidecar.reporting.console import Narrator, summary
 from specon_sidecar.reporting.leases import Leases
 from specon_sidecar.reporting.links import Instructed, Manager, Reporter
 from specon_sidecar.reporting.outbox import Outbox, OutboxSettings
 from specon_sidecar.reporting.outcome import Outcome
 from specon_sidecar.reporting.snapshot import Snapshot
-from specon_sidecar.settings import STDOUT, Settings
-from specon_sidecar.trainer.process import Trainer, TrainerProcess, Usage
-from specon_sidecar.trainer.search import SearchedTrainer
-from specon_sidecar.trainer.sharing import Sharing
-from specon_sidecar.trainer.stops import Stops, TrainingTime, stops_in
+from specon_sidecar.settings import Settings
+from specon_sidecar.trainer.process import Usage
+from specon_sidecar.trainer.stops import TrainingTime
 from specon_sidecar.wire import (
     Acknowledgement,
     CheckpointInstruction,
@@ -56,6 +57,7 @@ _LOG = logging.getLogger(__name__)
 _FAREWELL_SECONDS: Final = (
     2.0  # each: to read the log to its end, to verify a checkpoint, to send the last report
 )
+
 _OFFER_SECONDS: Final = 10.0  # to verify a checkpoint that the trainer waits to go on from
 _REMEMBER_SECONDS: Final = 15.0  # of those that the trainer waits: for a manager that says from where
 _RETRY_SECONDS: Final = 0.1
@@ -75,15 +77,15 @@ class Sidecar:
         self._time = RealTime()
         self._loop = asyncio.get_running_loop()
         log = choose_log(settings.log)
-        self._process = _trainer(settings)
-        self._sharing = _sharing(settings, self._process)
-        self._training = TrainingTime(self._time, _stops(settings, self._sharing))
+        self._process = make_trainer(settings)
+        self._sharing = make_sharing(settings, self._process)
+        self._training = TrainingTime(self._time, make_stops(settings, self._sharing))
         self._observer, start = begin(settings, self._training.now(), log)
-        self._follower = _follower(settings, log, start, manager)
+        self._follower = make_follower(settings, log, start, manager)
         self._hook = None if settings.hook is None else Hook(Path(settings.hook), self, self._time)
         self._checkpoints = Checkpoints(
             mode=settings.checkpoint,
-            watch=_watch(settings),
+            watch=make_watch(settings),
             process=self._process,
             step=lambda: self._observer.step,
             clock=self._time,
@@ -97,7 +99,7 @@ class Sidecar:
         for kept in self._observer.kept:
             looked = None if kept.fingerprint is None else Fingerprint(*kept.fingerprint)
             self._checkpoints.note_saved(Saved(kept.path, kept.step), looked)
-        self._lookout = Lookout(self._observer, self._process, _path(settings))
+        self._lookout = Lookout(self._observer, self._process, checkpoint_path(settings))
         rng = Random()  # noqa: S311 - spreads retries, guards nothing
         self._outbox = Outbox(OutboxSettings(heartbeat=settings.heartbeat), rng)
         self._narrator = Narrator()
@@ -243,7 +245,7 @@ class Sidecar:
         """Return how the trainer can be kept waiting after a save."""
         if self._settings.checkpoint.kind == "hook" and self._hook is not None:
             return SocketKeeper(self._hook, self._loop) if self._hook.can_ask else None
-        return file_keeper(self._settings.checkpoint, _path(self._settings))
+        return file_keeper(self._settings.checkpoint, checkpoint_path(self._settings))
 
     async def _judge(self) -> None:
         interval = self._settings.classifier.interval
@@ -417,51 +419,3 @@ class Sidecar:
     def _tell(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._write(line)
-
-
-def _follower(
-    settings: Settings, log: Log, start: FilePosition | EventFiles | None, manager: Manager | None
-) -> LogFollower | OutputFollower:
-    if settings.log == STDOUT and settings.log_container is not None and manager is not None:
-        return OutputFollower(manager, settings.log_container)
-    return LogFollower(settings, log, start)
-
-
-def _trainer(settings: Settings) -> Trainer | None:
-    if settings.trainer_pid == "auto":
-        return SearchedTrainer()
-    return None if settings.trainer_pid is None else TrainerProcess(settings.trainer_pid)
-
-
-def _sharing(settings: Settings, process: Trainer | None) -> Sharing | None:
-    return None if settings.share is None or process is None else Sharing(process)
-
-
-def _stops(settings: Settings, sharing: Sharing | None) -> Callable[[], Stops | None] | None:
-    if sharing is not None:
-        return lambda: sharing.stops
-    file = _file(settings.stopped_file)
-    return None if file is None else lambda: stops_in(file)
-
-
-def _watch(settings: Settings) -> CheckpointWatch | None:
-    path = _path(settings)
-    if path is None:
-        return None
-    files = [settings.state_file, settings.log, lease_file(settings.checkpoint, path)]
-    if settings.checkpoint.kind == "file":
-        files.append(settings.checkpoint.target)
-    return CheckpointWatch(
-        path,
-        marker=settings.marker,
-        settle=settings.settle,
-        ignore=frozenset(Path(file) for file in files if file is not None),
-    )
-
-
-def _path(settings: Settings) -> Path | None:
-    return _file(settings.checkpoint_path)
-
-
-def _file(path: str | None) -> Path | None:
-    return None if path is None else Path(path)

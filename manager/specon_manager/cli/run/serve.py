@@ -50,7 +50,7 @@ async def _serve(settings: ServeSettings) -> int:
         collector(registry=registry)
     metrics = ApiMetrics(registry)
     connect = functools.partial(
-        Api.connect, kubeconfig=settings.kubeconfig, context=settings.context, observer=metrics
+        Api.connect, kubeconfig=settings.kubeconfig, context=settings.context, observe=metrics
     )
     try:
         api = await connect()

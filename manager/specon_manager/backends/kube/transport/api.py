@@ -1,10 +1,9 @@
-"""Calls to the API server: raw objects, one time limit per call, errors that say what is known."""
+"""What is asked of the API server: raw objects, one time limit per call, errors that say what is known."""
 
 import asyncio
 import contextlib
 import random
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, Self
@@ -27,6 +26,7 @@ from specon_manager.backends.kube.transport.call import (
     lines_of,
     text_of,
 )
+from specon_manager.backends.kube.transport.caller import Caller, ObserveCall, Sleep
 from specon_manager.backends.kube.transport.errors import (
     AnswerTooLargeError,
     ApiError,
@@ -35,18 +35,15 @@ from specon_manager.backends.kube.transport.errors import (
 from specon_manager.backends.kube.transport.reading import Reading
 from specon_manager.backends.kube.transport.resources import PODS, Object, Resource
 
-__all__ = ["Api", "ApiError", "ApiUnavailableError", "Object", "Observer"]
+__all__ = ["Api", "ApiError", "ApiUnavailableError", "Object", "ObserveCall"]
 
 MAX_PAGE_BYTES: Final = 64 << 20
 MAX_TEXT_BYTES: Final = 4 << 20
 _NO_QUERY: Final[Mapping[str, str | int]] = MappingProxyType({})
 PAGE_OBJECTS: Final = 250
 """A page of so many pods is read in some 50 ms, for which nothing else has its turn."""
-_TRIES: Final = 3
-_FIRST_PAUSE: Final = 0.1  # seconds; doubled from try to try
 _LIST_STARTS: Final = 3
 _EVENTS_AT_ONCE: Final = 100  # events of a watch between two turns of the loop
-_UNAUTHORIZED: Final = 401
 # The server tries an eviction of a pod with another uid, or one that changes at that moment, twenty times in
 # ten seconds before it says no.
 _EVICTION_SECONDS: Final = 25.0
@@ -58,10 +55,6 @@ _CONTENT_TYPES: Final[Mapping[Form, str]] = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-
-Observer = Callable[[str, str, str, float], None]
-"""Told of each request: verb, plural of the resource, status (`unavailable`: no answer), seconds."""
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Api:
@@ -79,19 +72,18 @@ class Api:
         access: Access | None = None,
         seconds: float = 10.0,
         page_seconds: float = 30.0,
-        observer: Observer | None = None,
+        observe: ObserveCall | None = None,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         """Speak to `server` (a URL) with `token`, or by `access`; `seconds` is the limit of one call."""
-        self._access = access or direct_access(server, token)
+        self._caller = Caller(
+            access or direct_access(server, token), seconds=seconds, observe=observe, rng=rng, sleep=sleep
+        )
         self._seconds = seconds
         self._page_seconds = page_seconds
-        self._observer = observer
         self.reading = Reading()
         """Guards whoever reads the objects that come from here."""
-        self._rng = rng or random.Random()  # noqa: S311  (jitter, not cryptography)
-        self._sleep = sleep
 
     @classmethod
     async def connect(
@@ -100,7 +92,7 @@ class Api:
         kubeconfig: Path | None = None,
         context: str | None = None,
         seconds: float = 10.0,
-        observer: Observer | None = None,
+        observe: ObserveCall | None = None,
         connections: int = USUAL_CONNECTIONS,
     ) -> Self:
         """Return the API of the cluster in which this pod runs, else of a kubeconfig, which may be named.
@@ -111,14 +103,15 @@ class Api:
             access = await service_account_access(connections=connections)
         else:
             access = await kubeconfig_access(kubeconfig, context, connections=connections)
-        return cls(access=access, seconds=seconds, observer=observer)
+        return cls(access=access, seconds=seconds, observe=observe)
 
     async def get(
         self, resource: Resource, name: str, namespace: str | None = None, *, subresource: str = ""
     ) -> Object:
         """Return an object."""
         path = resource.path(namespace, name, subresource)
-        return await self._object(Call(verb="get", resource=resource.plural, method="GET", path=path))
+        call = Call(verb="get", resource=resource.plural, method="GET", path=path)
+        return await self._caller.fetch_object(call)
 
     async def list(
         self,
@@ -175,7 +168,7 @@ class Api:
                 max_bytes=MAX_PAGE_BYTES,
             )
             try:
-                page = await self._object(call, self._page_seconds)
+                page = await self._caller.fetch_object(call, self._page_seconds)
             except AnswerTooLargeError:
                 if limit == 1:
                     raise
@@ -219,7 +212,7 @@ class Api:
             },
         )
         silence = seconds + 10.0 if silence_seconds is None else silence_seconds
-        async with self._answer(call, self._seconds) as response:
+        async with self._caller.open_answer(call, self._seconds) as response:
             if response.status != 200:  # noqa: PLR2004
                 async with honest(call, asyncio.timeout(self._seconds)):
                     await decode_answer(call, response)
@@ -244,7 +237,7 @@ class Api:
             query=_dry(dry_run),
             body=body,
         )
-        return await self._object(call)
+        return await self._caller.fetch_object(call)
 
     async def replace(
         self,
@@ -263,7 +256,7 @@ class Api:
             path=resource.path(namespace, name, subresource),
             body=body,
         )
-        return await self._object(call)
+        return await self._caller.fetch_object(call)
 
     async def patch(
         self,
@@ -289,7 +282,7 @@ class Api:
             body=body,
             content_type=_CONTENT_TYPES[form],
         )
-        return await self._object(call)
+        return await self._caller.fetch_object(call)
 
     async def delete(
         self,
@@ -313,7 +306,7 @@ class Api:
             path=resource.path(namespace, name),
             body=options,
         )
-        await self._object(call)
+        await self._caller.fetch_object(call)
 
     async def evict(
         self,
@@ -342,13 +335,13 @@ class Api:
                 "deleteOptions": _delete_options(uid, grace_seconds),
             },
         )
-        await self._object(call, max(self._seconds, _EVICTION_SECONDS))
+        await self._caller.fetch_object(call, max(self._seconds, _EVICTION_SECONDS))
 
     async def serves(self, resource: Resource) -> bool:
         """Whether the server has that resource; raises ApiUnavailableError where an extension is down."""
         call = Call(verb="discover", resource=resource.plural, method="GET", path=resource.root)
         try:
-            found = await self._object(call)
+            found = await self._caller.fetch_object(call)
         except ApiError as error:
             if error.not_found:
                 return False
@@ -375,7 +368,7 @@ class Api:
             max_bytes=max_bytes,
         )
         async with (
-            self._answer(call, self._page_seconds) as response,
+            self._caller.open_answer(call, self._page_seconds) as response,
             honest(call, asyncio.timeout(self._page_seconds)),
         ):
             return await text_of(call, response)
@@ -395,28 +388,13 @@ class Api:
             path=PODS.path(namespace, pod, "log"),
             query={**query, "follow": "true"},
         )
-        began = time.monotonic()
-        code = "unavailable"
-        try:
-            async with honest(call, asyncio.timeout(self._seconds)):
-                response = await self._send(call)
-                code = str(response.status)
-                if not response.ok:
-                    try:
-                        await decode_answer(call, response)
-                    finally:
-                        response.close()
-        finally:
-            self._observe(call, code, began)
-        try:
+        async with self._caller.open_stream(call, self._seconds) as response:
             yield response.content
-        finally:
-            response.close()
 
     async def version(self) -> tuple[int, int]:
         """Return the version of the server, major and minor."""
         call = Call(verb="discover", resource="version", method="GET", path="/version")
-        found = await self._object(call)
+        found = await self._caller.fetch_object(call)
         try:
             return _number(found["major"]), _number(found["minor"])
         except (KeyError, ValueError) as error:
@@ -424,71 +402,7 @@ class Api:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._access.close()
-
-    async def _object(self, call: Call, seconds: float | None = None) -> Object:
-        """Make a call within its time limit; what only reads is tried again while there is time."""
-        limit = self._seconds if seconds is None else seconds
-        deadline = asyncio.get_running_loop().time() + limit
-        tries = _TRIES if call.method == "GET" else 1
-        for number in range(1, tries + 1):
-            pause = _FIRST_PAUSE * 2.0**number * self._rng.uniform(0.5, 1.0)
-            try:
-                async with honest(call, asyncio.timeout_at(deadline)):
-                    return await self._once(call)
-            except AnswerTooLargeError:
-                raise
-            except ApiError as error:
-                if not error.throttled or number == tries:
-                    raise
-                pause = max(pause, error.retry_after or 0.0)
-                if asyncio.get_running_loop().time() + pause >= deadline:
-                    raise
-            except ApiUnavailableError:
-                if number == tries or asyncio.get_running_loop().time() + pause >= deadline:
-                    raise
-            await self._sleep(pause)
-        raise AssertionError("the last try returns or raises")
-
-    async def _once(self, call: Call) -> Object:
-        async with self._answer(call) as response:
-            return await decode_answer(call, response)
-
-    @contextlib.asynccontextmanager
-    async def _answer(
-        self, call: Call, seconds: float | None = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Give the answer, which has to begin within so many seconds; it is observed once it was read."""
-        began = time.monotonic()
-        code = "unavailable"
-        limit = contextlib.nullcontext() if seconds is None else honest(call, asyncio.timeout(seconds))
-        try:
-            async with limit:
-                response = await self._send(call)
-            code = str(response.status)
-            try:
-                yield response
-            finally:
-                response.release()
-        finally:
-            self._observe(call, code, began)
-
-    async def _send(self, call: Call) -> aiohttp.ClientResponse:
-        """Send it; once more with new credentials where the server does not take the present ones."""
-        for renewed in (False, True):
-            response = await self._access.send(
-                call.method, call.target, body=call.body, content_type=call.content_type
-            )
-            if response.status != _UNAUTHORIZED or renewed:
-                break
-            response.release()
-            if not await self._access.renew():
-                raise ApiError(_UNAUTHORIZED, "Unauthorized", f"{call}: the credentials are not accepted")
-        return response
-
-    def _observe(self, call: Call, code: str, began: float) -> None:
-        if self._observer is not None:
-            self._observer(call.verb, call.resource, code, time.monotonic() - began)
+        await self._caller.close()
 
 
 def _delete_options(

@@ -8,48 +8,29 @@ that is held or may be scaled is told from its owner alone, before it has pods a
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import Struct
-
 from specon_manager.backends.kube.objects.identity import Identity
-from specon_manager.backends.kube.objects.names import EARLIER_OWNER
 from specon_manager.backends.kube.objects.owner import OwnerInfo
 from specon_manager.backends.kube.objects.pod import PodInfo
 from specon_manager.backends.kube.objects.volumes import Movability
 from specon_manager.backends.kube.transport.reading import Reading
+from specon_manager.backends.kube.watching.job_pods import (
+    BARE,
+    JobPods,
+    age_of,
+    find_identity,
+    find_replica,
+    restore_holder,
+    tell_gone,
+)
 from specon_manager.backends.kube.watching.owner_book import Key, OwnerBook
 from specon_manager.backends.kube.watching.translate import is_told_by_owner, spec_of, spec_of_owner
 from specon_manager.core.state import State
 from specon_manager.model.cluster import JobSpec, job_of
-from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaGone, ReplicaStarted
+from specon_manager.model.events import Event, JobGone, JobObserved, ReplicaStarted
 
 Remarks = Callable[[str, str, str, str], None]
 """Says something about a pod: namespace, name, reason (a word), text."""
-
-_KILLED: Final = 137
-"""The exit code of what was ended by SIGKILL."""
-_BARE: Final = "Pod"
-_ABOVE: Final = "TrainJob"
-"""Its pods are those of a JobSet, which is their holder."""
 _KINDS: Final = ("Job", "StatefulSet", "TFJob", "PyTorchJob", "MPIJob")
-
-
-class _Job(Struct, kw_only=True):
-    """What is there of one job, and what was told."""
-
-    name: str
-    holder: tuple[str, str] | None = None
-    """Kind and UID of the owner whose pods these are; a bare pod's UID changes from move to move."""
-    pods: dict[str, PodInfo] = {}
-    """By UID, those of the holder and those of strangers."""
-    claimants: dict[str, dict[str, PodInfo]] = {}
-    """The same by replica: a job may have thousands of pods."""
-    gone: dict[str, PodInfo] = {}
-    """Pods that vanished since events were taken the last time, as they were last."""
-    told: JobSpec | None = None
-    template: object = None
-    """What the owner's template asked for when `told` was made; pods know more, as long as it is the same."""
-    dirty: set[str] = set()
-    """Replicas of which something changed."""
 
 
 class Ledger:
@@ -58,7 +39,7 @@ class Ledger:
     def __init__(self, *, remark: Remarks, reading: Reading | None = None) -> None:
         self._remark = remark
         self._reading = Reading() if reading is None else reading
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, JobPods] = {}
         self._owners = OwnerBook()
         self._jobs_of: dict[tuple[str, str, str], set[str]] = {}
         """Names of the jobs whose pods an owner creates, by kind, namespace and name of that."""
@@ -81,11 +62,11 @@ class Ledger:
         for job in state.jobs.values():
             if job.spec.placed_by != "owner":
                 continue
-            entry = self._jobs.setdefault(job.name, _Job(name=job.name))
+            entry = self._jobs.setdefault(job.name, JobPods(name=job.name))
             entry.told = job.spec
             entry.dirty |= set(job.spec.replicas)
             self._dirty.add(job.name)
-            _as_written_down(entry, job.spec)
+            restore_holder(entry, job.spec)
         for replica in state.replicas.values():
             if replica.job not in self._jobs:
                 continue
@@ -94,7 +75,7 @@ class Ledger:
             elif replica.former is not None:
                 self._over.add(replica.former)
             for uid, pod in self._jobs[replica.job].pods.items():
-                if not pod.ended or _replica(pod) != replica.name or uid == replica.incarnation:
+                if not pod.ended or find_replica(pod) != replica.name or uid == replica.incarnation:
                     continue
                 # What failed is perhaps counted already; a success that is not known is news.
                 if replica.ended or pod.phase == "Failed":
@@ -116,8 +97,8 @@ class Ledger:
 
     def pod_changed(self, before: PodInfo | None, after: PodInfo | None) -> None:
         """Take note of a pod that came, changed or went; those without an identity are none of ours."""
-        old = None if before is None else _identity(before)
-        new = None if after is None else _identity(after)
+        old = None if before is None else find_identity(before)
+        new = None if after is None else find_identity(after)
         if before is not None and old is not None and old != new:
             job = self._touch(old)
             job.pods.pop(before.uid, None)
@@ -142,7 +123,7 @@ class Ledger:
                 self._dirty |= jobs & self._jobs.keys()
         for job in self._owners.changed(before, after):
             if self._owners.telling(job) is not None:
-                self._jobs.setdefault(job, _Job(name=job))
+                self._jobs.setdefault(job, JobPods(name=job))
                 self._jobs_of.setdefault(_key_of(after or before), set()).add(job)
             self._dirty.add(job)
 
@@ -165,7 +146,7 @@ class Ledger:
 
     def judge(self, uid: str, pod: PodInfo, verdict: Movability) -> None:
         """Take note of what a pod's volumes mean for it."""
-        identity = _identity(pod)
+        identity = find_identity(pod)
         if identity is not None and self._verdicts.get(uid) != verdict:
             self._verdicts[uid] = verdict
             self._dirty.add(identity.job_name)
@@ -177,7 +158,7 @@ class Ledger:
             return None
         told = self._told.get(replica)
         claimants = [pod for pod in self._claimants(job, replica) if not pod.ended or pod.uid == told]
-        return min(claimants, key=lambda pod: (pod.uid != told, pod.deleting, _age(pod)), default=None)
+        return min(claimants, key=lambda pod: (pod.uid != told, pod.deleting, age_of(pod)), default=None)
 
     def pod(self, replica: str, uid: str) -> PodInfo | None:
         """Return a pod by its UID, whatever became of it, or None where its object is gone."""
@@ -190,7 +171,7 @@ class Ledger:
 
     def owner_of(self, pod: PodInfo) -> OwnerInfo | None:
         """Return what creates the pods of the replica that this pod is; None for a bare pod."""
-        identity = _identity(pod)
+        identity = find_identity(pod)
         return None if identity is None else self._owner(identity)
 
     def owner_of_job(self, job: str) -> OwnerInfo | None:
@@ -202,7 +183,7 @@ class Ledger:
                 found = self.owner_of(pod)
                 if found is not None:
                     return found
-        if entry is not None and entry.holder is not None and (entry.holder[1] or entry.holder[0] == _BARE):
+        if entry is not None and entry.holder is not None and (entry.holder[1] or entry.holder[0] == BARE):
             return self._owners.owner_with_uid(entry.holder[1])
         telling = self._owners.telling(job)
         if telling is not None:
@@ -234,7 +215,7 @@ class Ledger:
         self._dirty.clear()
         return events
 
-    def _of_job(self, job: _Job) -> list[Event]:
+    def _of_job(self, job: JobPods) -> list[Event]:
         events = self._change_hands(job)
         ours = [pod for pod in job.pods.values() if self._is_held_by(job, pod)]
         if not ours and job.holder is None:
@@ -256,7 +237,7 @@ class Ledger:
                 events += self._of_job(job)
         return events
 
-    def _describe(self, job: _Job, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
+    def _describe(self, job: JobPods, ours: list[PodInfo], owner: OwnerInfo | None) -> JobSpec | None:
         """Return the job as its pods, or its owner alone, describe it; None where neither does anew."""
         template = None
         if owner is not None:
@@ -273,13 +254,13 @@ class Ledger:
         job.template = template
         return spec_of_owner(owner, self.server, known=known)
 
-    def _take_hold(self, job: _Job) -> None:
+    def _take_hold(self, job: JobPods) -> None:
         """Give the name of a job that nobody has to an owner from which it can be told, the first by kind."""
         owner = self._owners.telling(job.name)
         if owner is not None:
             job.holder = owner.kind, owner.uid
 
-    def _of_replica(self, job: _Job, replica: str) -> list[Event]:
+    def _of_replica(self, job: JobPods, replica: str) -> list[Event]:
         events: list[Event] = []
         told = self._told.get(replica)
         if told is not None:
@@ -288,7 +269,7 @@ class Ledger:
                 self._choose(job, replica)
                 return events
             last = job.gone.get(told) if pod is None else pod
-            events.append(_tell_gone(replica, told, last, told_to_end=self._is_suspended_by_us(job)))
+            events.append(tell_gone(replica, told, last, told_to_end=self._is_suspended_by_us(job)))
             del self._told[replica]
             self._over.add(told)
         chosen = self._choose(job, replica)
@@ -302,20 +283,22 @@ class Ledger:
         self._told[replica] = chosen.uid
         return [*events, ReplicaStarted(replica=replica, incarnation=chosen.uid, node=chosen.node)]
 
-    def _is_suspended_by_us(self, job: _Job) -> bool:
+    def _is_suspended_by_us(self, job: JobPods) -> bool:
         owner = self._owner_of_holder(job)
         return owner is not None and owner.suspended and bool(owner.suspended_for)
 
-    def _tell_missed(self, job: _Job, replica: str) -> list[Event]:
+    def _tell_missed(self, job: JobPods, replica: str) -> list[Event]:
         """Tell of an incarnation that was over before anybody saw it run: of the newest, once."""
-        gone = [pod for pod in job.gone.values() if _replica(pod) == replica and self._is_held_by(job, pod)]
+        gone = [
+            pod for pod in job.gone.values() if find_replica(pod) == replica and self._is_held_by(job, pod)
+        ]
         there = [pod for pod in self._claimants(job, replica) if not pod.deleting]
         ended = [pod for pod in (*gone, *there) if pod.ended and pod.node and pod.uid not in self._over]
         self._over |= {pod.uid for pod in ended}
-        newest = max(ended, key=_age, default=None)
+        newest = max(ended, key=age_of, default=None)
         if newest is None:
             return []
-        end = _tell_gone(replica, newest.uid, newest, told_to_end=self._is_suspended_by_us(job))
+        end = tell_gone(replica, newest.uid, newest, told_to_end=self._is_suspended_by_us(job))
         if end.evicted and self._is_suspended_by_us(job):
             # It never trained, and had to go with all of its job: to say now that it started would look as if
             # somebody had let the job run.
@@ -323,7 +306,7 @@ class Ledger:
         started = ReplicaStarted(replica=replica, incarnation=newest.uid, node=newest.node)
         return [started, end]
 
-    def _choose(self, job: _Job, replica: str) -> PodInfo | None:
+    def _choose(self, job: JobPods, replica: str) -> PodInfo | None:
         """Return the pod that is the replica; a second one that claims to be it is remarked, once."""
         claimants = [pod for pod in self._claimants(job, replica) if not pod.ended and not pod.deleting]
         told = self._told.get(replica)
@@ -339,19 +322,19 @@ class Ledger:
                     self._stranger(pod, f"pod {chosen.name} is {replica} already")
         return chosen
 
-    def _change_hands(self, job: _Job) -> list[Event]:
+    def _change_hands(self, job: JobPods) -> list[Event]:
         """Let the owner that was first keep the name; another one's pods are remarked until it is gone."""
         events: list[Event] = []
         self._resolve(job)
         holders = {self._holder(pod) for pod in job.pods.values()}
         left = job.holder is not None and job.holder not in holders and not self._stays(job)
         if left and holders:
-            for replica in sorted({_replica(pod) for pod in job.gone.values()}):
+            for replica in sorted({find_replica(pod) for pod in job.gone.values()}):
                 events += self._of_replica(job, replica)
             events += self._close(job, "its owner is gone, and another one has its name")
         if job.holder is None and holders:
-            job.holder = self._holder(min(job.pods.values(), key=_age))
-            job.dirty |= {_replica(pod) for pod in job.pods.values()}
+            job.holder = self._holder(min(job.pods.values(), key=age_of))
+            job.dirty |= {find_replica(pod) for pod in job.pods.values()}
             self._jobs[job.name] = job
         for pod in job.pods.values():
             if not self._is_held_by(job, pod) and not pod.ended:
@@ -364,20 +347,20 @@ class Ledger:
             self._remarked.add(pod.uid)
             self._remark(pod.namespace, pod.name, "NotManaged", f"not managed: {why}")
 
-    def _stays(self, job: _Job) -> bool:
+    def _stays(self, job: JobPods) -> bool:
         """Whether the holder of the name is there, or will be again, though none of its pods is."""
         assert job.holder is not None
-        if job.holder[0] == _BARE:
+        if job.holder[0] == BARE:
             return self._returns(job)
         return job.holder[1] in self._owners
 
-    def _returns(self, job: _Job) -> bool:
+    def _returns(self, job: JobPods) -> bool:
         return any(job_of(replica) == job.name for replica in self._awaited)
 
-    def _close(self, job: _Job, reason: str) -> list[Event]:
+    def _close(self, job: JobPods, reason: str) -> list[Event]:
         """Forget the job; the core is told if it knew of it."""
         known = job.told is not None
-        replicas = {_replica(pod) for pod in job.pods.values()} | set(
+        replicas = {find_replica(pod) for pod in job.pods.values()} | set(
             () if job.told is None else job.told.replicas
         )
         for replica in replicas:
@@ -388,45 +371,45 @@ class Ledger:
             self._jobs.pop(job.name, None)
         return [JobGone(job=job.name, reason=reason)] if known else []
 
-    def _touch(self, identity: Identity) -> _Job:
+    def _touch(self, identity: Identity) -> JobPods:
         name = identity.job_name
         if name not in self._jobs:
-            self._jobs[name] = _Job(name=name)
+            self._jobs[name] = JobPods(name=name)
         self._jobs[name].dirty.add(identity.replica)
         self._dirty.add(name)
         return self._jobs[name]
 
-    def _claimants(self, job: _Job, replica: str) -> list[PodInfo]:
+    def _claimants(self, job: JobPods, replica: str) -> list[PodInfo]:
         claimants = [pod for pod in job.claimants.get(replica, {}).values() if self._is_held_by(job, pod)]
-        return sorted(claimants, key=_age)
+        return sorted(claimants, key=age_of)
 
-    def _is_held_by(self, job: _Job, pod: PodInfo) -> bool:
+    def _is_held_by(self, job: JobPods, pod: PodInfo) -> bool:
         if job.holder is None:
             return True
         (kind, uid), (holder_kind, holder_uid) = self._holder(pod), job.holder
         # That nobody tells the UID says nothing against it; a bare pod has none that lasts.
-        return kind == holder_kind and (uid == holder_uid or (kind != _BARE and not (uid and holder_uid)))
+        return kind == holder_kind and (uid == holder_uid or (kind != BARE and not (uid and holder_uid)))
 
     def _holder(self, pod: PodInfo) -> tuple[str, str]:
         """Return kind and UID of what creates the next pod; the UID is empty while nobody tells it."""
-        identity = _identity(pod)
+        identity = find_identity(pod)
         assert identity is not None
         uid = identity.owner_uid
-        if not uid and identity.owner_kind != _BARE:
+        if not uid and identity.owner_kind != BARE:
             uid = self._owners.uid_at(*_owner_key(identity))
         return identity.owner_kind, uid
 
-    def _resolve(self, job: _Job) -> None:
+    def _resolve(self, job: JobPods) -> None:
         """Learn the UID of the owner that has the name, where the first pod did not tell it."""
-        if job.holder is None or job.holder[1] or job.holder[0] == _BARE:
+        if job.holder is None or job.holder[1] or job.holder[0] == BARE:
             return
         known = {self._holder(pod) for pod in job.pods.values()} - {job.holder}
         job.holder = next((each for each in sorted(known) if each[0] == job.holder[0]), job.holder)
 
-    def _owner_of_holder(self, job: _Job) -> OwnerInfo | None:
+    def _owner_of_holder(self, job: JobPods) -> OwnerInfo | None:
         if job.holder is None:
             return self.owner_of_job(job.name)
-        return None if job.holder[0] == _BARE else self._owners.owner_with_uid(job.holder[1])
+        return None if job.holder[0] == BARE else self._owners.owner_with_uid(job.holder[1])
 
     def _owner(self, identity: Identity) -> OwnerInfo | None:
         key = _owner_key(identity)
@@ -442,51 +425,3 @@ def _key_of(owner: OwnerInfo | None) -> Key:
 
 def _owner_key(identity: Identity) -> tuple[str, str, str]:
     return identity.owner_kind, identity.namespace, identity.owner_name
-
-
-def _as_written_down(job: _Job, spec: JobSpec) -> None:
-    """Let the owner keep the name that had it when an earlier manager wrote the job down.
-
-    Another one that has come since has another job. The pods of a TrainJob do not name it, but its JobSet.
-    """
-    written = spec.template.get(EARLIER_OWNER)
-    if written is None:
-        job.template = ()  # what its pods asked for was not written down
-    kind, uid = written if isinstance(written, list | tuple) and len(written) == 2 else ("", "")  # noqa: PLR2004  (kind and UID)
-    if uid and kind not in {_BARE, _ABOVE}:
-        job.holder = str(kind), str(uid)
-
-
-def _tell_gone(replica: str, uid: str, pod: PodInfo | None, *, told_to_end: bool = False) -> ReplicaGone:
-    """Return the end of an incarnation; `pod` is its last known form, None where nobody saw its end.
-
-    `told_to_end`: whether all of its job was, by us. One that fails because the others went before it does
-    not crash.
-    """
-    if pod is None or pod.detail is None:
-        return ReplicaGone(replica=replica, incarnation=uid, reason="no trace of it is left")
-    detail = pod.detail
-    finished = detail.exit_code == 0 and detail.ended_before_told
-    evicted = (pod.deleting or detail.disrupted or not pod.ended or told_to_end) and not finished
-    said = "evicted" if evicted else pod.phase.lower()
-    return ReplicaGone(
-        replica=replica,
-        incarnation=uid,
-        exit_code=detail.exit_code,
-        killed=evicted and detail.exit_code == _KILLED,
-        evicted=evicted,
-        reason=f"{said}: {detail.reason}" if detail.reason else said,
-    )
-
-
-def _identity(pod: PodInfo) -> Identity | None:
-    return None if pod.detail is None or pod.detail.placeholder else pod.detail.identity
-
-
-def _replica(pod: PodInfo) -> str:
-    identity = _identity(pod)
-    return "" if identity is None else identity.replica
-
-
-def _age(pod: PodInfo) -> tuple[str, str]:
-    return ("" if pod.detail is None else pod.detail.created), pod.uid

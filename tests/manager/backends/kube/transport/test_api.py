@@ -30,7 +30,7 @@ async def stub():
 async def client(stub):
     seen = []
     found = Api(
-        stub.url, token="secret", seconds=2.0, sleep=no_pause, observer=lambda *what: seen.append(what)
+        stub.url, token="secret", seconds=2.0, sleep=no_pause, observe=lambda *what: seen.append(what)
     )
     found.seen = seen
     yield found
@@ -467,7 +467,7 @@ async def test_a_kubeconfig_that_acts_as_another_user_is_refused(stub, tmp_path,
 
 async def test_calls_are_counted_by_verb_resource_and_code(stub):
     registry = CollectorRegistry()
-    client = Api(stub.url, observer=ApiMetrics(registry), sleep=no_pause)
+    client = Api(stub.url, observe=ApiMetrics(registry), sleep=no_pause)
     stub.answers = [(500, status(500, "x")), (200, POD)]
     await client.get(PODS, "p", "ns")
     labels = {"verb": "get", "resource": "pods"}
